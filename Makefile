@@ -1,0 +1,52 @@
+# Every command of the project. A fresh machine needs Python 3.11+ and make; the rest installs itself into .venv.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+# uv unpacks torch's gigabytes many times quicker than pip; where it is missing, pip brings it into the .venv.
+UV     := $(or $(shell command -v uv 2>/dev/null),$(BIN)/uv)
+
+.PHONY: help setup demo test test-slow check format bench pins clean
+.DEFAULT_GOAL := help
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(READY)  ## make .venv with the pinned dependencies (the other targets do it by themselves)
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "orcu needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	test -x $(UV) || $(BIN)/python -m pip install --quiet -c constraints.txt uv
+	$(UV) pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(READY)  ## train CE, SORD and ORCU on a real ordinal table and compare them (about a minute)
+	$(BIN)/python examples/demo.py
+
+test: $(READY)  ## the tests, README and docstring examples included (minutes)
+	$(BIN)/python -m pytest -n 2
+
+test-slow: $(READY)  ## the tests marked slow, browser, ray, examples or docs
+	$(BIN)/python -m pytest -m 'slow or browser or ray or examples or docs'
+
+check: $(READY)  ## formatting, lint, types, file hygiene
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python tools/hygiene.py
+
+format: $(READY)  ## let ruff format and fix
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(READY)  ## time the losses as ratios to F.cross_entropy, in one run on one thread
+	$(BIN)/python benchmarks/losses.py
+
+pins: $(READY)  ## resolve pyproject.toml anew into constraints.txt
+	$(UV) pip compile pyproject.toml --all-extras --universal --upgrade --no-header --no-annotate --quiet -o constraints.txt
+
+clean:  ## remove .venv and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,53 @@
+"""Ordinal classifiers whose probabilities can be trusted: unimodal and calibrated at once.
+
+Names are resolved on first use, so ``import orcu`` stays quick and does not import torch.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0.dev0"
+
+if TYPE_CHECKING:
+    from orcu import geometry, losses, metrics, targets, theory
+    from orcu.errors import InputError, MissingExtraError, UnknownNameError
+    from orcu.losses.orcu import ORCULoss
+
+# public name -> the module that holds it ("" = the name is itself a module of orcu)
+_HOMES = {
+    "ORCULoss": "losses.orcu",
+    "InputError": "errors",
+    "MissingExtraError": "errors",
+    "UnknownNameError": "errors",
+    "geometry": "",
+    "losses": "",
+    "metrics": "",
+    "targets": "",
+    "theory": "",
+}
+
+__all__ = [
+    "InputError",
+    "MissingExtraError",
+    "ORCULoss",
+    "UnknownNameError",
+    "__version__",
+    "geometry",
+    "losses",
+    "metrics",
+    "targets",
+    "theory",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'orcu' has no attribute {name!r}")
+    if home == "":
+        return importlib.import_module(f"orcu.{name}")
+    return getattr(importlib.import_module(f"orcu.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

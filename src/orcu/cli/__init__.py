@@ -1,0 +1,39 @@
+"""The ``orcu`` command: parse, call the library, print."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+import orcu
+from orcu.cli.theory import theory
+from orcu.errors import InputError, MissingExtraError
+
+USAGE_ERROR = 2
+
+app = typer.Typer(
+    help="Ordinal classifiers whose probabilities can be trusted.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(theory)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"orcu {orcu.__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command; a bad argument becomes one line on stderr and exit code 2."""
+    try:
+        app()
+    except (InputError, MissingExtraError) as error:
+        Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
+        raise SystemExit(USAGE_ERROR) from None

@@ -1,0 +1,38 @@
+"""Errors whose text says what is wrong, where, what was expected, and what to do."""
+
+import difflib
+import importlib.util
+from collections.abc import Iterable
+
+
+class InputError(ValueError):
+    """A value handed to orcu cannot be used; the text names the argument, the place and the fix."""
+
+
+class UnknownNameError(InputError):
+    """A name that no registry or signature knows; the text offers the nearest known one."""
+
+    def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
+        known = list(known)
+        close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        super().__init__(f"unknown {kind} {name!r}.{hint} Known: {', '.join(known) or 'none'}.")
+
+
+class MissingExtraError(ImportError):
+    """A part of orcu was touched whose optional dependencies are not installed."""
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(
+            f"{what} needs {package}, which is not installed. Install it with: pip install 'orcu[{extra}]'"
+        )
+
+
+def require(package: str, *, extra: str, what: str) -> None:
+    """Raise `MissingExtraError` unless ``package`` can be imported."""
+    if importlib.util.find_spec(package) is None:
+        raise MissingExtraError(what, package, extra)
+
+
+class ConvergenceError(RuntimeError):
+    """A solver did not reach its tolerance; the text says how close it came."""

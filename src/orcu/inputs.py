@@ -1,0 +1,161 @@
+"""The door for user data: arrays, tensors, frames and lists come in, checked arrays go out.
+
+Everything that judges predictions reads them through these functions, so every part of orcu
+answers bad input with the same words: which argument, which row, what was expected, what to do.
+"""
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from orcu.errors import InputError
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+SUM_TOLERANCE = 1e-3
+
+
+def as_probs(probs: Any, *, name: str = "probs") -> FloatArray:
+    """Class probabilities as a float64 array of shape (n, C).
+
+    Args:
+        probs: anything that numpy, torch, pandas or polars can turn into a 2-D array.
+        name: what the argument is called in messages.
+
+    Raises:
+        InputError: if the shape is not (n, C) with n >= 1 and C >= 2, if a value is not finite or
+            outside [0, 1], or if a row misses 1 by more than 1e-3. Rows are not renormalised.
+
+    Example:
+        >>> as_probs([[0.2, 0.8]])
+        array([[0.2, 0.8]])
+    """
+    array = _as_matrix(probs, name)
+    outside = (array < 0) | (array > 1)
+    sums = array.sum(axis=1)
+    off = np.abs(sums - 1) > SUM_TOLERANCE
+    if outside.any() or off.any():
+        row = int(np.argmax(outside.any(axis=1) | off))
+        if outside[row].any():
+            column = int(np.argmax(outside[row]))
+            fault = f"row {row} has {array[row, column]:.6g} in column {column}, expected values in [0, 1]"
+        else:
+            fault = f"row {row} sums to {sums[row]:.6g}, expected 1 ± {SUM_TOLERANCE:g}"
+        raise InputError(
+            f"{name}: {fault}. If these are logits, turn them into probabilities with softmax first; "
+            "if they are percentages, divide by 100."
+        )
+    return array
+
+
+def as_logits(logits: Any, *, name: str = "logits") -> FloatArray:
+    """Logits as a finite float64 array of shape (n, C).
+
+    Raises:
+        InputError: if the shape is not (n, C) with n >= 1 and C >= 2, or a value is not finite.
+
+    Example:
+        >>> as_logits([[0, 1, -2]])
+        array([[ 0.,  1., -2.]])
+    """
+    return _as_matrix(logits, name)
+
+
+def as_labels(y: Any, num_classes: int, *, rows: int | None = None, name: str = "y") -> IntArray:
+    """Labels as an int64 array of shape (n,) with values 0..C-1.
+
+    Args:
+        y: integer labels.
+        num_classes: C.
+        rows: how many there must be, or ``None``.
+        name: what the argument is called in messages.
+
+    Raises:
+        InputError: if y is not one-dimensional, empty, of another length, not of an integer type,
+            or has a label outside 0..C-1.
+
+    Example:
+        >>> as_labels([0, 2, 1], num_classes=3)
+        array([0, 2, 1])
+    """
+    array = _to_numpy(y, name)
+    if array.ndim != 1:
+        raise InputError(f"{name}: expected one label per row, shape (n,); got shape {array.shape}.")
+    if array.size == 0:
+        raise InputError(f"{name}: empty; at least one label is needed.")
+    if not np.issubdtype(array.dtype, np.integer):
+        raise InputError(
+            f"{name}: expected integer labels 0..{num_classes - 1}, got {array.dtype} "
+            f"(row 0 is {array[0]!r}). Number the classes in their order, starting with 0."
+        )
+    if rows is not None and len(array) != rows:
+        raise InputError(f"{name}: {len(array)} labels for {rows} rows; there must be one label per row.")
+    bad = (array < 0) | (array >= num_classes)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InputError(label_out_of_range(name, row, int(array[row]), num_classes))
+    return array.astype(np.int64)
+
+
+def label_out_of_range(name: str, row: int, label: int, num_classes: int) -> str:
+    """The words for a label that is no class; losses and metrics share them."""
+    hint = " Labels that start at 1 need `y - 1`." if label == num_classes else ""
+    return f"{name}: row {row} has label {label}, expected 0..{num_classes - 1} for {num_classes} classes.{hint}"
+
+
+def as_count(value: Any, *, name: str, minimum: int) -> int:
+    """A whole number that is at least ``minimum``.
+
+    Raises:
+        InputError: if it is anything else, booleans and floats included.
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < minimum:
+        raise InputError(f"{name}: expected a whole number of at least {minimum}, got {value!r}.")
+    return int(value)
+
+
+def as_positive(value: Any, *, name: str) -> float:
+    """A finite number above zero.
+
+    Raises:
+        InputError: if it is anything else.
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < value < math.inf:
+        raise InputError(f"{name}: expected a finite number above 0, got {value!r}.")
+    return float(value)
+
+
+def _as_matrix(values: Any, name: str) -> FloatArray:
+    array = _to_numpy(values, name)
+    if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] < 2:
+        raise InputError(
+            f"{name}: expected shape (n, C) with at least one row and two classes, got {array.shape}."
+        )
+    if not (np.issubdtype(array.dtype, np.number) and np.isrealobj(array)):
+        raise InputError(f"{name}: expected real numbers, got {array.dtype}.")
+    array = array.astype(np.float64)
+    finite = np.isfinite(array)
+    if not finite.all():
+        row, column = (int(i) for i in np.argwhere(~finite)[0])
+        raise InputError(
+            f"{name}: row {row} has {array[row, column]} in column {column}; every value must be finite. "
+            "Drop or repair such rows first."
+        )
+    return array
+
+
+def _to_numpy(values: Any, name: str) -> npt.NDArray[Any]:
+    if hasattr(values, "detach"):  # a torch tensor; numpy has no bfloat16
+        values = values.detach().cpu()
+        values = values.float() if "bfloat16" in str(values.dtype) else values
+    try:
+        array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    except ValueError as error:
+        raise InputError(f"{name}: rows of unequal length or mixed content ({error}).") from error
+    if array.dtype == object:
+        raise InputError(f"{name}: mixed or missing values; every entry must be a number.")
+    return array

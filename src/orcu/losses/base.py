@@ -1,0 +1,254 @@
+"""What every loss shares: the checks, the weights, the reduction, the tables, the card."""
+
+import dataclasses
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from orcu.errors import InputError, UnknownNameError
+from orcu.inputs import FloatArray, as_count, label_out_of_range
+from orcu.registry import Registry
+
+REDUCTIONS = ("mean", "sum", "none")
+_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+_COMMON_OPTIONS = ("num_classes", "reduction", "weight")
+
+LossT = TypeVar("LossT", bound="type[OrdinalLoss]")
+
+
+@dataclasses.dataclass(frozen=True)
+class LossCard:
+    """What the catalogue says of a loss.
+
+    Args:
+        name: the registry name.
+        title: the name people use.
+        family: ``"nominal"``, ``"ordinal"``, ``"calibration"`` or ``"ordinal calibration"``.
+        paper: authors and year.
+        formula: the per-sample loss in plain text, in the paper's symbols.
+        notes: where a choice is ours, or a trap; may be empty.
+        defaults: the loss's own options; filled from its signature on registration.
+    """
+
+    name: str
+    title: str
+    family: str
+    paper: str
+    formula: str
+    notes: str = ""
+    defaults: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+class OrdinalLoss(nn.Module):
+    """Base of all losses: ``loss(logits, y)``, drop-in for ``nn.CrossEntropyLoss()``.
+
+    A loss file writes `per_sample` (or, for a batch statistic, `evaluate`) and registers itself;
+    shapes, labels, half precision, weights and reductions are handled here.
+
+    Args:
+        num_classes: C, at least 2.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        weight: one non-negative weight per class; sample n counts ``weight[y_n]``. ``"mean"``
+            divides by the sum of the weights.
+
+    Raises:
+        InputError: if an argument cannot be used.
+    """
+
+    card: ClassVar[LossCard]
+    term: ClassVar[str]
+
+    def __init__(
+        self,
+        num_classes: int,
+        *,
+        reduction: str = "mean",
+        weight: Sequence[float] | Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        self.num_classes = as_count(num_classes, name="num_classes", minimum=2)
+        if reduction not in REDUCTIONS:
+            raise UnknownNameError("reduction", reduction, REDUCTIONS)
+        self.reduction = reduction
+        self.parts: dict[str, Tensor] = {}
+        """After a forward: each term of the loss, reduced like the loss and detached."""
+        self._cast_tables: dict[tuple[str, torch.dtype, torch.device], Tensor] = {}
+        self.weighted = weight is not None
+        if weight is not None:
+            self.add_table("weight", _class_weights(weight, self.num_classes))
+
+    def forward(self, logits: Tensor, y: Tensor, *, sample_weight: Tensor | None = None) -> Tensor:
+        """The loss of a batch.
+
+        Args:
+            logits: shape (n, C), any floating type. Half types are computed in float32.
+            y: integer labels 0..C-1, shape (n,).
+            sample_weight: shape (n,), non-negative; multiplies the class weights.
+
+        Returns:
+            A scalar, or shape (n,) with ``reduction="none"``; float32 for half inputs.
+
+        Raises:
+            InputError: if shapes, types or labels do not fit. Labels are not checked under
+                `torch.compile`; on CUDA a bad label trips an asynchronous assertion.
+        """
+        self._check(logits, y, sample_weight)
+        if logits.dtype in (torch.float16, torch.bfloat16):
+            logits = logits.float()
+        if y.dtype != torch.int64:
+            y = y.long()
+        weight = self._weights(logits, y, sample_weight)
+        return self.evaluate(logits, y, weight, self.reduction)
+
+    def per_sample(self, logits: Tensor, y: Tensor) -> Tensor:
+        """The unweighted loss of each sample: checked (n, C) logits and (n,) labels to (n,)."""
+        return self.evaluate(logits, y, None, "none")
+
+    def evaluate(self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
+        """The reduced loss; a batch statistic or a fused kernel defines this instead of `per_sample`."""
+        return reduce(self.per_sample(logits, y), weight, reduction)
+
+    def add_table(self, name: str, values: FloatArray) -> None:
+        """Keep a constant table as a buffer in float64; it follows the device, not the type."""
+        self.register_buffer(name, torch.from_numpy(values.copy()), persistent=False)
+
+    def table(self, name: str, like: Tensor) -> Tensor:
+        """The table in the type and on the device of ``like``, converted once."""
+        buffer = self.get_buffer(name)
+        if torch.compiler.is_compiling():
+            return buffer.to(like)
+        key = (name, like.dtype, like.device)
+        if key not in self._cast_tables:
+            self._cast_tables[key] = buffer.to(like)
+        return self._cast_tables[key]
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "OrdinalLoss":
+        # `.half()` must not round the targets, and `.to("mps")` must not fail on float64: only the
+        # device is taken from fn, and the type is the widest the device has.
+        exact = dict(self._buffers)
+        super()._apply(fn, recurse)
+        for name, moved in self._buffers.items():
+            source = exact[name]
+            if moved is not None and source is not None:
+                widest = torch.float32 if moved.device.type == "mps" else torch.float64
+                self._buffers[name] = source.to(device=moved.device, dtype=widest)
+        self._cast_tables.clear()
+        return self
+
+    def extra_repr(self) -> str:  # noqa: D102
+        return f"num_classes={self.num_classes}, reduction={self.reduction!r}"
+
+    def _weights(self, logits: Tensor, y: Tensor, sample_weight: Tensor | None) -> Tensor | None:
+        weight = self.table("weight", logits).index_select(0, y) if self.weighted else None
+        if sample_weight is None:
+            return weight
+        sample_weight = sample_weight.to(logits.dtype)
+        return sample_weight if weight is None else weight * sample_weight
+
+    def _check(self, logits: Tensor, y: Tensor, sample_weight: Tensor | None) -> None:
+        if not isinstance(logits, Tensor) or not logits.is_floating_point():
+            raise InputError(f"logits: expected a floating-point tensor, got {_describe(logits)}.")
+        if logits.dim() != 2 or logits.shape[1] != self.num_classes:
+            raise InputError(
+                f"logits: expected shape (n, {self.num_classes}) for {self.num_classes} classes, "
+                f"got {tuple(logits.shape)}."
+            )
+        if logits.shape[0] == 0:
+            raise InputError("logits: the batch is empty; a loss needs at least one row.")
+        if not isinstance(y, Tensor) or y.dtype not in _INTEGERS:
+            raise InputError(
+                f"y: expected a tensor of integer labels 0..{self.num_classes - 1}, got {_describe(y)}. "
+                "Labels stored as floats need `y.long()`."
+            )
+        if y.shape != logits.shape[:1]:
+            raise InputError(
+                f"y: expected shape ({logits.shape[0]},), one label per row of logits, got {tuple(y.shape)}."
+            )
+        if sample_weight is not None and (
+            not isinstance(sample_weight, Tensor) or sample_weight.shape != y.shape
+        ):
+            raise InputError(
+                f"sample_weight: expected a tensor of shape {tuple(y.shape)}, got {_describe(sample_weight)}."
+            )
+        if not torch.compiler.is_compiling():
+            self._check_labels(y)
+            if sample_weight is not None and sample_weight.device.type != "cuda":
+                lowest, highest = torch.aminmax(sample_weight)
+                if not (lowest.item() >= 0 and 0 < highest.item() < math.inf):
+                    raise InputError(
+                        "sample_weight: expected finite weights of at least 0, not all 0; "
+                        f"got values from {lowest.item():g} to {highest.item():g}."
+                    )
+
+    def _check_labels(self, y: Tensor) -> None:
+        if y.device.type == "cuda":  # an eager check would stall the GPU at every step
+            inside = ((y >= 0) & (y < self.num_classes)).all()
+            torch._assert_async(inside, f"y: a label lies outside 0..{self.num_classes - 1}")
+            return
+        lowest, highest = torch.aminmax(y)
+        if lowest.item() < 0 or highest.item() >= self.num_classes:
+            row = int(((y < 0) | (y >= self.num_classes)).int().argmax())
+            raise InputError(label_out_of_range("y", row, int(y[row]), self.num_classes))
+
+
+def register_loss(card: LossCard) -> Callable[[LossT], LossT]:
+    """Decorator that gives a loss its card and files it under the card's name."""
+    return _registrar(LOSSES, card)
+
+
+def register_regularizer(card: LossCard) -> Callable[[LossT], LossT]:
+    """Decorator that gives a regularizer its card and files it under the card's name."""
+    return _registrar(REGULARIZERS, card)
+
+
+def _registrar(registry: "Registry[type[OrdinalLoss]]", card: LossCard) -> Callable[[LossT], LossT]:
+    def add(loss: LossT) -> LossT:
+        parameters = inspect.signature(loss).parameters.values()
+        defaults = {p.name: p.default for p in parameters if p.name not in _COMMON_OPTIONS}
+        loss.card = dataclasses.replace(card, defaults=defaults)
+        if not hasattr(loss, "term"):
+            loss.term = card.name
+        registry.register(card.name)(loss)
+        return loss
+
+    return add
+
+
+def reduce(values: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
+    """Weigh and reduce per-sample values; ``"mean"`` divides by the sum of the weights.
+
+    Deviation: torch's cross-entropy with probability targets divides by n instead.
+    """
+    if weight is not None:
+        values = values * weight
+    if reduction == "none":
+        return values
+    if reduction == "sum":
+        return values.sum()
+    return values.mean() if weight is None else values.sum() / weight.sum()
+
+
+def _class_weights(weight: Any, num_classes: int) -> FloatArray:
+    values = np.asarray(weight.detach().cpu() if isinstance(weight, Tensor) else weight, dtype=np.float64)
+    if values.shape != (num_classes,):
+        raise InputError(f"weight: expected one weight per class, shape ({num_classes},), got {values.shape}.")
+    bad = ~np.isfinite(values) | (values < 0)
+    if bad.any() or not values.any():
+        where = f"class {int(np.argmax(bad))} has {values[np.argmax(bad)]}" if bad.any() else "all are 0"
+        raise InputError(f"weight: {where}; expected finite weights of at least 0, not all 0.")
+    return values
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')} of shape {tuple(value.shape)}"
+    return f"{type(value).__name__}"
+
+
+LOSSES: Registry[type[OrdinalLoss]] = Registry("loss", package="orcu.losses")
+REGULARIZERS: Registry[type[OrdinalLoss]] = Registry("regularizer", package="orcu.losses")

@@ -1,0 +1,139 @@
+"""Penalties on directed adjacent gaps: the log-barrier extension, the hinge and the softplus."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from orcu import geometry
+from orcu.inputs import as_positive
+from orcu.losses.base import LossCard, OrdinalLoss, register_regularizer
+
+
+class GapRegularizer(OrdinalLoss, ABC):
+    """Sum over the gaps of a penalty; a subclass writes `penalty`."""
+
+    @abstractmethod
+    def penalty(self, r: Tensor) -> Tensor:
+        """The penalty of each gap, element by element."""
+
+    def per_sample(self, logits: Tensor, y: Tensor) -> Tensor:
+        """Sum over the C - 1 gaps (Eq. 4), shape (n,)."""
+        return self.penalty(geometry.directed_gaps(logits, y)).sum(-1)
+
+
+class ScaledGapRegularizer(GapRegularizer):
+    """A gap penalty with the margin 1/s^2."""
+
+    def __init__(
+        self,
+        num_classes: int,
+        *,
+        scale: float = 3.0,
+        reduction: str = "mean",
+        weight: Sequence[float] | Tensor | None = None,
+    ) -> None:
+        super().__init__(num_classes, reduction=reduction, weight=weight)
+        self.scale = as_positive(scale, name="scale")
+
+    def extra_repr(self) -> str:  # noqa: D102
+        return f"{super().extra_repr()}, scale={self.scale:g}"
+
+
+@register_regularizer(
+    LossCard(
+        name="lbe",
+        title="Log-barrier extension",
+        family="ordinal",
+        paper="Kim, Chung and Jang (ORCU); barrier of Kervadec et al., 2022",
+        formula="sum_k I(r_k),  I(r) = -(1/s) log(-r) if r <= -1/s^2 else s r + (2/s) log s + 1/s",
+        notes="Unbounded below by itself: it needs a full-support anchor (Appendix IV-B).",
+    )
+)
+class LogBarrier(ScaledGapRegularizer):
+    """Log-barrier extension on the directed gaps, LBE (Eqs. 4-5): sum_k I(r_k).
+
+    Args:
+        num_classes: C.
+        scale: s; the barrier switches to its linear branch of slope s at r = -1/s^2.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        weight: one weight per class, or ``None``.
+
+    Raises:
+        InputError: if an argument cannot be used.
+
+    Example:
+        >>> import torch
+        >>> barrier = LogBarrier(num_classes=3, scale=3.0)
+        >>> round(barrier(torch.tensor([[0.0, 1.0, 3.0]]), torch.tensor([1])).item(), 4)
+        7.0657
+    """
+
+    def penalty(self, r: Tensor) -> Tensor:
+        """I(r)."""
+        return geometry.log_barrier(r, scale=self.scale)  # type: ignore[no-any-return]
+
+
+@register_regularizer(
+    LossCard(
+        name="hinge",
+        title="Hinge on the gaps",
+        family="ordinal",
+        paper="Kim, Chung and Jang (ORCU), Section III-C",
+        formula="sum_k max(0, r_k + 1/s^2)",
+    )
+)
+class GapHinge(ScaledGapRegularizer):
+    """Hinge on the directed gaps: sum_k max(0, r_k + 1/s^2).
+
+    Args:
+        num_classes: C.
+        scale: s; the margin is 1/s^2.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        weight: one weight per class, or ``None``.
+
+    Raises:
+        InputError: if an argument cannot be used.
+
+    Example:
+        >>> import torch
+        >>> GapHinge(num_classes=3, scale=2.0)(torch.tensor([[0.0, 1.0, 3.0]]), torch.tensor([1])).item()
+        2.25
+    """
+
+    def penalty(self, r: Tensor) -> Tensor:
+        """max(0, r + 1/s^2)."""
+        return geometry.hinge(r, scale=self.scale)  # type: ignore[no-any-return]
+
+
+@register_regularizer(
+    LossCard(
+        name="softplus",
+        title="SoftPlus on the gaps",
+        family="ordinal",
+        paper="Kim, Chung and Jang (ORCU), Table VII; SoftPlus of Dugas et al., 2000",
+        formula="sum_k log(1 + exp(r_k))",
+        notes="The paper names the penalty but not its formula; this form is ours.",
+    )
+)
+class GapSoftPlus(GapRegularizer):
+    """SoftPlus on the directed gaps: sum_k log(1 + e^{r_k}).
+
+    Args:
+        num_classes: C.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        weight: one weight per class, or ``None``.
+
+    Raises:
+        InputError: if an argument cannot be used.
+
+    Example:
+        >>> import torch
+        >>> penalty = GapSoftPlus(num_classes=3)
+        >>> round(penalty(torch.zeros(1, 3), torch.tensor([1])).item(), 4)
+        1.3863
+    """
+
+    def penalty(self, r: Tensor) -> Tensor:
+        """log(1 + e^r)."""
+        return geometry.softplus(r)  # type: ignore[no-any-return]

@@ -1,0 +1,63 @@
+"""SORD: cross-entropy against distance-aware soft targets, the anchor of ORCU."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from torch import Tensor
+
+from orcu.losses.base import LossCard, OrdinalLoss, register_loss
+from orcu.targets import log_targets
+
+
+@register_loss(
+    LossCard(
+        name="sord",
+        title="SORD (soft ordinal targets)",
+        family="ordinal",
+        paper="Diaz and Marathe, 2019",
+        formula="-sum_k t_k log p_k,  t = softmax_k(-phi(|y - k|)),  phi(d) = d^2",
+        notes="Squared distance and no scale factor, as in the ORCU paper.",
+    )
+)
+class SORDLoss(OrdinalLoss):
+    """Cross-entropy against soft targets, SoftCE (Eqs. 1-2): -sum_k t_k log p_k.
+
+    Args:
+        num_classes: C.
+        distance: how fast the target falls off: ``"squared"``, ``"absolute"``, ``"huber"``,
+            ``"exponential"``, or a table such as ``{"name": "huber", "delta": 2.0}``.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        weight: one weight per class, or ``None``.
+
+    Raises:
+        InputError: if an argument cannot be used.
+
+    Example:
+        >>> import torch
+        >>> loss = SORDLoss(num_classes=3)
+        >>> round(loss(torch.tensor([[0.0, 1.0, 0.0]]), torch.tensor([1])).item(), 4)
+        0.9753
+    """
+
+    term: ClassVar[str] = "softce"
+
+    def __init__(
+        self,
+        num_classes: int,
+        *,
+        distance: str | Mapping[str, Any] = "squared",
+        reduction: str = "mean",
+        weight: Sequence[float] | Tensor | None = None,
+    ) -> None:
+        super().__init__(num_classes, reduction=reduction, weight=weight)
+        self.distance = distance
+        self.add_table("targets", np.exp(log_targets(num_classes, distance)))
+
+    def per_sample(self, logits: Tensor, y: Tensor) -> Tensor:
+        """SoftCE of each sample, shape (n,)."""
+        targets = self.table("targets", logits).index_select(0, y)
+        return -(targets * logits.log_softmax(-1)).sum(-1)
+
+    def extra_repr(self) -> str:  # noqa: D102
+        return f"{super().extra_repr()}, distance={self.distance!r}"

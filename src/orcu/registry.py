@@ -1,0 +1,98 @@
+"""One registry per axis: a file that registers a thing is all it takes to add it."""
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from orcu.errors import InputError, UnknownNameError
+
+T = TypeVar("T", bound=Callable[..., Any])
+
+
+class Registry(Generic[T]):
+    """Names to things of one kind, filled by decorators in the modules of ``package``.
+
+    The modules are imported when a name is first asked for, so that registering costs nothing
+    at import time and a new file is found without being listed anywhere.
+
+    Args:
+        kind: what the things are called in messages, such as ``"loss"``.
+        package: the dotted name of the package whose modules register; ``None`` if the module
+            that makes the registry also fills it.
+
+    Example:
+        >>> greetings = Registry("greeting")
+        >>> @greetings.register("hello")
+        ... def hello(name="you"):
+        ...     return f"hello {name}"
+        >>> greetings.names(), greetings.create("hello", name="Ada")
+        (['hello'], 'hello Ada')
+        >>> greetings.get("helo")
+        Traceback (most recent call last):
+        orcu.errors.UnknownNameError: unknown greeting 'helo'. Did you mean 'hello'? Known: hello.
+    """
+
+    def __init__(self, kind: str, package: str | None = None) -> None:
+        self.kind = kind
+        self._package = package
+        self._things: dict[str, T] = {}
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """Decorator that files a class or function under ``name``."""
+
+        def add(thing: T) -> T:
+            if self._things.get(name, thing) is not thing:
+                raise InputError(f"{self.kind} {name!r} is registered twice; choose another name.")
+            self._things[name] = thing
+            return thing
+
+        return add
+
+    def names(self) -> list[str]:
+        """All registered names, sorted."""
+        self._discover()
+        return sorted(self._things)
+
+    def get(self, name: str) -> T:
+        """The thing registered as ``name``.
+
+        Raises:
+            UnknownNameError: if there is none; the text offers the nearest name.
+        """
+        self._discover()
+        if not isinstance(name, str) or name not in self._things:
+            raise UnknownNameError(self.kind, name, self.names())
+        return self._things[name]
+
+    def create(self, spec: str | Mapping[str, Any], /, **options: Any) -> Any:
+        """Call the thing that ``spec`` names.
+
+        Args:
+            spec: a name, or a table of the name and its options as a TOML file gives it:
+                ``{"name": "huber", "delta": 2.0}``.
+            options: further options; those in the table win.
+
+        Raises:
+            UnknownNameError: if the name or one of the options does not exist.
+            InputError: if a table has no name.
+        """
+        if isinstance(spec, Mapping):
+            if "name" not in spec:
+                raise InputError(f"{self.kind}: the table {dict(spec)!r} needs a 'name'.")
+            options |= spec
+            spec = options.pop("name")
+        thing = self.get(spec)
+        known = list(inspect.signature(thing).parameters)
+        for option in options:
+            if option not in known:
+                raise UnknownNameError(f"option of {self.kind} {spec!r}", option, known)
+        return thing(**options)
+
+    def _discover(self) -> None:
+        if self._package is None:
+            return
+        package, self._package = self._package, None
+        for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+            importlib.import_module(f"{package}.{module.name}")

@@ -1,0 +1,351 @@
+"""Every statement of Section III-C and Appendices IV-V as a function that measures it.
+
+Each takes a `Setting` and answers with a `Check`: the number measured, what it must satisfy, and
+whether it does. `verify` runs them all, in the order of the paper.
+"""
+
+import dataclasses
+import importlib.util
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from orcu import geometry
+from orcu.inputs import FloatArray
+from orcu.metrics.scoring import rps_rows
+from orcu.theory.equilibrium import equilibrium
+from orcu.theory.setting import Setting
+
+EXACT = 1e-8  # the error up to which an identity counts as met
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """One statement and how it fared.
+
+    Attributes:
+        source: where the paper says it.
+        statement: what it says.
+        measured: the number measured.
+        requirement: what that number must satisfy.
+        passed: whether it does; ``None`` if it could not be tried here.
+        note: why it could not be tried, else empty.
+    """
+
+    source: str
+    statement: str
+    measured: float
+    requirement: str
+    passed: bool | None
+    note: str = ""
+
+
+def verify(
+    num_classes: int,
+    label: int,
+    scale: float = 3.0,
+    distance: str | Mapping[str, Any] = "squared",
+    *,
+    seed: int = 0,
+) -> list[Check]:
+    """Check every statement of the theory for one label, scale and distance.
+
+    Args:
+        num_classes: C.
+        label: a class 0..C-1.
+        scale: s > 0.
+        distance: of the soft targets, see `orcu.targets`.
+        seed: of the random logits that statements about all logits are tried on.
+
+    Returns:
+        One `Check` per statement, in the order of the paper.
+
+    Raises:
+        InputError: if an argument cannot be used.
+
+    Example:
+        >>> results = verify(num_classes=5, label=2, scale=3.0)
+        >>> len(results), [check.statement for check in results if check.passed is False]
+        (22, [])
+    """
+    setting = Setting(num_classes, label, scale, distance, seed=seed)
+    return [statement(setting) for statement in STATEMENTS]
+
+
+def ce_margin_growth(case: Setting) -> Check:
+    """A CE step widens every margin by eta [(1 - p_y) + p_k]."""
+    step = 0.1
+    p = np.exp(case.log_probs)
+    others = np.arange(case.num_classes) != case.label
+    after = case.logits - step * (p - ~others)
+    before_margin = case.logits[:, [case.label]] - case.logits
+    growth = (after[:, [case.label]] - after - before_margin)[:, others]
+    stated = step * (p[:, others].sum(axis=1, keepdims=True) + p[:, others])
+    return _identity("Eq. 19", "a CE step widens every margin", growth - stated, stated)
+
+
+def ce_has_no_finite_optimum(case: Setting) -> Check:
+    """CE falls along z = t e_y without end: it is positive, and decreasing, at every finite t."""
+    t = np.linspace(1.0, 700.0, 100)
+    ce = np.log1p((case.num_classes - 1) * np.exp(-t))
+    return _positive("Eqs. 18-20", "CE has no finite optimum", -np.diff(ce))
+
+
+def pair_update(case: Setting) -> Check:
+    """One LBE pair moves its gap by r_new = r - 2 eta I'(r) < r."""
+    step = 0.1
+    slope = geometry.log_barrier_slope(case.gaps, scale=case.scale)
+    signed = geometry.gap_signs(case.num_classes)[case.label] * slope  # dI(r_k)/dz_{k+1}
+    higher = case.logits[:, 1:] - step * signed
+    lower = case.logits[:, :-1] + step * signed
+    moved = geometry.gap_signs(case.num_classes)[case.label] * (higher - lower)
+    error = (moved - case.gaps + 2 * step * slope) / max(1.0, case.scale)
+    return _identity("Sec. III-C", "an LBE step gives r - 2ηI'(r) < r", error, case.gaps - moved)
+
+
+def two_pair_gradient(case: Setting) -> Check:
+    """The closed-form gradient of LBE equals autograd's, and so does SoftCE's p - a."""
+    source, statement = "Eqs. 80-83", "two-pair gradient = autograd's"
+    if importlib.util.find_spec("torch") is None:
+        note = "needs orcu[train]"
+        return Check(source, statement, np.nan, f"≤ {EXACT:.0e}", None, note)
+    import torch
+
+    z = torch.tensor(case.logits, requires_grad=True)
+    r = geometry.directed_gaps(z, torch.tensor(case.y))
+    softce = -(z.log_softmax(-1) * torch.tensor(case.anchor)).sum()
+    total = softce + geometry.log_barrier(r, scale=case.scale).sum()
+    (by_autograd,) = torch.autograd.grad(total, z)
+    signed = geometry.gap_signs(case.num_classes)[case.label] * geometry.log_barrier_slope(
+        case.gaps, scale=case.scale
+    )
+    stated = np.exp(case.log_probs) - case.anchor
+    stated[:, 1:] += signed
+    stated[:, :-1] -= signed
+    return _identity(source, statement, (by_autograd.numpy() - stated) / max(1.0, case.scale))
+
+
+def strict_propriety(case: Setting) -> Check:
+    """SoftCE exceeds its value at p = a by KL(a || p) > 0 for every other p."""
+    eq = case.solution
+    at_anchor = -(eq.anchor * eq.log_anchor).sum()
+    excess = case.softce(case.logits) - at_anchor
+    return _positive("Eq. 25", "SoftCE strictly proper: KL(a‖p) > 0", excess)
+
+
+def lbe_is_unbounded(case: Setting) -> Check:
+    """Along the ordinal ray LBE is -((C-1)/s) log t, and CE + LBE falls with it."""
+    t = case.margin_multiples()
+    lbe = case.lbe(case.ray(t))
+    stated = -(case.num_classes - 1) / case.scale * np.log(t)
+    ce = -geometry.log_probs(case.ray(t))[:, case.label]
+    error = (lbe - stated) * case.scale / (case.num_classes - 1)
+    return _identity(
+        "Eq. 26", "LBE, CE+LBE unbounded on the ray", error, -np.diff(ce + lbe)
+    )
+
+
+def softce_holds_the_ray(case: Setting) -> Check:
+    """SoftCE grows like t sum_j a_j |j - y|, faster than LBE falls, so their sum turns upward."""
+    reach = np.abs(np.arange(case.num_classes) - case.label)
+    drift = float(case.anchor @ reach)
+    turn = max(1.0, (case.num_classes - 1) / (case.scale * drift), 1 / case.scale**2)
+    t = turn * 4.0 ** np.arange(1, 12)
+    total = case.softce(case.ray(t)) + case.lbe(case.ray(t))
+    return _positive("Eq. 27", "SoftCE+LBE rises on the ray", np.diff(total))
+
+
+def strict_convexity(case: Setting) -> Check:
+    """The Hessian at the optimum is positive definite in relative gaps, so the optimum is unique."""
+    eq = case.solution
+    p_tails = case.outward_tails(eq.probs)
+    right = np.arange(case.num_classes - 1) >= case.label
+    size = np.where(p_tails > 0, -np.where(p_tails > 0, eq.gaps, 0.0), 0.0)
+    joint = np.where(right[:, None] == right, np.minimum(p_tails[:, None], p_tails), 0.0)
+    matrix = (joint - p_tails[:, None] * p_tails) * size[:, None] * size
+    matrix[np.diag_indices_from(matrix)] += (eq.log_shift < np.log(case.scale)) / case.scale
+    smallest = np.linalg.eigvalsh(matrix)[:1]
+    return _positive("Eq. 28", "F_s strictly convex: one minimiser", smallest)
+
+
+def coercivity(case: Setting) -> Check:
+    """SoftCE >= a_min (max z - min z)."""
+    spread = case.logits.max(axis=1) - case.logits.min(axis=1)
+    lse = case.logits.max(axis=1) - case.log_probs.max(axis=1)
+    softce = lse - case.logits @ case.anchor
+    slack = softce - case.anchor.min() * spread
+    return _positive("Eq. 29", "SoftCE ≥ a_min (max z - min z)", slack, strict=False)
+
+
+def strict_unimodality(case: Setting) -> Check:
+    """All directed gaps of the optimum are negative: strictly unimodal with mode y."""
+    return _positive("Eq. 32", "optimum strictly unimodal, mode y", -case.solution.gaps)
+
+
+def stationarity(case: Setting) -> Check:
+    """p = a - B^T q, coordinate by coordinate."""
+    eq = case.solution
+    signed = geometry.gap_signs(case.num_classes)[case.label] * eq.shift
+    balance = eq.probs - eq.anchor
+    balance[1:] += signed
+    balance[:-1] -= signed
+    return _identity("Eqs. 33-34", "p = a - Bᵀq", balance)
+
+
+def shift_range(case: Setting) -> Check:
+    """0 < q <= s."""
+    eq = case.solution
+    inside = bool(np.isfinite(eq.log_shift).all() and (eq.log_shift <= np.log(case.scale)).all())
+    return Check("Eq. 36", "0 < q ≤ s", float(np.exp(eq.log_shift.max())), f"≤ {case.scale:g}", inside)
+
+
+def large_scale_rate(case: Setting) -> Check:
+    """The distance of the optimum's logits from the anchor's falls like 1/s; the exponent is measured."""
+    source, statement = "Eq. 35", "‖z* - log a‖ ~ 1/s for large s"
+    requirement = "1 ± 0.05"
+    with np.errstate(divide="ignore", over="ignore"):
+        start = 1e3 / np.exp(case.solution.log_tails.min())
+    if not start < 1e300:
+        note = "tail too thin for any float s"
+        return Check(source, statement, np.nan, requirement, None, note)
+    scales = start * np.array([1.0, 10.0])
+    eq = equilibrium(case.num_classes, case.label, scales, case.distance)
+    anchor_gaps = geometry.directed_gaps(eq.log_anchor, np.full(2, case.label))
+    steps = geometry.gap_signs(case.num_classes)[case.label] * (eq.gaps - anchor_gaps)
+    moved = np.concatenate([np.zeros((2, 1)), np.cumsum(steps, axis=1)], axis=1)
+    distance = np.linalg.norm(moved - moved.mean(axis=1, keepdims=True), axis=1)
+    exponent = float(np.log10(distance[0] / distance[1]))
+    return Check(source, statement, exponent, requirement, abs(exponent - 1) <= 0.05)
+
+
+def cumulative_identity(case: Setting) -> Check:
+    """F_p(k) = F_a(k) - q_k left of y and F_a(k) + q_k from y on."""
+    eq = case.solution
+    inward = geometry.gap_signs(case.num_classes)[case.label] * eq.shift
+    error = geometry.cumulative(eq.probs) - geometry.cumulative(eq.anchor) - inward
+    return _identity("Eqs. 8, 37", "thresholds move by q: F_p = F_a ∓ q", error)
+
+
+def interval_concentration(case: Setting) -> Check:
+    """Every proper interval around y gains q_{l-1} + q_r."""
+    eq, y = case.solution, case.label
+    left = np.concatenate([[0.0], eq.shift[:y]])  # q_{l-1} for l = 0..y
+    right = np.concatenate([eq.shift[y:], [0.0]])  # q_r for r = y..C-1
+    gains = left[:, None] + right
+    error = case.interval_mass(eq.probs) - case.interval_mass(eq.anchor) - gains
+    # gains that underflow are positive all the same: their logarithms are finite
+    log_left = np.concatenate([[-np.inf], eq.log_shift[:y]])
+    log_right = np.concatenate([eq.log_shift[y:], [-np.inf]])
+    log_gains = np.maximum(log_left[:, None], log_right)
+    proper = np.ones_like(gains, dtype=bool)
+    proper[0, -1] = False  # all classes: nothing to gain
+    return _identity(
+        "Eq. 38",
+        "intervals around y gain q_(l-1) + q_r",
+        error,
+        np.isfinite(log_gains[proper]).astype(np.float64),
+    )
+
+
+def rps_gain(case: Setting) -> Check:
+    """RPS(a) - RPS(p) is the stated sum over thresholds, and positive."""
+    eq = case.solution
+    y = np.array([case.label])
+    gain = rps_rows(eq.anchor[None], y) - rps_rows(eq.probs[None], y)
+    tails = np.exp(eq.log_tails)  # F_a left of y, 1 - F_a from y on
+    stated = (eq.shift * (2 * tails - eq.shift)).sum()
+    return _identity("Eqs. 39-40", "RPS(a) - RPS(p) = stated sum > 0", gain - stated, gain)
+
+
+def kl_bound(case: Setting) -> Check:
+    """KL(a || p) <= (C-1)/s."""
+    bound = (case.num_classes - 1) / case.scale
+    return _at_most("Eq. 41", "KL(a‖p) ≤ (C-1)/s", case.kl_from_anchor(), bound)
+
+
+def l1_bound(case: Setting) -> Check:
+    """||p - a||_1 <= sqrt(2 (C-1)/s)."""
+    eq = case.solution
+    distance = float(np.abs(eq.probs - eq.anchor).sum())
+    bound = float(np.sqrt(2 * (case.num_classes - 1) / case.scale))
+    return _at_most("Eq. 41", "‖p - a‖₁ ≤ √(2(C-1)/s)", distance, bound)
+
+
+def farther_fraction(case: Setting) -> Check:
+    """The farther class's share of a pair's mass is sigmoid(r)."""
+    farther, nearer = case.pair_masses()
+    error = farther / (farther + nearer) - geometry.farther_fraction(case.logits, case.y)
+    return _identity("Appx. IV-E", "farther side's share of a pair = σ(r)", error)
+
+
+def violation_identity(case: Setting) -> Check:
+    """v > 0 exactly where r > 0, and v / m = [tanh(r/2)]_+."""
+    farther, nearer = case.pair_masses()
+    v = geometry.adjacent_violations(np.exp(case.log_probs), case.y)
+    imbalance = np.maximum(geometry.mass_imbalance(case.logits, case.y), 0.0)
+    agree = ((case.gaps > 0) == (farther > nearer)).astype(np.float64)
+    return _identity("Eqs. 46-47", "v/m = max(0, tanh(r/2))", v / (farther + nearer) - imbalance, agree)
+
+
+def violation_bound(case: Setting) -> Check:
+    """v_k <= |p_k - ref_k| + |p_{k+1} - ref_{k+1}| <= 2 TV against any unimodal reference."""
+    p = np.exp(case.log_probs)
+    v = geometry.adjacent_violations(p, case.y)
+    difference = np.abs(p - case.references)
+    pairwise = difference[:, :-1] + difference[:, 1:]
+    slack = np.concatenate([pairwise - v, difference.sum(axis=1, keepdims=True) - pairwise], axis=1)
+    return _positive("Eq. 48", "v ≤ 2 TV(ref, p)", slack, strict=False)
+
+
+def kl_floor(case: Setting) -> Check:
+    """KL(ref || p) >= v^2 / 2 against any unimodal reference."""
+    v = geometry.adjacent_violations(np.exp(case.log_probs), case.y)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = case.references * (np.log(case.references) - case.log_probs)
+    kl = np.where(case.references > 0, terms, 0.0).sum(axis=1, keepdims=True)
+    return _positive("Eq. 49", "KL(ref‖p) ≥ v²/2", kl - v**2 / 2, strict=False)
+
+
+STATEMENTS: tuple[Callable[[Setting], Check], ...] = (
+    ce_margin_growth,
+    ce_has_no_finite_optimum,
+    pair_update,
+    two_pair_gradient,
+    strict_propriety,
+    lbe_is_unbounded,
+    softce_holds_the_ray,
+    strict_convexity,
+    coercivity,
+    strict_unimodality,
+    stationarity,
+    shift_range,
+    large_scale_rate,
+    cumulative_identity,
+    interval_concentration,
+    rps_gain,
+    kl_bound,
+    l1_bound,
+    farther_fraction,
+    violation_identity,
+    violation_bound,
+    kl_floor,
+)
+
+
+def _identity(source: str, statement: str, error: FloatArray, positive: FloatArray | None = None) -> Check:
+    """An equation, met to 1e-8; ``positive`` holds what must be above zero besides."""
+    worst = float(np.abs(error).max())
+    strict = positive is None or bool((np.asarray(positive) > 0).all())
+    return Check(source, statement, worst, f"≤ {EXACT:.0e}", worst <= EXACT and strict)
+
+
+def _positive(source: str, statement: str, slack: FloatArray, *, strict: bool = True) -> Check:
+    """An inequality: the smallest slack is above zero, or, if not strict, not below by more than rounding."""
+    smallest = float(np.min(slack))
+    passed = smallest > 0 if strict else smallest >= -1e-12
+    return Check(source, statement, smallest, "> 0" if strict else "≥ 0", passed)
+
+
+def _at_most(source: str, statement: str, value: float, bound: float) -> Check:
+    return Check(source, statement, value, f"≤ {bound:.4g}", value <= bound * (1 + EXACT))
