@@ -124,8 +124,8 @@ def mass_imbalance(z: Any, y: Any) -> Any:
     """(farther - nearer) / (farther + nearer) of each adjacent pair: tanh(r_k / 2) (Eq. 47).
 
     Example:
-        >>> mass_imbalance(np.array([0.0, 0.0, -1.0]), np.array(1)).round(4)
-        array([ 0.    , -0.4621])
+        >>> mass_imbalance(np.array([1.0, 0.0, -1.0]), np.array(1)).round(4)
+        array([ 0.4621, -0.4621])
     """
     return _namespace(z).tanh(directed_gaps(z, y) / 2)
 

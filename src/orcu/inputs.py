@@ -84,7 +84,9 @@ def as_labels(y: Any, num_classes: int, *, rows: int | None = None, name: str = 
     """
     array = _to_numpy(y, name)
     if array.ndim != 1:
-        raise InputError(f"{name}: expected one label per row, shape (n,); got shape {array.shape}.")
+        raise InputError(
+            f"{name}: expected one label per row, shape (n,); got shape {array.shape}."
+        )
     if array.size == 0:
         raise InputError(f"{name}: empty; at least one label is needed.")
     if not np.issubdtype(array.dtype, np.integer):
@@ -93,7 +95,9 @@ def as_labels(y: Any, num_classes: int, *, rows: int | None = None, name: str = 
             f"(row 0 is {array[0]!r}). Number the classes in their order, starting with 0."
         )
     if rows is not None and len(array) != rows:
-        raise InputError(f"{name}: {len(array)} labels for {rows} rows; there must be one label per row.")
+        raise InputError(
+            f"{name}: {len(array)} labels for {rows} rows; there must be one label per row."
+        )
     bad = (array < 0) | (array >= num_classes)
     if bad.any():
         row = int(np.argmax(bad))
@@ -104,7 +108,8 @@ def as_labels(y: Any, num_classes: int, *, rows: int | None = None, name: str = 
 def label_out_of_range(name: str, row: int, label: int, num_classes: int) -> str:
     """The words for a label that is no class; losses and metrics share them."""
     hint = " Labels that start at 1 need `y - 1`." if label == num_classes else ""
-    return f"{name}: row {row} has label {label}, expected 0..{num_classes - 1} for {num_classes} classes.{hint}"
+    expected = f"expected 0..{num_classes - 1} for {num_classes} classes"
+    return f"{name}: row {row} has label {label}, {expected}.{hint}"
 
 
 def as_count(value: Any, *, name: str, minimum: int) -> int:
@@ -124,9 +129,10 @@ def as_positive(value: Any, *, name: str) -> float:
     Raises:
         InputError: if it is anything else.
     """
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < value < math.inf:
+    number = float(value) if isinstance(value, numbers.Real) and value is not True else math.nan
+    if not 0 < number < math.inf:
         raise InputError(f"{name}: expected a finite number above 0, got {value!r}.")
-    return float(value)
+    return number
 
 
 def _as_matrix(values: Any, name: str) -> FloatArray:

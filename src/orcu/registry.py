@@ -62,7 +62,7 @@ class Registry(Generic[T]):
             UnknownNameError: if there is none; the text offers the nearest name.
         """
         self._discover()
-        if not isinstance(name, str) or name not in self._things:
+        if name not in self._things:
             raise UnknownNameError(self.kind, name, self.names())
         return self._things[name]
 
@@ -78,16 +78,17 @@ class Registry(Generic[T]):
             UnknownNameError: if the name or one of the options does not exist.
             InputError: if a table has no name.
         """
+        name = spec
         if isinstance(spec, Mapping):
             if "name" not in spec:
                 raise InputError(f"{self.kind}: the table {dict(spec)!r} needs a 'name'.")
             options |= spec
-            spec = options.pop("name")
-        thing = self.get(spec)
+            name = options.pop("name")
+        thing = self.get(str(name))
         known = list(inspect.signature(thing).parameters)
         for option in options:
             if option not in known:
-                raise UnknownNameError(f"option of {self.kind} {spec!r}", option, known)
+                raise UnknownNameError(f"option of {self.kind} {name!r}", option, known)
         return thing(**options)
 
     def _discover(self) -> None:

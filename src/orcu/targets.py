@@ -17,19 +17,19 @@ distances: Registry[Callable[..., FloatArray]] = Registry("distance")
 
 @distances.register("squared")
 def squared(d: FloatArray) -> FloatArray:
-    """phi = d^2, the paper's choice."""
+    """Phi = d^2, the paper's choice."""
     return d**2
 
 
 @distances.register("absolute")
 def absolute(d: FloatArray) -> FloatArray:
-    """phi = d."""
+    """Phi = d."""
     return d
 
 
 @distances.register("huber")
 def huber(d: FloatArray, *, delta: float = 1.0) -> FloatArray:
-    """phi = d^2 / 2 up to delta, then delta (d - delta / 2).
+    """Phi = d^2 / 2 up to delta, then delta (d - delta / 2).
 
     The paper names the distance but not its delta; 1 is ours.
     """
@@ -39,7 +39,7 @@ def huber(d: FloatArray, *, delta: float = 1.0) -> FloatArray:
 
 @distances.register("exponential")
 def exponential(d: FloatArray) -> FloatArray:
-    """phi = e^d, capped at the largest float (reached at d = 710).
+    """Phi = e^d, capped at the largest float (reached at d = 710).
 
     The paper names the distance but not its formula; e^d - 1 gives the same targets.
     """
@@ -69,4 +69,5 @@ def log_targets(num_classes: int, distance: str | Mapping[str, Any] = "squared")
     classes = np.arange(num_classes, dtype=np.float64)
     phi: FloatArray = distances.create(distance, d=np.abs(classes[:, None] - classes))
     log_mass = phi.min(axis=1, keepdims=True) - phi
-    return log_mass - np.log(np.exp(log_mass).sum(axis=1, keepdims=True))
+    table: FloatArray = log_mass - np.log(np.exp(log_mass).sum(axis=1, keepdims=True))
+    return table

@@ -35,5 +35,7 @@ def main() -> None:
     try:
         app()
     except (InputError, MissingExtraError) as error:
-        Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
+        Console(stderr=True, soft_wrap=True).print(
+            f"[bold red]error:[/] {escape(str(error))}", highlight=False
+        )
         raise SystemExit(USAGE_ERROR) from None

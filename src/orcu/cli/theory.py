@@ -18,7 +18,8 @@ def theory(
     label: Annotated[int, typer.Option(help="The observed class, 0..C-1.")] = 2,
     scale: Annotated[float, typer.Option(help="Barrier scale s, above 0.")] = 3.0,
     distance: Annotated[
-        str, typer.Option(help="Distance of the soft targets: squared, absolute, huber, exponential.")
+        str,
+        typer.Option(help="Distance of the soft targets: squared, absolute, huber, exponential."),
     ] = "squared",
 ) -> None:
     """Check every statement of the paper's theory and show where ORCU pulls a prediction."""
@@ -27,7 +28,8 @@ def theory(
     checks = verify(classes, label, scale, distance)
     Console().print(
         Group(
-            f"\n[bold]ORCU in theory[/]: {classes} classes, label {label}, scale {scale:g}, {distance} distance\n",
+            f"\n[bold]ORCU in theory[/]: {classes} classes, label {label}, scale {scale:g}, "
+            f"{distance} distance\n",
             _check_table(checks),
             "",
             _sketch(equilibrium(classes, label, scale, distance)),

@@ -119,19 +119,18 @@ class OrdinalLoss(nn.Module):
 
     def table(self, name: str, like: Tensor) -> Tensor:
         """The table in the type and on the device of ``like``, converted once."""
-        buffer = self.get_buffer(name)
         if torch.compiler.is_compiling():
-            return buffer.to(like)
+            return self.get_buffer(name).to(like)
         key = (name, like.dtype, like.device)
         if key not in self._cast_tables:
-            self._cast_tables[key] = buffer.to(like)
+            self._cast_tables[key] = self.get_buffer(name).to(like)
         return self._cast_tables[key]
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "OrdinalLoss":
         # `.half()` must not round the targets, and `.to("mps")` must not fail on float64: only the
         # device is taken from fn, and the type is the widest the device has.
         exact = dict(self._buffers)
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for name, moved in self._buffers.items():
             source = exact[name]
             if moved is not None and source is not None:
@@ -234,12 +233,20 @@ def reduce(values: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
 
 
 def _class_weights(weight: Any, num_classes: int) -> FloatArray:
-    values = np.asarray(weight.detach().cpu() if isinstance(weight, Tensor) else weight, dtype=np.float64)
+    values = np.asarray(
+        weight.detach().cpu() if isinstance(weight, Tensor) else weight, dtype=np.float64
+    )
     if values.shape != (num_classes,):
-        raise InputError(f"weight: expected one weight per class, shape ({num_classes},), got {values.shape}.")
+        raise InputError(
+            f"weight: expected one weight per class, shape ({num_classes},), got {values.shape}."
+        )
     bad = ~np.isfinite(values) | (values < 0)
     if bad.any() or not values.any():
-        where = f"class {int(np.argmax(bad))} has {values[np.argmax(bad)]}" if bad.any() else "all are 0"
+        where = (
+            f"class {int(np.argmax(bad))} has {values[np.argmax(bad)]}"
+            if bad.any()
+            else "all are 0"
+        )
         raise InputError(f"weight: {where}; expected finite weights of at least 0, not all 0.")
     return values
 

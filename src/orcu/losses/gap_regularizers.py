@@ -97,7 +97,9 @@ class GapHinge(ScaledGapRegularizer):
 
     Example:
         >>> import torch
-        >>> GapHinge(num_classes=3, scale=2.0)(torch.tensor([[0.0, 1.0, 3.0]]), torch.tensor([1])).item()
+        >>> GapHinge(num_classes=3, scale=2.0)(
+        ...     torch.tensor([[0.0, 1.0, 3.0]]), torch.tensor([1])
+        ... ).item()
         2.25
     """
 

@@ -40,7 +40,7 @@ class Setting:
 
     @functools.cached_property
     def log_probs(self) -> FloatArray:
-        """log softmax of the random logits."""
+        """Log softmax of the random logits."""
         log_probs: FloatArray = geometry.log_probs(self.logits)
         return log_probs
 
@@ -52,7 +52,8 @@ class Setting:
 
     def softce(self, logits: FloatArray) -> FloatArray:
         """-sum_k a_k log p_k of each row."""
-        return -(geometry.log_probs(logits) @ self.anchor)
+        value: FloatArray = -(geometry.log_probs(logits) @ self.anchor)
+        return value
 
     def lbe(self, logits: FloatArray) -> FloatArray:
         """sum_k I(r_k) of each row."""
@@ -73,8 +74,7 @@ class Setting:
 
     def margin_multiples(self) -> FloatArray:
         """Ray lengths beyond the margin 1/s^2, where every gap lies in the log branch."""
-        multiples: FloatArray = max(1.0, 1 / self.scale**2) * 10.0 ** np.arange(1, 9)
-        return multiples
+        return max(1.0, 1 / self.scale**2) * np.logspace(1, 8, 8)
 
     def pair_masses(self) -> tuple[FloatArray, FloatArray]:
         """Mass of the farther and of the nearer class of each adjacent pair of the random logits."""

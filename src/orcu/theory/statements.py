@@ -141,9 +141,7 @@ def lbe_is_unbounded(case: Setting) -> Check:
     stated = -(case.num_classes - 1) / case.scale * np.log(t)
     ce = -geometry.log_probs(case.ray(t))[:, case.label]
     error = (lbe - stated) * case.scale / (case.num_classes - 1)
-    return _identity(
-        "Eq. 26", "LBE, CE+LBE unbounded on the ray", error, -np.diff(ce + lbe)
-    )
+    return _identity("Eq. 26", "LBE, CE+LBE unbounded on the ray", error, -np.diff(ce + lbe))
 
 
 def softce_holds_the_ray(case: Setting) -> Check:
@@ -151,7 +149,7 @@ def softce_holds_the_ray(case: Setting) -> Check:
     reach = np.abs(np.arange(case.num_classes) - case.label)
     drift = float(case.anchor @ reach)
     turn = max(1.0, (case.num_classes - 1) / (case.scale * drift), 1 / case.scale**2)
-    t = turn * 4.0 ** np.arange(1, 12)
+    t = turn * np.logspace(1, 7, 13)
     total = case.softce(case.ray(t)) + case.lbe(case.ray(t))
     return _positive("Eq. 27", "SoftCE+LBE rises on the ray", np.diff(total))
 
@@ -165,7 +163,7 @@ def strict_convexity(case: Setting) -> Check:
     joint = np.where(right[:, None] == right, np.minimum(p_tails[:, None], p_tails), 0.0)
     matrix = (joint - p_tails[:, None] * p_tails) * size[:, None] * size
     matrix[np.diag_indices_from(matrix)] += (eq.log_shift < np.log(case.scale)) / case.scale
-    smallest = np.linalg.eigvalsh(matrix)[:1]
+    smallest: FloatArray = np.linalg.eigvalsh(matrix)[:1].astype(np.float64)
     return _positive("Eq. 28", "F_s strictly convex: one minimiser", smallest)
 
 
@@ -184,7 +182,7 @@ def strict_unimodality(case: Setting) -> Check:
 
 
 def stationarity(case: Setting) -> Check:
-    """p = a - B^T q, coordinate by coordinate."""
+    """P = a - B^T q, coordinate by coordinate."""
     eq = case.solution
     signed = geometry.gap_signs(case.num_classes)[case.label] * eq.shift
     balance = eq.probs - eq.anchor
@@ -197,7 +195,9 @@ def shift_range(case: Setting) -> Check:
     """0 < q <= s."""
     eq = case.solution
     inside = bool(np.isfinite(eq.log_shift).all() and (eq.log_shift <= np.log(case.scale)).all())
-    return Check("Eq. 36", "0 < q ≤ s", float(np.exp(eq.log_shift.max())), f"≤ {case.scale:g}", inside)
+    return Check(
+        "Eq. 36", "0 < q ≤ s", float(np.exp(eq.log_shift.max())), f"≤ {case.scale:g}", inside
+    )
 
 
 def large_scale_rate(case: Setting) -> Check:
@@ -280,12 +280,14 @@ def farther_fraction(case: Setting) -> Check:
 
 
 def violation_identity(case: Setting) -> Check:
-    """v > 0 exactly where r > 0, and v / m = [tanh(r/2)]_+."""
+    """V > 0 exactly where r > 0, and v / m = [tanh(r/2)]_+."""
     farther, nearer = case.pair_masses()
     v = geometry.adjacent_violations(np.exp(case.log_probs), case.y)
     imbalance = np.maximum(geometry.mass_imbalance(case.logits, case.y), 0.0)
     agree = ((case.gaps > 0) == (farther > nearer)).astype(np.float64)
-    return _identity("Eqs. 46-47", "v/m = max(0, tanh(r/2))", v / (farther + nearer) - imbalance, agree)
+    return _identity(
+        "Eqs. 46-47", "v/m = max(0, tanh(r/2))", v / (farther + nearer) - imbalance, agree
+    )
 
 
 def violation_bound(case: Setting) -> Check:
@@ -333,7 +335,9 @@ STATEMENTS: tuple[Callable[[Setting], Check], ...] = (
 )
 
 
-def _identity(source: str, statement: str, error: FloatArray, positive: FloatArray | None = None) -> Check:
+def _identity(
+    source: str, statement: str, error: FloatArray, positive: FloatArray | None = None
+) -> Check:
     """An equation, met to 1e-8; ``positive`` holds what must be above zero besides."""
     worst = float(np.abs(error).max())
     strict = positive is None or bool((np.asarray(positive) > 0).all())

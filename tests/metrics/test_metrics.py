@@ -1,0 +1,159 @@
+"""Metrics against slow loops, scikit-learn, the reference vectors, and the shapes that trip others."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import accuracy_score, mean_absolute_error
+
+from orcu import metrics
+from orcu.errors import InputError
+from orcu.metrics.binning import bin_index
+
+
+def lcg_sample():
+    """The 200 rows of the reference vectors: logits and labels from a linear congruential generator."""
+    state, rows, labels = 12345, [], []
+
+    def uniform():
+        nonlocal state
+        state = (1664525 * state + 1013904223) % 2**32
+        return state / 2**32
+
+    for _ in range(200):
+        z = [6 * uniform() - 3 for _ in range(5)]
+        p = np.exp(np.array(z) / 1.5)
+        cumulative = np.cumsum(p / p.sum())
+        rows.append(z)
+        labels.append(int(np.searchsorted(cumulative, uniform())))
+    z = np.array(rows)
+    e = np.exp(z - z.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True), np.array(labels)
+
+
+def loop_bins(confidence, outcome, bins):
+    """sum_b n_b/N |acc - conf| with (a, b] bins, 0 in the first."""
+    total = 0.0
+    for b in range(bins):
+        low, high = b / bins, (b + 1) / bins
+        inside = [i for i, c in enumerate(confidence) if (low < c <= high) or (b == 0 and c == 0.0)]
+        if inside:
+            acc = sum(outcome[i] for i in inside) / len(inside)
+            conf = sum(confidence[i] for i in inside) / len(inside)
+            total += len(inside) / len(confidence) * abs(acc - conf)
+    return total
+
+
+@st.composite
+def predictions(draw):
+    c = draw(st.integers(2, 6))
+    n = draw(st.integers(1, 30))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    probs = rng.dirichlet(np.full(c, draw(st.sampled_from([0.05, 1.0, 20.0]))), size=n)
+    return probs, rng.integers(c, size=n)
+
+
+@given(predictions(), st.integers(1, 20))
+@settings(deadline=None)
+def test_calibration_errors_are_the_loops(case, bins):
+    probs, y = case
+    top = [int(np.argmax(p)) for p in probs]
+    confidence = [float(p[t]) for p, t in zip(probs, top, strict=True)]
+    correct = [float(t == label) for t, label in zip(top, y, strict=True)]
+    assert metrics.ece(probs, y, bins=bins) == pytest.approx(loop_bins(confidence, correct, bins))
+    classes = range(probs.shape[1])
+    expected = np.mean([loop_bins(probs[:, k], (y == k).astype(float), bins) for k in classes])
+    assert metrics.sce(probs, y, bins=bins) == pytest.approx(expected)
+
+
+@given(predictions())
+@settings(deadline=None)
+def test_ordinal_metrics_are_the_oracles(case):
+    probs, y = case
+    pred = probs.argmax(axis=1)
+    assert metrics.accuracy(probs, y) == pytest.approx(accuracy_score(y, pred))
+    assert metrics.mae(probs, y) == pytest.approx(mean_absolute_error(y, pred))
+    total = 0.0
+    for p, label in zip(probs, y, strict=True):
+        total += sum((math.fsum(p[: k + 1]) - (label <= k)) ** 2 for k in range(len(p) - 1))
+    assert metrics.rps(probs, y) == pytest.approx(total / len(y))
+
+
+@given(predictions())
+@settings(deadline=None)
+def test_metrics_do_not_depend_on_the_order_of_rows(case):
+    probs, y = case
+    order = np.random.default_rng(0).permutation(len(y))
+    for metric in (metrics.ece, metrics.sce, metrics.accuracy, metrics.mae, metrics.rps):
+        assert metric(probs[order], y[order]) == pytest.approx(metric(probs, y))
+    assert metrics.unimodality(probs[order]) == metrics.unimodality(probs)
+
+
+def test_reference_vectors(loss_vectors):
+    probs = np.array(loss_vectors["softmax"])
+    y = np.array(loss_vectors["labels"])
+    expected = loss_vectors["metrics_on_common_3_samples"]
+    assert metrics.ece(probs, y) == pytest.approx(expected["ece15"], abs=1e-12)
+    assert metrics.sce(probs, y) == pytest.approx(expected["sce15"], abs=1e-12)
+    assert metrics.unimodality(probs) == pytest.approx(np.mean(expected["unimodal_strict"]))
+
+
+def test_published_values_on_200_rows():
+    probs, y = lcg_sample()
+    assert metrics.accuracy(probs, y) == pytest.approx(0.455)
+    assert metrics.ece(probs, y) == pytest.approx(0.14838700126294121, abs=1e-12)
+    assert metrics.ece(probs, y, bins=10) == pytest.approx(0.14632063962264907, abs=1e-12)
+    assert metrics.sce(probs, y) == pytest.approx(0.0862717583307473, abs=1e-12)
+    assert metrics.unimodality(probs) == pytest.approx(0.11)
+
+
+def test_bins_are_closed_on_the_right_and_zero_is_in_the_first():
+    edges = np.arange(16) / 15
+    assert bin_index(edges, 15).tolist() == [0, *range(15)]
+    assert bin_index(np.nextafter(edges[:-1], 1), 15).tolist() == list(range(15))
+
+
+def test_a_certain_prediction_is_in_the_last_bin():
+    # torchmetrics 1.9 opens a 16th bin for p = 1.0 and so reports 0.367 here
+    probs = [[1.0, 0.0], [0.95, 0.05], [0.95, 0.05]]
+    assert metrics.ece(probs, [1, 0, 0]) == pytest.approx(abs(2 / 3 - 2.9 / 3))
+
+
+def test_perfectly_calibrated_bins_have_no_error():
+    probs = np.repeat([[0.75, 0.25]], 4, axis=0)
+    assert metrics.ece(probs, [0, 0, 0, 1]) == 0
+    assert metrics.sce(probs, [0, 0, 0, 1]) == 0
+
+
+def test_a_class_without_samples_counts():
+    probs = [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0]]
+    assert metrics.sce(probs, [0, 0]) == pytest.approx((0.5 + 0.5 + 0.0) / 3)
+
+
+def test_metrics_return_plain_floats_from_any_container():
+    probs, y = [[0.2, 0.5, 0.3]], [1]
+    for metric in (metrics.ece, metrics.sce, metrics.accuracy, metrics.mae, metrics.rps):
+        assert type(metric(torch.tensor(probs), torch.tensor(y))) is float
+        assert metric(torch.tensor(probs, dtype=torch.float64), y) == metric(probs, y)
+    assert type(metrics.unimodality(probs)) is float
+
+
+@pytest.mark.parametrize(
+    "metric", [metrics.ece, metrics.sce, metrics.accuracy, metrics.mae, metrics.rps]
+)
+def test_bad_input_is_named(metric):
+    with pytest.raises(InputError, match="row 1 sums to 0.9"):
+        metric([[0.5, 0.5], [0.4, 0.5]], [0, 1])
+    with pytest.raises(InputError, match="row 0 has label 2"):
+        metric([[0.5, 0.5]], [2])
+    with pytest.raises(InputError, match="2 labels for 1 rows"):
+        metric([[0.5, 0.5]], [0, 1])
+
+
+@pytest.mark.parametrize("bins", [0, -1, 2.5, None])
+def test_bad_bins_are_named(bins):
+    with pytest.raises(InputError, match="bins: expected a whole number of at least 1"):
+        metrics.ece([[0.5, 0.5]], [0], bins=bins)

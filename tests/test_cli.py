@@ -1,0 +1,63 @@
+"""The command line as a user meets it: output, exit codes, one-line errors."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import orcu
+
+ORCU = Path(sys.executable).with_name("orcu")
+
+
+def run(*arguments, width=80):
+    return subprocess.run(
+        [ORCU, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"COLUMNS": str(width), "PATH": "/usr/bin:/bin", "PYTHONIOENCODING": "utf-8"},
+    )
+
+
+def test_theory_prints_the_checks_and_the_sketch():
+    result = run("theory", "--classes", "5", "--label", "2", "--scale", "3")
+    assert result.returncode == 0, result.stderr
+    assert "22 hold, 0 fail, 0 not tried" in result.stdout
+    assert result.stdout.count("✓") == 22
+    assert "→ 2" in result.stdout
+    assert "0.8441 ████" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_theory_says_what_it_could_not_try():
+    result = run("theory", "--classes", "9", "--label", "0", "--distance", "exponential")
+    assert result.returncode == 0
+    assert "1 not tried (Eq. 35: tail too thin for any float s)" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["theory", "--label", "9"], "label: row 0 has label 9, expected 0..4 for 5 classes."),
+        (
+            ["theory", "--classes", "1"],
+            "num_classes: expected a whole number of at least 2, got 1.",
+        ),
+        (["theory", "--scale", "0"], "scale: expected finite numbers above 0, got 0.0."),
+        (["theory", "--distance", "sqared"], "Did you mean 'squared'?"),
+    ],
+)
+def test_bad_arguments_are_one_line_and_exit_2(arguments, message):
+    result = run(*arguments)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_version_and_help():
+    assert run("--version").stdout == f"orcu {orcu.__version__}\n"
+    assert "theory" in run("--help").stdout
+    assert run("nonsense").returncode == 2

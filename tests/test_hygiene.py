@@ -1,0 +1,34 @@
+"""The hygiene check of ``make check`` catches what it is for."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+import hygiene  # noqa: E402
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fault"),
+    [
+        ("a.txt", "no newline", "no newline"),
+        ("a.txt", "space \n", "trailing space"),
+        ("a.txt", "one\r\n", "carriage"),
+        ("a.py", "x\n" * 501, "502 lines"),
+        ("uv.lock", "\n", "lock file"),
+        ("constraints.txt", "torch @ https" + "://example.org/torch.whl\n", "URL in the pins"),
+        ("Makefile", "pip install --extra-" + "index-url there\n", "index option"),
+        ("a.md", "https" + "://example.org/" + "simple\n", "registry address"),
+        ("a.md", "see /home" + "/ada/orcu\n", "home directory"),
+        ("a.bin", "x" * 1025 * 1024, "1025 KiB"),
+    ],
+)
+def test_faults_are_found(name, content, fault):
+    assert any(fault in found for found in hygiene.faults(Path(name), content.encode()))
+
+
+def test_a_clean_file_has_none():
+    assert hygiene.faults(Path("a.py"), b"x = 1\n") == []
+    assert hygiene.faults(Path("constraints.txt"), b"torch==2.15.0\n") == []

@@ -1,0 +1,75 @@
+"""What a user meets before anything is computed: imports, names, the missing extra."""
+
+import subprocess
+import sys
+
+import pytest
+
+import orcu
+
+WITHOUT_TORCH = """
+import sys
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch" or name.startswith("torch."):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+import importlib.util
+_find_spec = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *a: None if name == "torch" else _find_spec(name, *a)
+sys.meta_path.insert(0, Block())
+"""
+
+
+def run(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_import_is_quick_and_brings_no_torch():
+    code = (
+        "import time; t = time.process_time(); import orcu; t = time.process_time() - t\n"
+        "import sys; print(t, 'torch' in sys.modules, 'numpy' in sys.modules)"
+    )
+    seconds = []
+    for _ in range(3):  # the best of three: the machine may be busy
+        took, torch_loaded, _ = run(code).stdout.split()
+        assert torch_loaded == "False"
+        seconds.append(float(took))
+    assert min(seconds) < 0.3
+
+
+def test_every_public_name_resolves():
+    for name in orcu.__all__:
+        assert getattr(orcu, name) is not None
+    assert set(orcu.__all__) == set(dir(orcu))
+
+
+def test_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'ORCULos'"):
+        _ = orcu.ORCULos
+
+
+@pytest.mark.parametrize(
+    "touch",
+    [
+        "orcu.ORCULoss",
+        "orcu.losses",
+        "from orcu.losses.orcu import ORCULoss",
+        "from orcu.losses import names",
+    ],
+)
+def test_without_torch_a_training_name_says_what_to_install(touch):
+    result = run(f"{WITHOUT_TORCH}\nimport orcu\n{touch}")
+    assert result.returncode != 0
+    assert "pip install 'orcu[train]'" in result.stderr.splitlines()[-1]
+
+
+def test_without_torch_the_judging_half_works():
+    code = (
+        f"{WITHOUT_TORCH}\nimport orcu\n"
+        "print(orcu.metrics.ece([[0.9, 0.1], [0.8, 0.2]], [0, 1]))\n"
+        "checks = orcu.theory.verify(5, 2)\n"
+        "print([c.note for c in checks if c.passed is None], all(c.passed is not False for c in checks))"
+    )
+    result = run(code)
+    assert result.returncode == 0, result.stderr
+    assert "['needs orcu[train]'] True" in result.stdout

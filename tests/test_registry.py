@@ -1,0 +1,51 @@
+import pytest
+
+from orcu.errors import InputError, UnknownNameError
+from orcu.registry import Registry
+
+
+@pytest.fixture
+def shapes():
+    registry = Registry("shape")
+
+    @registry.register("circle")
+    def circle(radius=1.0, *, filled=False):
+        return ("circle", radius, filled)
+
+    @registry.register("square")
+    def square():
+        return ("square",)
+
+    return registry
+
+
+def test_names_are_sorted_and_create_passes_options(shapes):
+    assert shapes.names() == ["circle", "square"]
+    assert shapes.create("circle", radius=2.0) == ("circle", 2.0, False)
+
+
+def test_a_table_names_the_thing_and_wins_over_keywords(shapes):
+    spec = {"name": "circle", "radius": 3.0}
+    assert shapes.create(spec, radius=1.0, filled=True) == ("circle", 3.0, True)
+    assert spec == {"name": "circle", "radius": 3.0}  # the caller's table is not changed
+
+
+def test_unknown_names_offer_the_nearest(shapes):
+    with pytest.raises(UnknownNameError, match=r"unknown shape 'circel'. Did you mean 'circle'\?"):
+        shapes.get("circel")
+    with pytest.raises(
+        UnknownNameError, match=r"option of shape 'circle' 'radios'. Did you mean 'radius'"
+    ):
+        shapes.create("circle", radios=2)
+    with pytest.raises(UnknownNameError, match="Known: circle, square"):
+        shapes.get("zzz")
+
+
+def test_a_table_without_a_name_is_refused(shapes):
+    with pytest.raises(InputError, match="needs a 'name'"):
+        shapes.create({"radius": 1})
+
+
+def test_a_name_is_registered_once(shapes):
+    with pytest.raises(InputError, match="registered twice"):
+        shapes.register("circle")(lambda: None)

@@ -1,0 +1,85 @@
+"""The paper's statements as properties, over random settings; and that the checks can fail."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orcu import geometry
+from orcu.targets import distances
+from orcu.theory import statements, verify
+from orcu.theory.setting import Setting
+from orcu.theory.statements import STATEMENTS
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: s.__name__)
+@given(
+    st.integers(2, 12),
+    st.integers(0, 11),
+    st.floats(-2, 2).map(lambda e: 10.0**e),
+    st.sampled_from(distances.names()),
+    st.integers(0, 1000),
+)
+@settings(deadline=None, max_examples=20)
+def test_every_statement_holds(statement, num_classes, label, scale, distance, seed):
+    case = Setting(num_classes, label % num_classes, scale, distance, samples=50, seed=seed)
+    check = statement(case)
+    assert check.passed is not False, check
+    if check.passed is None:
+        assert check.note
+
+
+def test_verify_runs_all_of_them_in_order():
+    checks = verify(5, 2, 3.0)
+    assert len(checks) == len(STATEMENTS) == 22
+    assert all(check.passed for check in checks)
+    assert checks[0].source == "Eq. 19"
+    assert checks[-1].source == "Eq. 49"
+
+
+def test_a_thousand_classes():
+    assert all(check.passed is not False for check in verify(1000, 400, 3.0))
+
+
+BROKEN = {
+    # an equilibrium that is not one: half of its shift goes missing
+    "stationarity": {"shift": 0.5},
+    "cumulative_identity": {"shift": 0.5},
+    "interval_concentration": {"shift": 0.5},
+    "rps_gain": {"shift": 0.5},
+    "shift_range": {"log_shift": -100.0},
+    "strict_unimodality": {"gaps": -1.0},
+    "l1_bound": {"probs": 10.0},
+    "kl_bound": {"probs": 1e-9},
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_checks_of_the_equilibrium_fail_when_it_is_wrong(name):
+    case = Setting(5, 2, 3.0)
+    assert getattr(statements, name)(case).passed
+    factors = {field: getattr(case.solution, field) * k for field, k in BROKEN[name].items()}
+    case.solution = dataclasses.replace(case.solution, **factors)
+    assert not getattr(statements, name)(case).passed
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "wrong"),
+    [
+        ("two_pair_gradient", "log_barrier_slope", lambda r, scale: 0.9 * np.ones_like(r)),
+        ("lbe_is_unbounded", "log_barrier", lambda r, scale: np.zeros_like(r)),
+        ("softce_holds_the_ray", "log_probs", lambda z: np.zeros_like(z)),
+        ("strict_propriety", "log_probs", lambda z: np.zeros_like(z)),
+        ("coercivity", "log_probs", lambda z: np.ones_like(z) * 100),
+        ("farther_fraction", "mass_imbalance", lambda z, y: np.zeros((len(z), 4))),
+        ("violation_identity", "adjacent_violations", lambda p, y: np.zeros((len(p), 4))),
+        ("violation_bound", "adjacent_violations", lambda p, y: 2 * np.ones((len(p), 4))),
+        ("kl_floor", "adjacent_violations", lambda p, y: 9 * np.ones((len(p), 4))),
+    ],
+)
+def test_checks_of_the_geometry_fail_when_it_is_wrong(monkeypatch, name, function, wrong):
+    monkeypatch.setattr(geometry, function, wrong)
+    case = Setting(5, 2, 3.0)
+    assert not getattr(statements, name)(case).passed
