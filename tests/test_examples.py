@@ -1,4 +1,4 @@
-"""Every example runs as it stands."""
+"""Every example runs as it stands, and shows what it promises."""
 
 import subprocess
 import sys
@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+PROMISED = {
+    "demo": ["LEV", "SWD", "ESL", "ERA", "ce", "sord", "orcu", "accuracy", "MAE", "ECE", "SCE", "unimodal"],
+}
 
 
 @pytest.mark.examples
@@ -21,27 +24,5 @@ def test_example_runs(example, tmp_path):
         timeout=300,
     )
     assert result.returncode == 0, result.stderr
-    assert result.stdout.strip()
-
-
-@pytest.mark.examples
-def test_the_demo_compares_three_losses_on_four_tables():
-    demo = next(path for path in EXAMPLES if path.stem == "demo")
-    result = subprocess.run(
-        [sys.executable, demo], capture_output=True, text=True, check=True, timeout=300
-    )
-    for word in (
-        "LEV",
-        "SWD",
-        "ESL",
-        "ERA",
-        "ce",
-        "sord",
-        "orcu",
-        "accuracy",
-        "MAE",
-        "ECE",
-        "SCE",
-        "unimodal",
-    ):
+    for word in PROMISED[example.stem]:
         assert word in result.stdout
