@@ -38,8 +38,8 @@ check: $(READY)  ## formatting, lint, types, file hygiene
 	$(BIN)/python tools/hygiene.py
 
 format: $(READY)  ## let ruff format and fix
-	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
 
 bench: $(READY)  ## time the losses as ratios to F.cross_entropy, in one run on one thread
 	$(BIN)/python benchmarks/losses.py

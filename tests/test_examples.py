@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
-PROMISED = {
-    "demo": ["LEV", "SWD", "ESL", "ERA", "ce", "sord", "orcu", "accuracy", "MAE", "ECE", "SCE", "unimodal"],
-}
+PROMISED = {"demo": "LEV SWD ESL ERA ce sord orcu accuracy MAE ECE SCE unimodal"}
 
 
 @pytest.mark.examples
@@ -24,5 +22,5 @@ def test_example_runs(example, tmp_path):
         timeout=300,
     )
     assert result.returncode == 0, result.stderr
-    for word in PROMISED[example.stem]:
+    for word in PROMISED[example.stem].split():
         assert word in result.stdout
