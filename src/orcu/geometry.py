@@ -5,6 +5,7 @@ tensors with the classes on the last axis and answers in kind; gradients flow th
 """
 
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -70,6 +71,32 @@ def directed_gaps(z: Any, y: Any) -> Any:
     """
     steps = z[..., 1:] - z[..., :-1]
     return _namespace(z).where(_points_away(y, z.shape[-1]), steps, -steps)
+
+
+def expected_over_gaps(penalty: Callable[[Any], Any], z: Any, y: Any) -> Any:
+    """penalty(r_k) for labels y, or its average where y holds label distributions.
+
+    For a distribution pi the gap k points upward for the labels up to k and downward for the rest:
+    P(y <= k) penalty(z_{k+1} - z_k) + P(y > k) penalty(z_k - z_{k+1}).
+
+    Args:
+        penalty: a function of gaps, element by element.
+        z: logits or probabilities, shape (n, C).
+        y: labels, shape (n,), or label distributions, shape (n, C).
+
+    Returns:
+        Penalties of shape (n, C - 1).
+
+    Example:
+        >>> half = np.array([[0.5, 0.5, 0.0]])
+        >>> expected_over_gaps(lambda r: np.maximum(r, 0), np.array([[1.0, 2.0, 0.0]]), half)
+        array([[0.5, 0. ]])
+    """
+    if y.ndim == 1:
+        return penalty(directed_gaps(z, y))
+    steps = z[..., 1:] - z[..., :-1]
+    below = cumulative(y)
+    return below * penalty(steps) + (1 - below) * penalty(-steps)
 
 
 def is_feasible(z: Any, y: Any, *, scale: float) -> Any:

@@ -9,12 +9,11 @@ from orcu.errors import require
 require("torch", extra="train", what="orcu.losses")
 
 from orcu.losses.base import LOSSES, REGULARIZERS, LossCard, OrdinalLoss  # noqa: E402
-from orcu.losses.compose import Composed  # noqa: E402
+from orcu.losses.compose import Composed, create  # noqa: E402
 from orcu.losses.orcu import ORCULoss  # noqa: E402
 from orcu.targets import distances  # noqa: E402
 
 names = LOSSES.names
-create = LOSSES.create
 regularizers = REGULARIZERS
 
 __all__ = [

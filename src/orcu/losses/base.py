@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from orcu.errors import InputError, UnknownNameError
-from orcu.inputs import FloatArray, as_count, label_out_of_range
+from orcu.inputs import SUM_TOLERANCE, FloatArray, as_count, label_out_of_range
 from orcu.registry import Registry
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -61,7 +61,11 @@ class OrdinalLoss(nn.Module):
     """
 
     card: ClassVar[LossCard]
-    term: ClassVar[str]
+    term: ClassVar[str]  # what `parts` of a sum calls this loss
+    soft_labels: bool = True  # whether y may be label distributions, shape (n, C)
+    default_strength: ClassVar[float] = 1.0  # the factor of this term in a sum
+    batch_statistic: ClassVar[bool] = False  # whether the value is no mean over samples
+    stops_gradient: ClassVar[bool] = False  # whether autograd sees less than the whole derivative
 
     def __init__(
         self,
@@ -74,6 +78,11 @@ class OrdinalLoss(nn.Module):
         self.num_classes = as_count(num_classes, name="num_classes", minimum=2)
         if reduction not in REDUCTIONS:
             raise UnknownNameError("reduction", reduction, REDUCTIONS)
+        if reduction == "none" and self.batch_statistic:
+            raise InputError(
+                f"reduction: {type(self).__name__} is a statistic of the whole batch and has no "
+                "per-sample values; use 'mean' or 'sum'."
+            )
         self.reduction = reduction
         self.parts: dict[str, Tensor] = {}
         """After a forward: each term of the loss, reduced like the loss and detached."""
@@ -87,7 +96,8 @@ class OrdinalLoss(nn.Module):
 
         Args:
             logits: shape (n, C), any floating type. Half types are computed in float32.
-            y: integer labels 0..C-1, shape (n,).
+            y: integer labels 0..C-1, shape (n,); or label distributions, shape (n, C), for which
+                the loss is the average over labels.
             sample_weight: shape (n,), non-negative; multiplies the class weights.
 
         Returns:
@@ -100,9 +110,11 @@ class OrdinalLoss(nn.Module):
         self._check(logits, y, sample_weight)
         if logits.dtype in (torch.float16, torch.bfloat16):
             logits = logits.float()
-        if y.dtype != torch.int64:
-            y = y.long()
+        y = y.to(logits.dtype) if y.is_floating_point() else y.long()
         weight = self._weights(logits, y, sample_weight)
+        if torch.is_autocast_enabled(logits.device.type):  # or products would be taken in half
+            with torch.autocast(logits.device.type, enabled=False):
+                return self.evaluate(logits, y, weight, self.reduction)
         return self.evaluate(logits, y, weight, self.reduction)
 
     def per_sample(self, logits: Tensor, y: Tensor) -> Tensor:
@@ -126,6 +138,11 @@ class OrdinalLoss(nn.Module):
             self._cast_tables[key] = self.get_buffer(name).to(like)
         return self._cast_tables[key]
 
+    def lookup(self, name: str, logits: Tensor, y: Tensor) -> Tensor:
+        """The table's row of each label, averaged over a label distribution."""
+        table = self.table(name, logits)
+        return table.index_select(0, y) if y.dim() == 1 else y @ table
+
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "OrdinalLoss":
         # `.half()` must not round the targets, and `.to("mps")` must not fail on float64: only the
         # device is taken from fn, and the type is the widest the device has.
@@ -143,7 +160,7 @@ class OrdinalLoss(nn.Module):
         return f"num_classes={self.num_classes}, reduction={self.reduction!r}"
 
     def _weights(self, logits: Tensor, y: Tensor, sample_weight: Tensor | None) -> Tensor | None:
-        weight = self.table("weight", logits).index_select(0, y) if self.weighted else None
+        weight = self.lookup("weight", logits, y) if self.weighted else None
         if sample_weight is None:
             return weight
         sample_weight = sample_weight.to(logits.dtype)
@@ -159,23 +176,30 @@ class OrdinalLoss(nn.Module):
             )
         if logits.shape[0] == 0:
             raise InputError("logits: the batch is empty; a loss needs at least one row.")
-        if not isinstance(y, Tensor) or y.dtype not in _INTEGERS:
+        soft = isinstance(y, Tensor) and y.is_floating_point() and y.dim() == 2
+        if soft and not self.soft_labels:
+            raise InputError(
+                f"y: {type(self).__name__} takes integer labels, not label distributions."
+            )
+        if not soft and (not isinstance(y, Tensor) or y.dtype not in _INTEGERS):
             raise InputError(
                 f"y: expected a tensor of integer labels 0..{self.num_classes - 1}, got {_describe(y)}. "
                 "Labels stored as floats need `y.long()`."
             )
-        if y.shape != logits.shape[:1]:
+        if y.shape != (logits.shape if soft else logits.shape[:1]):
             raise InputError(
-                f"y: expected shape ({logits.shape[0]},), one label per row of logits, got {tuple(y.shape)}."
+                f"y: expected shape ({logits.shape[0]},), one label per row of logits, or label "
+                f"distributions of shape {tuple(logits.shape)}; got {tuple(y.shape)}."
             )
         if sample_weight is not None and (
-            not isinstance(sample_weight, Tensor) or sample_weight.shape != y.shape
+            not isinstance(sample_weight, Tensor) or sample_weight.shape != logits.shape[:1]
         ):
             raise InputError(
-                f"sample_weight: expected a tensor of shape {tuple(y.shape)}, got {_describe(sample_weight)}."
+                f"sample_weight: expected a tensor of shape ({logits.shape[0]},), "
+                f"got {_describe(sample_weight)}."
             )
         if not torch.compiler.is_compiling():
-            self._check_labels(y)
+            self._check_distributions(y) if soft else self._check_labels(y)
             if sample_weight is not None and sample_weight.device.type != "cuda":
                 lowest, highest = torch.aminmax(sample_weight)
                 if not (lowest.item() >= 0 and 0 < highest.item() < math.inf):
@@ -193,6 +217,17 @@ class OrdinalLoss(nn.Module):
         if lowest.item() < 0 or highest.item() >= self.num_classes:
             row = int(((y < 0) | (y >= self.num_classes)).int().argmax())
             raise InputError(label_out_of_range("y", row, int(y[row]), self.num_classes))
+
+    def _check_distributions(self, y: Tensor) -> None:
+        bad = (y < 0).any(1) | ((y.sum(1) - 1).abs() > SUM_TOLERANCE)
+        if y.device.type == "cuda":
+            torch._assert_async(~bad.any(), "y: a row is not a distribution over the classes")
+        elif bad.any():
+            row = int(bad.int().argmax())
+            raise InputError(
+                f"y: row {row} is {[round(v, 4) for v in y[row].tolist()]}, expected a distribution over "
+                f"{self.num_classes} classes: values of at least 0 that sum to 1."
+            )
 
 
 def register_loss(card: LossCard) -> Callable[[LossT], LossT]:

@@ -3,7 +3,7 @@
 import torch.nn.functional as F
 from torch import Tensor
 
-from orcu.losses.base import LossCard, OrdinalLoss, register_loss
+from orcu.losses.base import LossCard, OrdinalLoss, reduce, register_loss
 
 
 @register_loss(
@@ -25,6 +25,8 @@ class CrossEntropyLoss(OrdinalLoss):
         0.5514
     """
 
-    def per_sample(self, logits: Tensor, y: Tensor) -> Tensor:
-        """-log p_y, shape (n,)."""
-        return F.cross_entropy(logits, y, reduction="none")
+    def evaluate(self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
+        """The reduced cross-entropy; without weights torch reduces it in the same kernel."""
+        if weight is None:
+            return F.cross_entropy(logits, y, reduction=reduction)
+        return reduce(F.cross_entropy(logits, y, reduction="none"), weight, reduction)

@@ -19,7 +19,8 @@ class GapRegularizer(OrdinalLoss, ABC):
 
     def per_sample(self, logits: Tensor, y: Tensor) -> Tensor:
         """Sum over the C - 1 gaps (Eq. 4), shape (n,)."""
-        return self.penalty(geometry.directed_gaps(logits, y)).sum(-1)
+        penalties: Tensor = geometry.expected_over_gaps(self.penalty, logits, y)
+        return penalties.sum(-1)
 
 
 class ScaledGapRegularizer(GapRegularizer):

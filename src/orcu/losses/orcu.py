@@ -81,6 +81,7 @@ class ORCULoss(Composed):
             logits.device.type == "cpu"
             and logits.requires_grad
             and torch.is_grad_enabled()
+            and y.dim() == 1
             and weight is None
             and reduction != "none"
             and not torch.compiler.is_compiling()  # the compiler fuses the composed form itself

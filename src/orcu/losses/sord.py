@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import Tensor
 
-from orcu.losses.base import LossCard, OrdinalLoss, register_loss
+from orcu.losses.base import LossCard, register_loss
+from orcu.losses.soft_targets import SoftTargetLoss
 from orcu.targets import log_targets
 
 
@@ -20,7 +21,7 @@ from orcu.targets import log_targets
         notes="Squared distance and no scale factor, as in the ORCU paper.",
     )
 )
-class SORDLoss(OrdinalLoss):
+class SORDLoss(SoftTargetLoss):
     """Cross-entropy against soft targets, SoftCE (Eqs. 1-2): -sum_k t_k log p_k.
 
     Args:
@@ -53,11 +54,6 @@ class SORDLoss(OrdinalLoss):
         super().__init__(num_classes, reduction=reduction, weight=weight)
         self.distance = distance
         self.add_table("targets", np.exp(log_targets(num_classes, distance)))
-
-    def per_sample(self, logits: Tensor, y: Tensor) -> Tensor:
-        """SoftCE of each sample, shape (n,)."""
-        targets = self.table("targets", logits).index_select(0, y)
-        return -(targets * logits.log_softmax(-1)).sum(-1)
 
     def extra_repr(self) -> str:  # noqa: D102
         return f"{super().extra_repr()}, distance={self.distance!r}"

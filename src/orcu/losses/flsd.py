@@ -1,0 +1,90 @@
+"""Focal loss whose exponent depends on the sample: FLSD-53."""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from orcu.inputs import as_positive
+from orcu.losses.base import LossCard, OrdinalLoss, register_loss
+
+THRESHOLD_SLACK = 1e-6
+
+
+@register_loss(
+    LossCard(
+        name="flsd",
+        title="FLSD-53 (sample-dependent focal loss)",
+        family="calibration",
+        paper="Mukhoti et al., 2020",
+        formula="-(1 - p_y)^g log p_y,  g = 5 if p_y < 0.2 else 3",
+        notes="g is a constant for the gradient. Mean over samples; the authors' code sums.",
+    )
+)
+class FLSDLoss(OrdinalLoss):
+    """Sample-dependent focal loss: -(1 - p_y)^g log p_y with g = 5 where p_y < 0.2, else 3.
+
+    A p_y within a millionth of the threshold counts as on it, so that float32 and float64 agree
+    (five equal logits give p_y = 0.2, which float32 rounds below).
+
+    Args:
+        num_classes: C.
+        gamma_hard: the exponent where p_y is below the threshold.
+        gamma: the exponent elsewhere.
+        threshold: the confidence that divides them.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        weight: one weight per class, or ``None``.
+
+    Raises:
+        InputError: if an argument cannot be used.
+
+    Example:
+        >>> import torch
+        >>> loss = FLSDLoss(num_classes=3)
+        >>> round(loss(torch.tensor([[0.0, 1.0, 0.0]]), torch.tensor([1])).item(), 4)
+        0.0419
+    """
+
+    soft_labels = False
+
+    def __init__(
+        self,
+        num_classes: int,
+        *,
+        gamma_hard: float = 5.0,
+        gamma: float = 3.0,
+        threshold: float = 0.2,
+        reduction: str = "mean",
+        weight: Sequence[float] | Tensor | None = None,
+    ) -> None:
+        super().__init__(num_classes, reduction=reduction, weight=weight)
+        self.gamma_hard = as_positive(gamma_hard, name="gamma_hard")
+        self.gamma = as_positive(gamma, name="gamma")
+        self.threshold = as_positive(threshold, name="threshold")
+
+    def per_sample(self, logits: Tensor, y: Tensor) -> Tensor:
+        """The focal loss with each sample's exponent, shape (n,)."""
+        nll = F.cross_entropy(logits, y, reduction="none")
+        hard = (-nll.detach()).exp() < self.threshold * (1 - THRESHOLD_SLACK)
+        return focal(nll, torch.where(hard, self.gamma_hard, self.gamma))
+
+
+class FocalLoss(OrdinalLoss):
+    """Focal loss (Lin et al., 2017): -(1 - p_y)^gamma log p_y; a base of MDCA."""
+
+    soft_labels = False
+    term = "focal"
+
+    def __init__(self, num_classes: int, *, gamma: float = 1.0) -> None:
+        super().__init__(num_classes)
+        self.gamma = as_positive(gamma, name="gamma")
+
+    def per_sample(self, logits: Tensor, y: Tensor) -> Tensor:
+        """The focal loss, shape (n,)."""
+        return focal(F.cross_entropy(logits, y, reduction="none"), self.gamma)
+
+
+def focal(nll: Tensor, gamma: Tensor | float) -> Tensor:
+    """(1 - p)^gamma nll with p = e^-nll; expm1 keeps 1 - p exact where p is close to 1."""
+    return (-torch.expm1(-nll)) ** gamma * nll

@@ -1,0 +1,156 @@
+"""POE: cross-entropy over sampled embeddings, with a KL term and an ordinal triplet term."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from orcu.errors import InputError, UnknownNameError
+from orcu.losses.base import LossCard, OrdinalLoss, reduce, register_loss
+from orcu.models.heads import POEOutput
+
+
+def symmetric_kl(mean_a: Tensor, log_var_a: Tensor, mean_b: Tensor, log_var_b: Tensor) -> Tensor:
+    """KL(a || b) + KL(b || a) of diagonal Gaussians, over the last axis."""
+    squared = (mean_a - mean_b).square()
+    ratio = log_var_a - log_var_b
+    terms = ratio.exp() + (-ratio).exp() - 2 + squared * ((-log_var_a).exp() + (-log_var_b).exp())
+    return terms.sum(-1) / 2
+
+
+def bhattacharyya(mean_a: Tensor, log_var_a: Tensor, mean_b: Tensor, log_var_b: Tensor) -> Tensor:
+    """Bhattacharyya distance of diagonal Gaussians, over the last axis."""
+    log_middle = torch.logaddexp(log_var_a, log_var_b) - torch.log(log_var_a.new_tensor(2.0))
+    spread = log_middle - (log_var_a + log_var_b) / 2
+    return ((mean_a - mean_b).square() * (-log_middle).exp() / 8 + spread / 2).sum(-1)
+
+
+def wasserstein(mean_a: Tensor, log_var_a: Tensor, mean_b: Tensor, log_var_b: Tensor) -> Tensor:
+    """Squared 2-Wasserstein distance of diagonal Gaussians, over the last axis."""
+    spread = (log_var_a / 2).exp() - (log_var_b / 2).exp()
+    return ((mean_a - mean_b).square() + spread.square()).sum(-1)
+
+
+def hellinger(mean_a: Tensor, log_var_a: Tensor, mean_b: Tensor, log_var_b: Tensor) -> Tensor:
+    """Squared Hellinger distance of diagonal Gaussians, 1 - exp(-Bhattacharyya)."""
+    return -torch.expm1(-bhattacharyya(mean_a, log_var_a, mean_b, log_var_b))
+
+
+DISTANCES: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = {
+    "symmetric_kl": symmetric_kl,
+    "bhattacharyya": bhattacharyya,
+    "wasserstein": wasserstein,
+    "hellinger": hellinger,
+}
+
+
+@register_loss(
+    LossCard(
+        name="poe",
+        title="POE (probabilistic ordinal embeddings)",
+        family="ordinal",
+        paper="Li et al., 2021",
+        formula="mean_t -log p_y(e_t) + kl KL(N(mu, var) || N(0, I)) + triplet max(0, D_near - D_far + m)",
+        notes="Changes the architecture: it needs orcu.models.heads.POEHead and takes its output, not "
+        "logits. KL 1e-4, triplet 1e-4, margin 5 and symmetric KL as in the authors' training script; "
+        "the ORCU paper gives none. A statistic of the batch.",
+    )
+)
+class POELoss(OrdinalLoss):
+    """Cross-entropy over the samples + kl * KL to a standard normal + triplet * ordinal triplet term.
+
+    For anchor i, j = i + 1 and k is the sample whose label distance to i comes closest to that of
+    j without equalling it; the embedding distances D must be ordered like the label distances, by a
+    margin. The triplet term averages over the violated triplets.
+
+    Args:
+        num_classes: C.
+        kl: the factor of the KL term.
+        triplet: the factor of the triplet term.
+        margin: m of the triplet term.
+        distance: D between Gaussians: ``"symmetric_kl"``, ``"bhattacharyya"``, ``"wasserstein"`` or
+            ``"hellinger"``.
+        reduction: ``"mean"`` or ``"sum"``.
+        weight: one weight per class, or ``None``; the triplet term is not weighted.
+
+    After a forward, ``parts`` holds the weighted terms ``ce``, ``kl`` and ``triplet``.
+
+    Raises:
+        InputError: if an argument cannot be used, or plain logits are given.
+
+    Example:
+        >>> import torch
+        >>> from orcu.models.heads import POEHead
+        >>> head = POEHead(in_features=8, num_classes=5)
+        >>> value = POELoss(num_classes=5)(head(torch.randn(4, 8)), torch.tensor([0, 1, 3, 4]))
+        >>> value.backward()
+        >>> torch.isfinite(value).item()
+        True
+    """
+
+    batch_statistic = True
+    soft_labels = False
+
+    def __init__(
+        self,
+        num_classes: int,
+        *,
+        kl: float = 1e-4,
+        triplet: float = 1e-4,
+        margin: float = 5.0,
+        distance: str = "symmetric_kl",
+        reduction: str = "mean",
+        weight: Sequence[float] | Tensor | None = None,
+    ) -> None:
+        super().__init__(num_classes, reduction=reduction, weight=weight)
+        for name, value in (("kl", kl), ("triplet", triplet), ("margin", margin)):
+            if not value >= 0:
+                raise InputError(f"{name}: expected a number of at least 0, got {value!r}.")
+        if distance not in DISTANCES:
+            raise UnknownNameError("distance between Gaussians", distance, DISTANCES)
+        self.kl, self.triplet, self.margin, self.distance = kl, triplet, margin, distance
+
+    def forward(  # type: ignore[override]  # its own head's output in place of logits
+        self, output: POEOutput, y: Tensor, *, sample_weight: Tensor | None = None
+    ) -> Tensor:
+        """The loss of a batch of head outputs; see `OrdinalLoss.forward` for the other arguments."""
+        if not isinstance(output, POEOutput):
+            raise InputError(
+                f"output: POE needs the output of its own head, got {type(output).__name__}. Put "
+                "orcu.models.heads.POEHead(in_features, num_classes) on the features of the model."
+            )
+        self._check(output.logits, y, sample_weight)
+        y = y.long()
+        logits, mean, log_var = (t.float() if t.dtype.itemsize == 2 else t for t in output[:3])
+        sampled = (
+            logits[None] if output.sample_logits is None else output.sample_logits.to(logits.dtype)
+        )
+        weight = self._weights(logits, y, sample_weight)
+        each = F.cross_entropy(sampled.flatten(0, 1), y.repeat(len(sampled)), reduction="none")
+        ce = reduce(each.view(len(sampled), -1).mean(0), weight, self.reduction)
+        divergence = (mean.square() + log_var.exp() - log_var - 1).sum(-1) / 2
+        kl = self.kl * reduce(divergence, weight, self.reduction)
+        triplet = self.triplet * self._triplet(mean, log_var, y)
+        if self.reduction == "sum":
+            triplet = triplet * (len(y) if weight is None else weight.sum())
+        self.parts = {"ce": ce.detach(), "kl": kl.detach(), "triplet": triplet.detach()}
+        return ce + kl + triplet
+
+    def _triplet(self, mean: Tensor, log_var: Tensor, y: Tensor) -> Tensor:
+        second = torch.arange(1, len(y) + 1, device=y.device) % len(y)
+        apart = (y[:, None] - y).abs()
+        to_second = (y - y[second]).abs()
+        # closest label distance to that of the second, but another one; never the anchor itself
+        offset = (apart - to_second[:, None]).abs()
+        barred = offset.masked_fill(offset == 0, 2 * self.num_classes).fill_diagonal_(
+            4 * self.num_classes
+        )
+        third = barred.argmin(1)
+        order = torch.sign(to_second - apart.gather(1, third[:, None])[:, 0])
+        between = DISTANCES[self.distance]
+        to_second_embedding = between(mean, log_var, mean[second], log_var[second])
+        to_third_embedding = between(mean, log_var, mean[third], log_var[third])
+        violation = order * (to_third_embedding - to_second_embedding) + self.margin
+        active = (order != 0) & (violation > 0)
+        return (violation * active).sum() / active.sum().clamp(min=1)

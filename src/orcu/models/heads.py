@@ -1,0 +1,124 @@
+"""Heads: from features to logits."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from orcu.errors import InputError
+from orcu.inputs import as_count
+
+# Largest number of sampled embedding values held at once (256 MiB in float32).
+SAMPLE_BUDGET = 2**26
+
+
+class POEOutput(NamedTuple):
+    """What `POEHead` hands to the POE loss.
+
+    Attributes:
+        logits: of the mean embedding, or the log of the averaged softmax with
+            ``average_samples``, shape (n, C); what a prediction is made from.
+        mean: of the embedding, shape (n, D).
+        log_var: log-variance of the embedding, shape (n, D).
+        sample_logits: of the sampled embeddings in training, shape (T, n, C), else ``None``.
+    """
+
+    logits: Tensor
+    mean: Tensor
+    log_var: Tensor
+    sample_logits: Tensor | None
+
+
+class POEHead(nn.Module):
+    """Probabilistic ordinal embedding (Li et al., 2021): a Gaussian embedding and a linear classifier.
+
+    mean = relu(W_m x), log-variance = BatchNorm(W_v x); in training T samples
+    mean + exp(log_var / 2) * noise pass dropout and the classifier, at inference the mean embedding
+    does, as the authors report it. Works on the features of any backbone.
+
+    Samples are drawn in chunks that hold at most 2^26 embedding values; with more than one chunk
+    the activations are recomputed in the backward pass, so memory stays bounded while the
+    distribution of the samples is the same.
+
+    Args:
+        in_features: width of the features.
+        num_classes: C.
+        embedding: D; as wide as the features by default.
+        samples: T.
+        dropout: on the sampled embedding, in training.
+        average_samples: at inference average the softmax over T samples instead of using the mean.
+
+    Raises:
+        InputError: if an argument cannot be used, or a training batch has one row, whose variance
+            BatchNorm cannot standardise.
+
+    Example:
+        >>> import torch
+        >>> head = POEHead(in_features=8, num_classes=5)
+        >>> output = head(torch.randn(4, 8))
+        >>> tuple(output.sample_logits.shape), tuple(head.eval()(torch.randn(4, 8)).logits.shape)
+        ((50, 4, 5), (4, 5))
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        embedding: int | None = None,
+        samples: int = 50,
+        dropout: float = 0.5,
+        average_samples: bool = False,
+    ) -> None:
+        super().__init__()
+        in_features = as_count(in_features, name="in_features", minimum=1)
+        num_classes = as_count(num_classes, name="num_classes", minimum=2)
+        width = (
+            in_features if embedding is None else as_count(embedding, name="embedding", minimum=1)
+        )
+        self.samples = as_count(samples, name="samples", minimum=1)
+        self.average_samples = average_samples
+        self.to_mean = nn.Linear(in_features, width)
+        self.to_log_var = nn.Linear(in_features, width)
+        self.standardise = nn.BatchNorm1d(width, eps=1e-3, affine=False)
+        self.dropout = nn.Dropout(dropout)
+        self.classifier = nn.Linear(width, num_classes)
+        for layer in (self.to_mean, self.to_log_var, self.classifier):
+            nn.init.normal_(layer.weight, std=0.01)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, features: Tensor) -> POEOutput:
+        """Features of shape (n, in_features) to a `POEOutput`."""
+        if self.training and len(features) < 2:
+            raise InputError(
+                "features: a training batch of one row; BatchNorm on the log-variance needs at least two. "
+                "Drop the last incomplete batch (drop_last=True)."
+            )
+        mean = self.to_mean(features).relu()
+        log_var = self.standardise(self.to_log_var(features))
+        sampled = None
+        if self.training or self.average_samples:
+            sampled = self._sample(mean, log_var)
+        if self.training or sampled is None:
+            logits = self.classifier(self.dropout(mean))
+        else:
+            logits = sampled.log_softmax(-1).logsumexp(0)
+            sampled = None
+        return POEOutput(logits, mean, log_var, sampled)
+
+    def _sample(self, mean: Tensor, log_var: Tensor) -> Tensor:
+        chunk = max(1, SAMPLE_BUDGET // mean.numel())
+        counts = [min(chunk, self.samples - start) for start in range(0, self.samples, chunk)]
+        if len(counts) == 1:
+            return self._classify_samples(mean, log_var, self.samples)
+        parts = [
+            checkpoint(self._classify_samples, mean, log_var, count, use_reentrant=False)
+            for count in counts
+        ]
+        return torch.cat(parts)
+
+    def _classify_samples(self, mean: Tensor, log_var: Tensor, count: int) -> Tensor:
+        noise = torch.randn((count, *mean.shape), dtype=mean.dtype, device=mean.device)
+        logits: Tensor = self.classifier(self.dropout(mean + (log_var / 2).exp() * noise))
+        return logits
