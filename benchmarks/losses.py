@@ -10,9 +10,11 @@ at another. The header therefore names the instruction set.
 """
 
 import argparse
+import importlib.util
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -52,7 +54,26 @@ def steps(rows: int, num_classes: int) -> dict[str, Callable[[], object]]:
 
     candidates = {"F.cross_entropy": step(F.cross_entropy)}
     for name in losses.names():
-        candidates[f"orcu: {name}"] = step(losses.create(name, num_classes=num_classes))
+        if name != "poe":  # takes the output of its own head
+            candidates[f"orcu: {name}"] = step(losses.create(name, num_classes=num_classes))
+    candidates["torch: label smoothing"] = step(partial(F.cross_entropy, label_smoothing=0.05))
+    if importlib.util.find_spec("dlordinal"):
+        from dlordinal.losses import CDWCELoss, SLACELoss, SORDLoss
+
+        candidates["dlordinal: CDW-CE"] = step(CDWCELoss(num_classes=num_classes, alpha=5.0))
+        sord = SORDLoss(num_classes=num_classes, train_targets=y, alpha=1.0)
+        candidates["dlordinal: SORD"] = step(sord)
+        slace = SLACELoss(num_classes=num_classes, alpha=1.0)
+        candidates["dlordinal: SLACE"] = step(slace)
+    if importlib.util.find_spec("coral_pytorch"):
+        from coral_pytorch.dataset import levels_from_labelbatch
+        from coral_pytorch.losses import coral_loss
+
+        def coral(z: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return coral_loss(z[:, 1:], levels_from_labelbatch(y, num_classes=z.shape[1]))
+
+        if rows <= 4096:  # its labels become levels in a Python loop over rows
+            candidates["coral-pytorch: CORAL"] = step(coral)
     return candidates
 
 
@@ -79,9 +100,8 @@ def main() -> None:
     )
     for name in results[SIZES[0]]:
         if name != first:
-            table.add_row(
-                name, *(f"{results[size][name] / results[size][first]:.2f}" for size in SIZES)
-            )
+            ratios = [results[size].get(name, 0.0) / results[size][first] for size in SIZES]
+            table.add_row(name, *(f"{ratio:.2f}" if ratio else "" for ratio in ratios))
     Console(width=100).print(table)
 
 

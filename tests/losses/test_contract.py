@@ -11,17 +11,37 @@ from orcu import losses
 from orcu.errors import InputError
 from orcu.losses.base import LOSSES, REGULARIZERS, OrdinalLoss
 
+NEEDS_ITS_HEAD = {"poe"}  # tested in test_poe.py
 FACTORIES = {
-    **{f"loss {name}": LOSSES.get(name) for name in LOSSES.names()},
+    **{f"loss {name}": LOSSES.get(name) for name in LOSSES.names() if name not in NEEDS_ITS_HEAD},
     **{f"regularizer {name}": REGULARIZERS.get(name) for name in REGULARIZERS.names()},
-    "composed": lambda num_classes, **options: losses.Composed(
-        losses.create("sord", num_classes=num_classes, distance="huber"),
-        losses.regularizers.create("softplus", num_classes=num_classes),
-        strength=0.5,
+    "composed": lambda num_classes, **options: losses.create(
+        {"anchor": "huber", "regularizer": "softplus", "strength": 0.5},
+        num_classes=num_classes,
         **options,
     ),
+    "acls of the paper": lambda num_classes, **options: losses.create(
+        {"name": "acls", "form": "paper"}, num_classes=num_classes, **options
+    ),
+    "cdw_ce with a margin": lambda num_classes, **options: losses.create(
+        {"name": "cdw_ce", "margin": 0.05}, num_classes=num_classes, **options
+    ),
+    "mdca on focal": lambda num_classes, **options: losses.create(
+        {"name": "mdca", "base": "focal"}, num_classes=num_classes, **options
+    ),
 }
-every_loss = pytest.mark.parametrize("make", FACTORIES.values(), ids=FACTORIES.keys())
+
+
+def those(condition):
+    chosen = {name: make for name, make in FACTORIES.items() if condition(make(5))}
+    assert chosen
+    return pytest.mark.parametrize("make", chosen.values(), ids=chosen.keys())
+
+
+every_loss = those(lambda loss: True)
+per_sample_losses = those(lambda loss: not loss.batch_statistic)
+batch_statistics = those(lambda loss: loss.batch_statistic)
+whole_gradients = those(lambda loss: not loss.stops_gradient)
 
 
 def batch(n=16, c=5, *, dtype=torch.float64, scale=2.0, seed=0):
@@ -37,7 +57,7 @@ def value_and_gradient(loss, logits, y, **kwargs):
     return value.detach(), gradient
 
 
-@every_loss
+@per_sample_losses
 def test_reductions_are_of_the_same_samples(make):
     logits, y = batch()
     each = make(5, reduction="none")(logits, y)
@@ -46,7 +66,7 @@ def test_reductions_are_of_the_same_samples(make):
     torch.testing.assert_close(make(5, reduction="sum")(logits, y), each.sum())
 
 
-@every_loss
+@per_sample_losses
 def test_samples_do_not_see_each_other(make):
     logits, y = batch()
     loss = make(5, reduction="none")
@@ -54,7 +74,7 @@ def test_samples_do_not_see_each_other(make):
     torch.testing.assert_close(loss(logits[order], y[order]), loss(logits, y)[order])
 
 
-@every_loss
+@per_sample_losses
 def test_weights_multiply_samples_and_mean_divides_by_their_sum(make):
     logits, y = batch()
     class_weight = torch.tensor([0.5, 1.0, 2.0, 0.0, 3.0])
@@ -81,29 +101,92 @@ def test_repeating_a_sample_is_weighing_it_twice(make):
     torch.testing.assert_close(make(5)(logits, y, sample_weight=weight), make(5)(*twice))
 
 
-@every_loss
+@whole_gradients
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_gradient_is_the_derivative(make, reduction):
+    if reduction == "none" and make(5).batch_statistic:
+        pytest.skip("a statistic of the batch")
     logits, y = batch(n=4)
     assert torch.autograd.gradcheck(lambda z: make(5, reduction=reduction)(z, y), logits)
 
 
-@every_loss
+@whole_gradients
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_double_backward_works(make, reduction):
+    if reduction == "none" and make(5).batch_statistic:
+        pytest.skip("a statistic of the batch")
     logits, y = batch(n=3)
     assert torch.autograd.gradgradcheck(lambda z: make(5, reduction=reduction)(z, y), logits)
 
 
-@every_loss
+@those(lambda loss: loss.shift_invariant)
 def test_adding_a_constant_to_a_row_changes_nothing(make):
     logits, y = batch()
-    value, gradient = value_and_gradient(make(5, reduction="none"), logits, y)
-    shifted, _ = value_and_gradient(make(5, reduction="none"), logits + 7.0, y)
+    value, gradient = value_and_gradient(make(5), logits, y)
+    shifted, _ = value_and_gradient(make(5), logits + 7.0, y)
     torch.testing.assert_close(shifted, value)
     torch.testing.assert_close(
         gradient.sum(1), torch.zeros(16, dtype=torch.float64), atol=1e-9, rtol=0
     )
+
+
+@batch_statistics
+def test_batch_statistics_refuse_per_sample_values(make):
+    with pytest.raises(InputError, match="reduction: .*'mean' or 'sum'"):
+        make(5, reduction="none")
+
+
+@batch_statistics
+def test_the_sum_of_a_batch_statistic_is_its_mean_times_the_samples(make):
+    logits, y = batch()
+    torch.testing.assert_close(make(5, reduction="sum")(logits, y), 16 * make(5)(logits, y))
+
+
+@those(lambda loss: loss.soft_labels)
+def test_one_hot_labels_are_labels(make):
+    logits, y = batch()
+    onehot = torch.nn.functional.one_hot(y, 5).double()
+    loss = make(5, weight=[1.0, 2.0, 3.0, 4.0, 5.0])
+    value, gradient = value_and_gradient(loss, logits, onehot)
+    expected, expected_gradient = value_and_gradient(loss, logits, y)
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(gradient, expected_gradient)
+
+
+@those(lambda loss: loss.soft_labels and not loss.batch_statistic)
+def test_soft_labels_average_over_labels(make):
+    logits, _ = batch()
+    pi = torch.rand(16, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    pi = pi / pi.sum(1, keepdim=True)
+    loss = make(5, reduction="none")
+    each = torch.stack([loss(logits, torch.full((16,), k)) for k in range(5)], dim=1)
+    torch.testing.assert_close(loss(logits, pi), (pi * each).sum(1))
+
+
+@those(lambda loss: loss.soft_labels)
+@pytest.mark.parametrize(
+    ("pi", "message"),
+    [
+        (
+            [[0.5, 0.5, 0.0, 0.0, 0.0], [0.5, 0.6, 0.0, 0.0, 0.0]],
+            r"y: row 1 is \[0.5, 0.6, .*sum to 1",
+        ),
+        ([[1.5, -0.5, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0, 0.0]], "y: row 0 is"),
+        (
+            [[0.5, 0.5], [0.5, 0.5]],
+            r"y: expected shape .* or label distributions of shape \(2, 5\)",
+        ),
+    ],
+)
+def test_bad_soft_labels_are_named(make, pi, message):
+    with pytest.raises(InputError, match=message):
+        make(5)(torch.zeros(2, 5), torch.tensor(pi))
+
+
+@those(lambda loss: not loss.soft_labels)
+def test_losses_of_hard_labels_refuse_soft_ones(make):
+    with pytest.raises(InputError, match="takes integer labels, not label distributions"):
+        make(5)(torch.zeros(2, 5), torch.full((2, 5), 0.2))
 
 
 @every_loss
@@ -229,6 +312,7 @@ def test_tables_follow_the_device_and_stay_out_of_checkpoints(make):
 
 @every_loss
 def test_compiles_to_one_graph(make):
+    torch.compiler.reset()  # the losses share one forward, which may be compiled only so often
     logits, y = batch(dtype=torch.float32)
     loss = make(5, weight=[1.0, 2.0, 3.0, 4.0, 5.0])
     compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")

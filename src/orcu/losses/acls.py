@@ -62,6 +62,7 @@ class AdaptiveLogitMargin(OrdinalLoss):
 
     default_strength = 0.1
     stops_gradient = True
+    shift_invariant = False
 
     def __init__(
         self,
@@ -127,6 +128,7 @@ class ACLSLoss(Composed):
     """
 
     stops_gradient = True
+    shift_invariant = False
 
     def __init__(
         self,

@@ -66,6 +66,9 @@ class OrdinalLoss(nn.Module):
     default_strength: ClassVar[float] = 1.0  # the factor of this term in a sum
     batch_statistic: ClassVar[bool] = False  # whether the value is no mean over samples
     stops_gradient: ClassVar[bool] = False  # whether autograd sees less than the whole derivative
+    shift_invariant: ClassVar[bool] = (
+        True  # whether a constant added to a row of logits is not seen
+    )
 
     def __init__(
         self,
