@@ -57,8 +57,10 @@ def test_numpy_and_torch_agree(case, scale):
         (geometry.log_probs(z), geometry.log_probs(tz)),
         (geometry.log_barrier(r, scale=scale), geometry.log_barrier(tr, scale=scale)),
         (geometry.log_barrier_slope(r, scale=scale), geometry.log_barrier_slope(tr, scale=scale)),
-        (geometry.hinge(r, scale=scale), geometry.hinge(tr, scale=scale)),
+        (geometry.hinge(r, margin=scale), geometry.hinge(tr, margin=scale)),
+        (geometry.hinge_slope(r, margin=scale), geometry.hinge_slope(tr, margin=scale)),
         (geometry.softplus(r), geometry.softplus(tr)),
+        (geometry.sigmoid(r), geometry.sigmoid(tr)),
     ]
     for ours, theirs in pairs:
         assert isinstance(theirs, torch.Tensor)

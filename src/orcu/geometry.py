@@ -5,7 +5,6 @@ tensors with the classes on the last axis and answers in kind; gradients flow th
 """
 
 import sys
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -73,32 +72,6 @@ def directed_gaps(z: Any, y: Any) -> Any:
     return _namespace(z).where(_points_away(y, z.shape[-1]), steps, -steps)
 
 
-def expected_over_gaps(penalty: Callable[[Any], Any], z: Any, y: Any) -> Any:
-    """penalty(r_k) for labels y, or its average where y holds label distributions.
-
-    For a distribution pi the gap k points upward for the labels up to k and downward for the rest:
-    P(y <= k) penalty(z_{k+1} - z_k) + P(y > k) penalty(z_k - z_{k+1}).
-
-    Args:
-        penalty: a function of gaps, element by element.
-        z: logits or probabilities, shape (n, C).
-        y: labels, shape (n,), or label distributions, shape (n, C).
-
-    Returns:
-        Penalties of shape (n, C - 1).
-
-    Example:
-        >>> half = np.array([[0.5, 0.5, 0.0]])
-        >>> expected_over_gaps(lambda r: np.maximum(r, 0), np.array([[1.0, 2.0, 0.0]]), half)
-        array([[0.5, 0. ]])
-    """
-    if y.ndim == 1:
-        return penalty(directed_gaps(z, y))
-    steps = z[..., 1:] - z[..., :-1]
-    below = cumulative(y)
-    return below * penalty(steps) + (1 - below) * penalty(-steps)
-
-
 def is_feasible(z: Any, y: Any, *, scale: float) -> Any:
     """Whether every directed gap clears the margin: all r_k <= -1/s^2 (the set F of Section III-D).
 
@@ -143,8 +116,7 @@ def farther_fraction(z: Any, y: Any) -> Any:
         >>> farther_fraction(np.array([0.0, 0.0, -1.0]), np.array(1)).round(4)
         array([0.5   , 0.2689])
     """
-    # (1 + tanh(r/2)) / 2 is sigmoid(r) and does not overflow
-    return (1 + mass_imbalance(z, y)) / 2
+    return sigmoid(directed_gaps(z, y))
 
 
 def mass_imbalance(z: Any, y: Any) -> Any:
@@ -193,14 +165,25 @@ def log_barrier_slope(r: Any, *, scale: float) -> Any:
     return -1 / (scale * _namespace(r).clip(r, max=-1 / scale**2))
 
 
-def hinge(r: Any, *, scale: float) -> Any:
-    """max(0, r + 1/s^2): zero, and without gradient, once the margin is kept (Section III-C).
+def hinge(r: Any, *, margin: float) -> Any:
+    """max(0, r + margin): zero, and without gradient, once the margin is kept (Section III-C).
 
     Example:
-        >>> hinge(np.array([-5.0, 0.0]), scale=2.0)
+        >>> hinge(np.array([-5.0, 0.0]), margin=0.25)
         array([0.  , 0.25])
     """
-    return _namespace(r).clip(r + 1 / scale**2, min=0.0)
+    return _namespace(r).clip(r + margin, min=0.0)
+
+
+def hinge_slope(r: Any, *, margin: float) -> Any:
+    """1 where r > -margin, else 0.
+
+    Example:
+        >>> hinge_slope(np.array([-5.0, 0.0]), margin=0.25)
+        array([0., 1.])
+    """
+    xp = _namespace(r)
+    return xp.where(r > -margin, xp.ones_like(r), xp.zeros_like(r))
 
 
 def softplus(r: Any) -> Any:
@@ -212,3 +195,13 @@ def softplus(r: Any) -> Any:
     """
     xp = _namespace(r)
     return xp.logaddexp(r, xp.zeros_like(r))
+
+
+def sigmoid(r: Any) -> Any:
+    """1 / (1 + e^-r), the slope of `softplus`; as (1 + tanh(r/2)) / 2 it does not overflow.
+
+    Example:
+        >>> sigmoid(np.array([-5.0, 0.0])).round(4)
+        array([0.0067, 0.5   ])
+    """
+    return (1 + _namespace(r).tanh(r / 2)) / 2

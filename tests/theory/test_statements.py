@@ -73,7 +73,7 @@ def test_checks_of_the_equilibrium_fail_when_it_is_wrong(name):
         ("softce_holds_the_ray", "log_probs", lambda z: np.zeros_like(z)),
         ("strict_propriety", "log_probs", lambda z: np.zeros_like(z)),
         ("coercivity", "log_probs", lambda z: np.ones_like(z) * 100),
-        ("farther_fraction", "mass_imbalance", lambda z, y: np.zeros((len(z), 4))),
+        ("farther_fraction", "sigmoid", lambda r: np.zeros_like(r)),
         ("violation_identity", "adjacent_violations", lambda p, y: np.zeros((len(p), 4))),
         ("violation_bound", "adjacent_violations", lambda p, y: 2 * np.ones((len(p), 4))),
         ("kl_floor", "adjacent_violations", lambda p, y: 9 * np.ones((len(p), 4))),

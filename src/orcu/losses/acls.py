@@ -6,8 +6,9 @@ from torch import Tensor
 
 from orcu.errors import UnknownNameError
 from orcu.inputs import as_positive
-from orcu.losses.base import LossCard, OrdinalLoss, register_loss, register_regularizer
+from orcu.losses.base import LossCard, register_loss, register_regularizer
 from orcu.losses.ce import CrossEntropyLoss
+from orcu.losses.closed_form import ClassFirst, ClosedFormLoss, Term
 from orcu.losses.compose import Composed
 
 FORMULA = (
@@ -33,7 +34,7 @@ FORMS = ("released", "paper")
         notes=NOTES,
     )
 )
-class AdaptiveLogitMargin(OrdinalLoss):
+class AdaptiveLogitMargin(ClosedFormLoss):
     """Squared hinges: on the top logit from above, on the others from below.
 
     pos max(0, z_top - m)^2 + neg/(C-1) sum_{k not top} max(0, sg(z_top) - z_k - m)^2, where sg stops
@@ -83,15 +84,17 @@ class AdaptiveLogitMargin(OrdinalLoss):
             raise UnknownNameError("form of acls", form, FORMS)
         self.form = form
 
-    def per_sample(self, logits: Tensor, y: Tensor) -> Tensor:
-        """The two squared hinges, shape (n,)."""
-        fixed = logits.detach()
-        top = fixed.amax(-1, keepdim=True)
-        is_top = fixed == top
-        floor = fixed.amin(-1, keepdim=True) if self.form == "paper" else 0.0
-        above = (logits - floor - self.margin).relu().square().masked_fill(~is_top, 0.0)
-        below = (top - logits - self.margin).relu().square().masked_fill(is_top, 0.0)
-        return self.pos * above.sum(-1) + self.neg / (self.num_classes - 1) * below.sum(-1)
+    def terms(self, batch: ClassFirst, y: Tensor) -> dict[str, Term]:
+        """The two squared hinges and their gradient, less what is stopped."""
+        fixed = batch.z.detach()
+        top = fixed.amax(0)
+        is_top = (fixed == top).to(fixed.dtype)
+        floor = fixed.amin(0) if self.form == "paper" else 0.0
+        above = (batch.z - floor - self.margin).relu() * is_top
+        below = (top - batch.z - self.margin).relu() * (1 - is_top)
+        neg = self.neg / (self.num_classes - 1)
+        value = self.pos * above.square().sum(0) + neg * below.square().sum(0)
+        return {self.term: (value, lambda: 2 * self.pos * above - 2 * neg * below)}
 
 
 @register_loss(

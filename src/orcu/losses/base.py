@@ -89,7 +89,7 @@ class OrdinalLoss(nn.Module):
         self.reduction = reduction
         self.parts: dict[str, Tensor] = {}
         """After a forward: each term of the loss, reduced like the loss and detached."""
-        self._cast_tables: dict[tuple[str, torch.dtype, torch.device], Tensor] = {}
+        self._cast_tables: dict[tuple[Any, ...], Tensor] = {}
         self.weighted = weight is not None
         if weight is not None:
             self.add_table("weight", _class_weights(weight, self.num_classes))
@@ -132,19 +132,16 @@ class OrdinalLoss(nn.Module):
         """Keep a constant table as a buffer in float64; it follows the device, not the type."""
         self.register_buffer(name, torch.from_numpy(values.copy()), persistent=False)
 
-    def table(self, name: str, like: Tensor) -> Tensor:
+    def table(self, name: str, like: Tensor, *, transpose: bool = False) -> Tensor:
         """The table in the type and on the device of ``like``, converted once."""
-        if torch.compiler.is_compiling():
-            return self.get_buffer(name).to(like)
-        key = (name, like.dtype, like.device)
-        if key not in self._cast_tables:
-            self._cast_tables[key] = self.get_buffer(name).to(like)
+        key = (name, like.dtype, like.device, transpose)
+        if torch.compiler.is_compiling() or key not in self._cast_tables:
+            table = self.get_buffer(name).to(like)
+            table = table.t().contiguous() if transpose else table
+            if torch.compiler.is_compiling():
+                return table
+            self._cast_tables[key] = table
         return self._cast_tables[key]
-
-    def lookup(self, name: str, logits: Tensor, y: Tensor) -> Tensor:
-        """The table's row of each label, averaged over a label distribution."""
-        table = self.table(name, logits)
-        return table.index_select(0, y) if y.dim() == 1 else y @ table
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "OrdinalLoss":
         # `.half()` must not round the targets, and `.to("mps")` must not fail on float64: only the
@@ -163,7 +160,10 @@ class OrdinalLoss(nn.Module):
         return f"num_classes={self.num_classes}, reduction={self.reduction!r}"
 
     def _weights(self, logits: Tensor, y: Tensor, sample_weight: Tensor | None) -> Tensor | None:
-        weight = self.lookup("weight", logits, y) if self.weighted else None
+        weight = None
+        if self.weighted:
+            table = self.table("weight", logits)
+            weight = table.index_select(0, y) if y.dim() == 1 else y @ table
         if sample_weight is None:
             return weight
         sample_weight = sample_weight.to(logits.dtype)

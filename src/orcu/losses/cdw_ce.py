@@ -8,7 +8,8 @@ from torch import Tensor
 
 from orcu.errors import InputError
 from orcu.inputs import as_positive
-from orcu.losses.base import LossCard, OrdinalLoss, register_loss
+from orcu.losses.base import LossCard, register_loss
+from orcu.losses.closed_form import ClassFirst, ClosedFormLoss, Term
 
 
 @register_loss(
@@ -23,7 +24,7 @@ from orcu.losses.base import LossCard, OrdinalLoss, register_loss
         "mind thresholds and gradient clipping.",
     )
 )
-class CDWCELoss(OrdinalLoss):
+class CDWCELoss(ClosedFormLoss):
     """Class distance weighted cross-entropy: -sum_k |k - y|^alpha log(1 - p_k).
 
     log(1 - p_k) is taken as the log-sum-exp of the other classes less that of all, so that a wrong
@@ -43,7 +44,7 @@ class CDWCELoss(OrdinalLoss):
         >>> import torch
         >>> loss = CDWCELoss(num_classes=3, alpha=2.0)
         >>> round(loss(torch.tensor([[0.0, 1.0, 0.0]]), torch.tensor([0])).item(), 4)
-        1.8182
+        1.811
     """
 
     def __init__(
@@ -63,16 +64,39 @@ class CDWCELoss(OrdinalLoss):
         distance = np.abs(np.subtract.outer(np.arange(num_classes), np.arange(num_classes)))
         self.add_table("costs", distance.astype(np.float64) ** self.alpha)
 
-    def per_sample(self, logits: Tensor, y: Tensor) -> Tensor:
-        """The weighted sum over wrong classes, shape (n,)."""
-        costs = self.lookup("costs", logits, y)
-        if self.margin:
-            above = (logits.softmax(-1) - self.margin).clamp(min=0)
-            return -(costs * torch.log1p(-above)).sum(-1)
-        # Only the largest p_k can exceed 1/2, so only its 1 - p_k needs the log-sum-exp of the rest.
-        top = logits.argmax(-1, keepdim=True)
-        others = logits.scatter(-1, top, -torch.inf)
-        rest = others.logsumexp(-1, keepdim=True)
-        total = torch.logaddexp(rest, logits.gather(-1, top))
-        log_not_top = (rest - total)[:, 0] * costs.gather(-1, top)[:, 0]
-        return -(costs * torch.log1p(-(others - total).exp())).sum(-1) - log_not_top
+    def terms(self, batch: ClassFirst, y: Tensor) -> dict[str, Term]:
+        """The weighted sum over wrong classes and its gradient."""
+        costs = self.columns("costs", batch, y)
+        return {
+            self.term: _beyond_margin(batch, costs, self.margin)
+            if self.margin
+            else _plain(batch, costs)
+        }
+
+
+def _plain(batch: ClassFirst, costs: Tensor) -> Term:
+    # Only the largest p_k can exceed 1/2, so only its 1 - p_k needs the log-sum-exp of the rest.
+    top = batch.z.detach().argmax(0, keepdim=True)
+    others = batch.z.scatter(0, top, -torch.inf)
+    rest = others.logsumexp(0)
+    total = torch.logaddexp(rest, batch.z.gather(0, top)[0])
+    probs = (others - total).exp()  # 0 at the top
+    top_cost = costs.gather(0, top)[0]
+    value = -(costs * torch.log1p(-probs)).sum(0) - top_cost * (rest - total)
+
+    def gradient() -> Tensor:
+        # w_j o_j - p_j sum_k w_k o_k with odds o = p / (1 - p); the top's odds, which may be
+        # infinite, enter as p_j o_top = p_top e^{z_j - rest} and o_top (1 - p_top) = p_top
+        odds = costs * probs / (1 - probs)
+        sum_of_odds = odds.sum(0)
+        top_prob = (batch.z.gather(0, top)[0] - total).exp()
+        slopes = odds - probs * sum_of_odds - top_cost * top_prob * (others - rest).exp()
+        return slopes.scatter_(0, top, (top_prob * (top_cost - sum_of_odds))[None])
+
+    return value, gradient
+
+
+def _beyond_margin(batch: ClassFirst, costs: Tensor, margin: float) -> Term:
+    beyond = (batch.probs - margin).clamp(min=0)
+    value = -(costs * torch.log1p(-beyond)).sum(0)
+    return value, lambda: batch.through_softmax(costs * (beyond > 0) / (1 - beyond))

@@ -1,9 +1,13 @@
 """Plain cross-entropy, the reference that ignores the order of the classes."""
 
+from collections.abc import Sequence
+
+import numpy as np
 import torch.nn.functional as F
 from torch import Tensor
 
-from orcu.losses.base import LossCard, OrdinalLoss, reduce, register_loss
+from orcu.losses.base import LossCard, reduce, register_loss
+from orcu.losses.soft_targets import SoftTargetLoss
 
 
 @register_loss(
@@ -15,7 +19,7 @@ from orcu.losses.base import LossCard, OrdinalLoss, reduce, register_loss
         formula="-log p_y",
     )
 )
-class CrossEntropyLoss(OrdinalLoss):
+class CrossEntropyLoss(SoftTargetLoss):
     """One-hot cross-entropy: -log p_y (Eq. 18).
 
     Example:
@@ -25,8 +29,18 @@ class CrossEntropyLoss(OrdinalLoss):
         0.5514
     """
 
+    def __init__(
+        self,
+        num_classes: int,
+        *,
+        reduction: str = "mean",
+        weight: Sequence[float] | Tensor | None = None,
+    ) -> None:
+        super().__init__(num_classes, reduction=reduction, weight=weight)
+        self.add_table("targets", np.eye(self.num_classes))
+
     def evaluate(self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
-        """The reduced cross-entropy; without weights torch reduces it in the same kernel."""
+        """The reduced cross-entropy, from torch's own kernel; as a part of a sum it is `terms`."""
         if weight is None:
             return F.cross_entropy(logits, y, reduction=reduction)
         return reduce(F.cross_entropy(logits, y, reduction="none"), weight, reduction)

@@ -6,12 +6,14 @@ from torch import Tensor
 
 from orcu import geometry
 from orcu.inputs import as_positive
-from orcu.losses.base import LossCard, OrdinalLoss, register_loss
+from orcu.losses.base import LossCard, register_loss
 from orcu.losses.ce import CrossEntropyLoss
+from orcu.losses.closed_form import ClassFirst, Term
 from orcu.losses.compose import Composed
+from orcu.losses.gap_regularizers import GapPenalty
 
 
-class AdjacentProbabilityHinge(OrdinalLoss):
+class AdjacentProbabilityHinge(GapPenalty):
     """sum_k max(0, omega + farther - nearer) over adjacent probabilities, seen from y."""
 
     term = "co2"
@@ -20,14 +22,18 @@ class AdjacentProbabilityHinge(OrdinalLoss):
         super().__init__(num_classes)
         self.omega = as_positive(omega, name="omega")
 
-    def per_sample(self, logits: Tensor, y: Tensor) -> Tensor:
-        """The sum over adjacent pairs, shape (n,)."""
+    def penalty(self, r: Tensor) -> Tensor:
+        """max(0, r + omega)."""
+        return geometry.hinge(r, margin=self.omega)  # type: ignore[no-any-return]
 
-        def hinge(r: Tensor) -> Tensor:
-            return (r + self.omega).relu()
+    def slope(self, r: Tensor) -> Tensor:
+        """1 where the margin is missed, else 0."""
+        return geometry.hinge_slope(r, margin=self.omega)  # type: ignore[no-any-return]
 
-        steps: Tensor = geometry.expected_over_gaps(hinge, logits.softmax(-1), y)
-        return steps.sum(-1)
+    def terms(self, batch: ClassFirst, y: Tensor) -> dict[str, Term]:
+        """The sum over adjacent pairs of probabilities."""
+        value, gradient = self.over_gaps(batch.probs, batch, y)
+        return {self.term: (value, lambda: batch.through_softmax(gradient()))}
 
 
 @register_loss(
@@ -60,7 +66,7 @@ class CO2Loss(Composed):
         >>> import torch
         >>> loss = CO2Loss(num_classes=3, strength=1.0)
         >>> round(loss(torch.tensor([[0.0, 1.0, 1.0]]), torch.tensor([1])).item(), 4)
-        0.9122
+        0.912
     """
 
     def __init__(

@@ -1,7 +1,8 @@
 """Any anchor with any regularizer, and the specs that name a loss in TOML and on the command line."""
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -9,12 +10,13 @@ from torch import Tensor
 from orcu.errors import InputError, UnknownNameError
 from orcu.inputs import as_positive
 from orcu.losses.base import LOSSES, REGULARIZERS, OrdinalLoss
+from orcu.losses.closed_form import ClassFirst, ClosedFormLoss, Term
 from orcu.targets import distances
 
 COMPOSED_KEYS = ("anchor", "regularizer", "strength")
 
 
-class Composed(OrdinalLoss):
+class Composed(ClosedFormLoss):
     """anchor + strength * regularizer.
 
     Args:
@@ -61,15 +63,25 @@ class Composed(OrdinalLoss):
                 f"{anchor.num_classes}; both must agree."
             )
         super().__init__(anchor.num_classes, reduction=reduction, weight=weight)
-        self.anchor = anchor
-        self.regularizer = regularizer
+        self.anchor: OrdinalLoss = anchor
+        self.regularizer: OrdinalLoss = regularizer
         if strength is None:
             strength = regularizer.default_strength
         self.strength = as_positive(strength, name="strength")
         self.soft_labels = anchor.soft_labels and regularizer.soft_labels
 
+    def terms(self, batch: ClassFirst, y: Tensor) -> dict[str, Term]:
+        """Those of the anchor, and those of the regularizer times the strength."""
+        anchor, regularizer = self._closed_terms()
+        terms = dict(anchor.terms(batch, y))
+        for name, (value, gradient) in regularizer.terms(batch, y).items():
+            terms[name] = (self.strength * value, partial(_scaled, gradient, self.strength))
+        return terms
+
     def evaluate(self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
-        """The sum of the two reduced terms."""
+        """The sum of the two reduced terms: in one node if both know their gradient."""
+        if len(self._closed_terms()) == 2:
+            return super().evaluate(logits, y, weight, reduction)
         anchor = self.anchor.evaluate(logits, y, weight, reduction)
         regularizer = self.strength * self.regularizer.evaluate(logits, y, weight, reduction)
         self.parts = {
@@ -77,6 +89,15 @@ class Composed(OrdinalLoss):
             self.regularizer.term: regularizer.detach(),
         }
         return anchor + regularizer
+
+    def _closed_terms(self) -> list[ClosedFormLoss]:
+        return [
+            term for term in (self.anchor, self.regularizer) if isinstance(term, ClosedFormLoss)
+        ]
+
+
+def _scaled(gradient: Callable[[], Tensor], factor: float) -> Tensor:
+    return factor * gradient()
 
 
 def create(spec: str | Mapping[str, Any], /, *, num_classes: int, **options: Any) -> OrdinalLoss:

@@ -43,7 +43,7 @@ class FLSDLoss(OrdinalLoss):
         >>> import torch
         >>> loss = FLSDLoss(num_classes=3)
         >>> round(loss(torch.tensor([[0.0, 1.0, 0.0]]), torch.tensor([1])).item(), 4)
-        0.0419
+        0.042
     """
 
     soft_labels = False

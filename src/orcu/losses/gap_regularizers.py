@@ -7,20 +7,63 @@ from torch import Tensor
 
 from orcu import geometry
 from orcu.inputs import as_positive
-from orcu.losses.base import LossCard, OrdinalLoss, register_regularizer
+from orcu.losses.base import LossCard, register_regularizer
+from orcu.losses.closed_form import ClassFirst, ClosedFormLoss, Term
 
 
-class GapRegularizer(OrdinalLoss, ABC):
-    """Sum over the gaps of a penalty; a subclass writes `penalty`."""
+class GapPenalty(ClosedFormLoss, ABC):
+    """Sum over the directed adjacent differences of a penalty; a subclass writes it and its slope."""
+
+    def __init__(
+        self,
+        num_classes: int,
+        *,
+        reduction: str = "mean",
+        weight: Sequence[float] | Tensor | None = None,
+    ) -> None:
+        super().__init__(num_classes, reduction=reduction, weight=weight)
+        self.add_table("signs", geometry.gap_signs(self.num_classes))
 
     @abstractmethod
     def penalty(self, r: Tensor) -> Tensor:
         """The penalty of each gap, element by element."""
 
-    def per_sample(self, logits: Tensor, y: Tensor) -> Tensor:
-        """Sum over the C - 1 gaps (Eq. 4), shape (n,)."""
-        penalties: Tensor = geometry.expected_over_gaps(self.penalty, logits, y)
-        return penalties.sum(-1)
+    @abstractmethod
+    def slope(self, r: Tensor) -> Tensor:
+        """The derivative of the penalty."""
+
+    def over_gaps(self, scores: Tensor, batch: ClassFirst, y: Tensor) -> Term:
+        """The penalties of the gaps of class-first scores, summed, and the gradient in the scores.
+
+        Where y holds label distributions, gap k points upward for the labels up to k and downward
+        for the rest.
+        """
+        steps = scores[1:] - scores[:-1]
+        if y.dim() == 1:
+            signs = self.columns("signs", batch, y)
+            r = steps * signs
+            return self.penalty(r).sum(0), lambda: _from_steps(signs * self.slope(r))
+        below = geometry.cumulative(y).t()
+        value = (below * self.penalty(steps) + (1 - below) * self.penalty(-steps)).sum(0)
+        return value, lambda: _from_steps(
+            below * self.slope(steps) - (1 - below) * self.slope(-steps)
+        )
+
+
+def _from_steps(slopes: Tensor) -> Tensor:
+    """The gradient in the scores of a term with the given gradient in the steps z_{k+1} - z_k."""
+    gradient = slopes.new_zeros(len(slopes) + 1, slopes.shape[1])
+    gradient[1:] += slopes
+    gradient[:-1] -= slopes
+    return gradient
+
+
+class GapRegularizer(GapPenalty):
+    """A penalty on the directed adjacent gaps of the logits (Eq. 4)."""
+
+    def terms(self, batch: ClassFirst, y: Tensor) -> dict[str, Term]:
+        """The sum over the C - 1 gaps; its gradient is that of Eqs. 80-83."""
+        return {self.term: self.over_gaps(batch.z, batch, y)}
 
 
 class ScaledGapRegularizer(GapRegularizer):
@@ -74,6 +117,10 @@ class LogBarrier(ScaledGapRegularizer):
         """I(r)."""
         return geometry.log_barrier(r, scale=self.scale)  # type: ignore[no-any-return]
 
+    def slope(self, r: Tensor) -> Tensor:
+        """I'(r)."""
+        return geometry.log_barrier_slope(r, scale=self.scale)  # type: ignore[no-any-return]
+
 
 @register_regularizer(
     LossCard(
@@ -106,7 +153,11 @@ class GapHinge(ScaledGapRegularizer):
 
     def penalty(self, r: Tensor) -> Tensor:
         """max(0, r + 1/s^2)."""
-        return geometry.hinge(r, scale=self.scale)  # type: ignore[no-any-return]
+        return geometry.hinge(r, margin=1 / self.scale**2)  # type: ignore[no-any-return]
+
+    def slope(self, r: Tensor) -> Tensor:
+        """1 where the margin is missed, else 0."""
+        return geometry.hinge_slope(r, margin=1 / self.scale**2)  # type: ignore[no-any-return]
 
 
 @register_regularizer(
@@ -140,3 +191,7 @@ class GapSoftPlus(GapRegularizer):
     def penalty(self, r: Tensor) -> Tensor:
         """log(1 + e^r)."""
         return geometry.softplus(r)  # type: ignore[no-any-return]
+
+    def slope(self, r: Tensor) -> Tensor:
+        """sigmoid(r)."""
+        return geometry.sigmoid(r)  # type: ignore[no-any-return]

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from orcu.inputs import as_positive
-from orcu.losses.base import LossCard, OrdinalLoss, register_loss, register_regularizer
+from orcu.losses.base import LossCard, register_loss, register_regularizer
 from orcu.losses.ce import CrossEntropyLoss
+from orcu.losses.closed_form import ClassFirst, ClosedFormLoss, Term
 from orcu.losses.compose import Composed
 
 FORMULA = "(1/C) sum_k max(0, max_j z_j - z_k - m)"
@@ -26,7 +27,7 @@ MARGIN = (
         notes=MARGIN,
     )
 )
-class LogitMargin(OrdinalLoss):
+class LogitMargin(ClosedFormLoss):
     """Hinge on the distance to the largest logit: (1/C) sum_k max(0, max_j z_j - z_k - m).
 
     The gradient reaches the largest logit too (one of them, if several tie). y is not used.
@@ -61,10 +62,16 @@ class LogitMargin(OrdinalLoss):
         super().__init__(num_classes, reduction=reduction, weight=weight)
         self.margin = as_positive(margin, name="margin")
 
-    def per_sample(self, logits: Tensor, y: Tensor) -> Tensor:
-        """The mean over classes, shape (n,)."""
-        top = logits.max(-1, keepdim=True).values
-        return (top - logits - self.margin).relu().mean(-1)
+    def terms(self, batch: ClassFirst, y: Tensor) -> dict[str, Term]:
+        """The mean over classes and its gradient."""
+        largest, top = batch.z.max(0)
+        beyond = (largest - batch.z - self.margin).relu()
+
+        def gradient() -> Tensor:
+            share = (beyond > 0).to(beyond.dtype) / self.num_classes
+            return (-share).scatter_add_(0, top[None], share.sum(0, keepdim=True))
+
+        return {self.term: (beyond.mean(0), gradient)}
 
 
 @register_loss(

@@ -52,16 +52,15 @@ class ConfidenceFrequencyGap(OrdinalLoss):
 
     def evaluate(self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
         """The statistic of the batch."""
-        probs = logits.softmax(-1)
-        if weight is None:
-            weight = logits.new_ones(len(logits))
+        probs = logits.t().softmax(0)
+        each = logits.new_ones(len(logits)) if weight is None else weight
         if y.dim() == 1:
-            counts = torch.zeros_like(logits[0]).index_add(0, y, weight)
+            counts = torch.zeros_like(each[:1]).expand(self.num_classes).index_add(0, y, each)
         else:
-            counts = (weight[:, None] * y).sum(0)
-        total = weight.sum()
-        gap = ((weight[:, None] * probs).sum(0) - counts).abs().mean()
-        return gap if reduction == "sum" else gap / total
+            counts = (each[:, None] * y).sum(0)
+        masses = (probs if weight is None else probs * weight).sum(1)
+        gap = (masses - counts).abs().mean()
+        return gap if reduction == "sum" else gap / each.sum()
 
 
 @register_loss(

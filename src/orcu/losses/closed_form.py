@@ -1,0 +1,139 @@
+"""Losses that state their gradient beside their value, and the one autograd node that uses it.
+
+A chain of small operations costs autograd more in bookkeeping than in arithmetic, and kernels that
+reduce over a short last axis go value by value. So these losses work class-first, (C, n), where
+reductions over classes add long rows, and give value and gradient together. Where the closed form
+is not wanted (second derivatives, `torch.compile`, weights that are learned) autograd
+differentiates the value as usual.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from orcu.losses.base import OrdinalLoss, reduce
+
+# Rows worked on at a time on a CPU: larger temporaries leave the cache and cost page faults.
+CHUNK = 4096
+
+# A part of a loss: the value of each sample, (n,), and on demand its gradient, (C, n).
+Term = tuple[Tensor, Callable[[], Tensor]]
+
+
+class ClassFirst:
+    """Logits with the classes on the first axis, and what the terms of a loss share of them."""
+
+    def __init__(self, logits: Tensor) -> None:
+        self.z = logits.t().contiguous()
+        self._log_probs: Tensor | None = None
+        self._probs: Tensor | None = None
+
+    @property
+    def log_probs(self) -> Tensor:
+        """Log softmax, (C, n)."""
+        if self._log_probs is None:
+            self._log_probs = self.z.log_softmax(0)
+        return self._log_probs
+
+    @property
+    def probs(self) -> Tensor:
+        """Softmax, (C, n)."""
+        if self._probs is None:
+            self._probs = self.log_probs.exp()
+        return self._probs
+
+    def through_softmax(self, slopes: Tensor) -> Tensor:
+        """The gradient in the logits of a term with the given gradient in the probabilities."""
+        return self.probs * (slopes - (slopes * self.probs).sum(0))
+
+
+class ClosedFormLoss(OrdinalLoss):
+    """A loss that defines `terms`."""
+
+    @abstractmethod
+    def terms(self, batch: ClassFirst, y: Tensor) -> dict[str, Term]:
+        """The named parts whose sum is the loss."""
+
+    def evaluate(self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
+        """The reduced loss, with its gradient in closed form where that serves."""
+        closed = (
+            logits.requires_grad
+            and torch.is_grad_enabled()
+            and not torch.compiler.is_compiling()  # the compiler fuses the open form itself
+            and (weight is None or not weight.requires_grad)
+            and not y.requires_grad
+        )
+        if closed:
+            value: Tensor = _Node.apply(logits, y, weight, self, reduction)
+            return value
+        return self.evaluate_open(logits, y, weight, reduction)
+
+    def evaluate_open(
+        self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str
+    ) -> Tensor:
+        """The reduced loss as autograd sees it."""
+        terms = self.terms(ClassFirst(logits), y)
+        values = {name: reduce(value, weight, reduction) for name, (value, _) in terms.items()}
+        self.parts = {name: value.detach() for name, value in values.items()}
+        return torch.stack(list(values.values())).sum(0)
+
+    def columns(self, name: str, batch: ClassFirst, y: Tensor) -> Tensor:
+        """The table's row of each label as columns, (K, n), averaged over a label distribution."""
+        table = self.table(name, batch.z, transpose=True)
+        return table.index_select(1, y) if y.dim() == 1 else table @ y.t()
+
+
+class _Node(torch.autograd.Function):
+    """Value and gradient of a `ClosedFormLoss` in one node of the graph."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        logits: Tensor,
+        y: Tensor,
+        weight: Tensor | None,
+        loss: ClosedFormLoss,
+        reduction: str,
+    ) -> Tensor:
+        rows = CHUNK if logits.device.type == "cpu" else len(logits)
+        values: dict[str, list[Tensor]] = {}
+        gradients: list[Tensor] = []
+        for start in range(0, len(logits), rows):
+            part = slice(start, start + rows)
+            terms = loss.terms(ClassFirst(logits[part]), y[part])
+            for name, (value, _) in terms.items():
+                values.setdefault(name, []).append(value)
+            gradients.append(_sum([gradient() for _, gradient in terms.values()]).t())
+        gradient = gradients[0] if len(gradients) == 1 else torch.cat(gradients)
+        reduced = {name: reduce(_join(parts), weight, reduction) for name, parts in values.items()}
+        loss.parts = {name: value.detach() for name, value in reduced.items()}
+        ctx.save_for_backward(logits, y, weight, gradient)
+        ctx.loss, ctx.reduction = loss, reduction
+        return _sum(list(reduced.values()))
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        logits, y, weight, gradient = ctx.saved_tensors
+        loss, reduction = ctx.loss, ctx.reduction
+        if torch.is_grad_enabled():  # create_graph=True
+            value = loss.evaluate_open(logits, y, weight, reduction)
+            (gradient,) = torch.autograd.grad(value, logits, upstream, create_graph=True)
+            return gradient, None, None, None, None
+        factor = upstream if weight is None else upstream * weight
+        if reduction == "mean":
+            factor = factor / (len(y) if weight is None else weight.sum())
+        return gradient * (factor[:, None] if factor.dim() else factor), None, None, None, None
+
+
+def _sum(tensors: list[Tensor]) -> Tensor:
+    total = tensors[0]
+    for tensor in tensors[1:]:
+        total = total + tensor
+    return total
+
+
+def _join(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
