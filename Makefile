@@ -26,7 +26,7 @@ demo: $(READY)  ## train CE, SORD and ORCU on a real ordinal table and compare t
 	$(BIN)/python examples/demo.py
 
 test: $(READY)  ## the tests, README and docstring examples included (minutes)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-slow: $(READY)  ## the tests marked slow, browser, ray, examples or docs
 	$(BIN)/python -m pytest -m 'slow or browser or ray or examples or docs'

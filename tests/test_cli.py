@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 import orcu
+from orcu import losses
+from orcu.losses.base import LOSSES, REGULARIZERS
 
 ORCU = Path(sys.executable).with_name("orcu")
 
@@ -57,7 +59,35 @@ def test_bad_arguments_are_one_line_and_exit_2(arguments, message):
     assert len(result.stderr.splitlines()) == 1
 
 
+def test_losses_lists_everything():
+    result = run("losses")
+    assert result.returncode == 0, result.stderr
+    listed = {
+        line.split()[0] for line in result.stdout.splitlines() if line and not line.startswith(" ")
+    }
+    assert {*losses.names(), *losses.regularizers.names()} <= listed
+    for text in ("Polat et al., 2022", "alpha=5, margin=0", "calibration", "exponential, huber"):
+        assert text in result.stdout
+
+
+@pytest.mark.parametrize("name", [*losses.names(), *losses.regularizers.names()])
+def test_losses_show_prints_the_card(name):
+    result = run("losses", "show", name, width=200)
+    assert result.returncode == 0, result.stderr
+    for registry in (LOSSES, REGULARIZERS):
+        if name in registry.names():
+            card = registry.get(name).card
+            for text in (card.title, card.formula, card.paper):
+                assert text in result.stdout
+
+
+def test_losses_show_offers_the_nearest():
+    result = run("losses", "show", "ocru")
+    assert result.returncode == 2
+    assert "unknown loss 'ocru'. Did you mean 'orcu'?" in result.stderr
+
+
 def test_version_and_help():
     assert run("--version").stdout == f"orcu {orcu.__version__}\n"
-    assert "theory" in run("--help").stdout
+    assert all(word in run("--help").stdout for word in ("theory", "losses"))
     assert run("nonsense").returncode == 2

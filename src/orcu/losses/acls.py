@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from orcu.errors import UnknownNameError
@@ -90,11 +91,15 @@ class AdaptiveLogitMargin(ClosedFormLoss):
         top = fixed.amax(0)
         is_top = (fixed == top).to(fixed.dtype)
         floor = fixed.amin(0) if self.form == "paper" else 0.0
-        above = (batch.z - floor - self.margin).relu() * is_top
-        below = (top - batch.z - self.margin).relu() * (1 - is_top)
+        above = (batch.z - (floor + self.margin)).relu() * is_top
+        below = ((top - self.margin) - batch.z).relu()  # 0 at the top itself
         neg = self.neg / (self.num_classes - 1)
         value = self.pos * above.square().sum(0) + neg * below.square().sum(0)
-        return {self.term: (value, lambda: 2 * self.pos * above - 2 * neg * below)}
+
+        def gradient() -> Tensor:
+            return torch.sub(2 * self.pos * above, below, alpha=2 * neg)
+
+        return {self.term: Term(value, gradient)}
 
 
 @register_loss(

@@ -76,27 +76,32 @@ class CDWCELoss(ClosedFormLoss):
 
 def _plain(batch: ClassFirst, costs: Tensor) -> Term:
     # Only the largest p_k can exceed 1/2, so only its 1 - p_k needs the log-sum-exp of the rest.
-    top = batch.z.detach().argmax(0, keepdim=True)
-    others = batch.z.scatter(0, top, -torch.inf)
-    rest = others.logsumexp(0)
-    total = torch.logaddexp(rest, batch.z.gather(0, top)[0])
-    probs = (others - total).exp()  # 0 at the top
+    top_logit, index = batch.z.max(0)
+    top = index[None]
     top_cost = costs.gather(0, top)[0]
+    others = batch.z.scatter(0, top, -torch.inf)
+    second = others.detach().amax(0)
+    exps = (others - second).exp()
+    sums = exps.sum(0)
+    rest = sums.log() + second
+    total = torch.logaddexp(rest, top_logit)
+    among = exps / sums  # softmax among the others; 0 at the top
+    probs = among * (rest - total).exp()
     value = -(costs * torch.log1p(-probs)).sum(0) - top_cost * (rest - total)
 
     def gradient() -> Tensor:
         # w_j o_j - p_j sum_k w_k o_k with odds o = p / (1 - p); the top's odds, which may be
-        # infinite, enter as p_j o_top = p_top e^{z_j - rest} and o_top (1 - p_top) = p_top
+        # infinite, enter as p_j o_top = among_j p_top and o_top (1 - p_top) = p_top
         odds = costs * probs / (1 - probs)
         sum_of_odds = odds.sum(0)
-        top_prob = (batch.z.gather(0, top)[0] - total).exp()
-        slopes = odds - probs * sum_of_odds - top_cost * top_prob * (others - rest).exp()
+        top_prob = (top_logit - total).exp()
+        slopes = odds - probs * sum_of_odds - among * (top_cost * top_prob)
         return slopes.scatter_(0, top, (top_prob * (top_cost - sum_of_odds))[None])
 
-    return value, gradient
+    return Term(value, gradient)
 
 
 def _beyond_margin(batch: ClassFirst, costs: Tensor, margin: float) -> Term:
     beyond = (batch.probs - margin).clamp(min=0)
     value = -(costs * torch.log1p(-beyond)).sum(0)
-    return value, lambda: batch.through_softmax(costs * (beyond > 0) / (1 - beyond))
+    return Term(value, lambda: batch.through_softmax(costs * (beyond > 0) / (1 - beyond)))

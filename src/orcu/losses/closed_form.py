@@ -9,18 +9,29 @@ differentiates the value as usual.
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from orcu.losses.base import OrdinalLoss, reduce
 
-# Rows worked on at a time on a CPU: larger temporaries leave the cache and cost page faults.
-CHUNK = 4096
+# Rows worked on at a time on a CPU: fewer pay for the calls, more for memory fresh from the system.
+CHUNK = 16384
 
-# A part of a loss: the value of each sample, (n,), and on demand its gradient, (C, n).
-Term = tuple[Tensor, Callable[[], Tensor]]
+
+class Term(NamedTuple):
+    """A part of a loss: factor times the value of each sample.
+
+    Attributes:
+        value: shape (n,).
+        gradient: gives the gradient of the values in the logits, shape (C, n), when called.
+        factor: what both are multiplied by.
+    """
+
+    value: Tensor
+    gradient: Callable[[], Tensor]
+    factor: float = 1.0
 
 
 class ClassFirst:
@@ -76,7 +87,7 @@ class ClosedFormLoss(OrdinalLoss):
     ) -> Tensor:
         """The reduced loss as autograd sees it."""
         terms = self.terms(ClassFirst(logits), y)
-        values = {name: reduce(value, weight, reduction) for name, (value, _) in terms.items()}
+        values = {name: t.factor * reduce(t.value, weight, reduction) for name, t in terms.items()}
         self.parts = {name: value.detach() for name, value in values.items()}
         return torch.stack(list(values.values())).sum(0)
 
@@ -101,18 +112,19 @@ class _Node(torch.autograd.Function):
         rows = CHUNK if logits.device.type == "cpu" else len(logits)
         values: dict[str, list[Tensor]] = {}
         gradients: list[Tensor] = []
+        terms: dict[str, Term] = {}
         for start in range(0, len(logits), rows):
             part = slice(start, start + rows)
             terms = loss.terms(ClassFirst(logits[part]), y[part])
-            for name, (value, _) in terms.items():
-                values.setdefault(name, []).append(value)
-            gradients.append(_sum([gradient() for _, gradient in terms.values()]).t())
+            for name, term in terms.items():
+                values.setdefault(name, []).append(term.value)
+            gradients.append(_sum([(t.gradient(), t.factor) for t in terms.values()]).t())
         gradient = gradients[0] if len(gradients) == 1 else torch.cat(gradients)
         reduced = {name: reduce(_join(parts), weight, reduction) for name, parts in values.items()}
-        loss.parts = {name: value.detach() for name, value in reduced.items()}
+        loss.parts = {name: terms[name].factor * value for name, value in reduced.items()}
         ctx.save_for_backward(logits, y, weight, gradient)
         ctx.loss, ctx.reduction = loss, reduction
-        return _sum(list(reduced.values()))
+        return _sum([(value, terms[name].factor) for name, value in reduced.items()])
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
@@ -128,10 +140,11 @@ class _Node(torch.autograd.Function):
         return gradient * (factor[:, None] if factor.dim() else factor), None, None, None, None
 
 
-def _sum(tensors: list[Tensor]) -> Tensor:
-    total = tensors[0]
-    for tensor in tensors[1:]:
-        total = total + tensor
+def _sum(parts: list[tuple[Tensor, float]]) -> Tensor:
+    first, factor = parts[0]
+    total = first if factor == 1 else factor * first
+    for tensor, factor in parts[1:]:
+        total = torch.add(total, tensor, alpha=factor)
     return total
 
 

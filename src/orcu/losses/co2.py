@@ -32,8 +32,8 @@ class AdjacentProbabilityHinge(GapPenalty):
 
     def terms(self, batch: ClassFirst, y: Tensor) -> dict[str, Term]:
         """The sum over adjacent pairs of probabilities."""
-        value, gradient = self.over_gaps(batch.probs, batch, y)
-        return {self.term: (value, lambda: batch.through_softmax(gradient()))}
+        steps = self.over_gaps(batch.probs, batch, y)
+        return {self.term: Term(steps.value, lambda: batch.through_softmax(steps.gradient()))}
 
 
 @register_loss(

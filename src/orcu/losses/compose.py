@@ -1,8 +1,7 @@
 """Any anchor with any regularizer, and the specs that name a loss in TOML and on the command line."""
 
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -74,8 +73,8 @@ class Composed(ClosedFormLoss):
         """Those of the anchor, and those of the regularizer times the strength."""
         anchor, regularizer = self._closed_terms()
         terms = dict(anchor.terms(batch, y))
-        for name, (value, gradient) in regularizer.terms(batch, y).items():
-            terms[name] = (self.strength * value, partial(_scaled, gradient, self.strength))
+        for name, term in regularizer.terms(batch, y).items():
+            terms[name] = term._replace(factor=self.strength * term.factor)
         return terms
 
     def evaluate(self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
@@ -94,10 +93,6 @@ class Composed(ClosedFormLoss):
         return [
             term for term in (self.anchor, self.regularizer) if isinstance(term, ClosedFormLoss)
         ]
-
-
-def _scaled(gradient: Callable[[], Tensor], factor: float) -> Tensor:
-    return factor * gradient()
 
 
 def create(spec: str | Mapping[str, Any], /, *, num_classes: int, **options: Any) -> OrdinalLoss:

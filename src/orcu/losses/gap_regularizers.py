@@ -42,12 +42,14 @@ class GapPenalty(ClosedFormLoss, ABC):
         if y.dim() == 1:
             signs = self.columns("signs", batch, y)
             r = steps * signs
-            return self.penalty(r).sum(0), lambda: _from_steps(signs * self.slope(r))
+            return Term(self.penalty(r).sum(0), lambda: _from_steps(signs * self.slope(r)))
         below = geometry.cumulative(y).t()
         value = (below * self.penalty(steps) + (1 - below) * self.penalty(-steps)).sum(0)
-        return value, lambda: _from_steps(
-            below * self.slope(steps) - (1 - below) * self.slope(-steps)
-        )
+
+        def gradient() -> Tensor:
+            return _from_steps(below * self.slope(steps) - (1 - below) * self.slope(-steps))
+
+        return Term(value, gradient)
 
 
 def _from_steps(slopes: Tensor) -> Tensor:

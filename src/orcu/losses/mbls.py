@@ -71,7 +71,7 @@ class LogitMargin(ClosedFormLoss):
             share = (beyond > 0).to(beyond.dtype) / self.num_classes
             return (-share).scatter_add_(0, top[None], share.sum(0, keepdim=True))
 
-        return {self.term: (beyond.mean(0), gradient)}
+        return {self.term: Term(beyond.mean(0), gradient)}
 
 
 @register_loss(

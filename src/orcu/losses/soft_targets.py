@@ -12,4 +12,4 @@ class SoftTargetLoss(ClosedFormLoss):
         """The cross-entropy; its gradient is p - t (Eq. 62)."""
         targets = self.columns("targets", batch, y)
         value = -(targets * batch.log_probs).sum(0)
-        return {self.term: (value, lambda: batch.probs - targets)}
+        return {self.term: Term(value, lambda: batch.probs - targets)}
