@@ -9,6 +9,7 @@ import torch
 
 from orcu import losses
 from orcu.errors import InputError
+from orcu.losses import closed_form
 from orcu.losses.base import LOSSES, REGULARIZERS, OrdinalLoss
 
 NEEDS_ITS_HEAD = {"poe"}  # tested in test_poe.py
@@ -247,6 +248,22 @@ def test_inputs_are_not_changed(make, rows, class_first):
     value_and_gradient(make(5), logits, y)
     assert torch.equal(logits, before[0])
     assert torch.equal(y, before[1])
+
+
+@every_loss
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_large_batches_in_chunks_are_whole(make, reduction, monkeypatch):
+    if reduction == "none" and make(5).batch_statistic:
+        pytest.skip("a statistic of the batch")
+    logits, y = batch()
+    loss = make(5, reduction=reduction, weight=[1.0, 2.0, 3.0, 4.0, 5.0])
+    value, gradient = value_and_gradient(loss, logits, y)
+    parts = dict(loss.parts)
+    monkeypatch.setattr(closed_form, "CHUNK", 5)  # 16 rows in four pieces, the last one short
+    in_pieces, gradient_in_pieces = value_and_gradient(loss, logits, y)
+    torch.testing.assert_close(in_pieces, value)
+    torch.testing.assert_close(gradient_in_pieces, gradient)
+    torch.testing.assert_close(loss.parts, parts)
 
 
 @every_loss
