@@ -66,9 +66,7 @@ class OrdinalLoss(nn.Module):
     default_strength: ClassVar[float] = 1.0  # the factor of this term in a sum
     batch_statistic: ClassVar[bool] = False  # whether the value is no mean over samples
     stops_gradient: ClassVar[bool] = False  # whether autograd sees less than the whole derivative
-    shift_invariant: ClassVar[bool] = (
-        True  # whether a constant added to a row of logits is not seen
-    )
+    shift_invariant: ClassVar[bool] = True  # whether z + constant has the same value as z
 
     def __init__(
         self,
@@ -111,13 +109,14 @@ class OrdinalLoss(nn.Module):
                 `torch.compile`; on CUDA a bad label trips an asynchronous assertion.
         """
         self._check(logits, y, sample_weight)
+        device = logits.device.type
+        if torch.is_autocast_enabled(device):  # or the products in here would be taken in half
+            with torch.autocast(device, enabled=False):
+                return self.forward(logits, y, sample_weight=sample_weight)
         if logits.dtype in (torch.float16, torch.bfloat16):
             logits = logits.float()
         y = y.to(logits.dtype) if y.is_floating_point() else y.long()
         weight = self._weights(logits, y, sample_weight)
-        if torch.is_autocast_enabled(logits.device.type):  # or products would be taken in half
-            with torch.autocast(logits.device.type, enabled=False):
-                return self.evaluate(logits, y, weight, self.reduction)
         return self.evaluate(logits, y, weight, self.reduction)
 
     def per_sample(self, logits: Tensor, y: Tensor) -> Tensor:
@@ -144,15 +143,15 @@ class OrdinalLoss(nn.Module):
         return self._cast_tables[key]
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "OrdinalLoss":
-        # `.half()` must not round the targets, and `.to("mps")` must not fail on float64: only the
-        # device is taken from fn, and the type is the widest the device has.
-        exact = dict(self._buffers)
+        # `.half()` must not round the tables, and `.to("mps")` must not fail on float64: they take
+        # only the device from fn, and the widest type that it has.
+        tables = {name: table for name, table in self._buffers.items() if table is not None}
+        self._buffers.clear()
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        for name, moved in self._buffers.items():
-            source = exact[name]
-            if moved is not None and source is not None:
-                widest = torch.float32 if moved.device.type == "mps" else torch.float64
-                self._buffers[name] = source.to(device=moved.device, dtype=widest)
+        device = fn(torch.empty(0)).device
+        widest = torch.float32 if device.type == "mps" else torch.float64
+        for name, table in tables.items():
+            self._buffers[name] = table.to(device=device, dtype=widest)
         self._cast_tables.clear()
         return self
 
