@@ -22,7 +22,7 @@ $(READY): pyproject.toml constraints.txt
 	$(UV) pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: $(READY)  ## train CE, SORD and ORCU on a real ordinal table and compare them (about a minute)
+demo: $(READY)  ## train CE, SORD and ORCU on four real ordinal tables and compare them (about a minute)
 	$(BIN)/python examples/demo.py
 
 test: $(READY)  ## the tests, README and docstring examples included (minutes)

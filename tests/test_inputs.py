@@ -33,6 +33,22 @@ def test_frames_come_in_through_to_numpy():
     assert as_labels(pandas.Series([0, 1]), 2).tolist() == [0, 1]
 
 
+def test_nullable_columns_are_numbers_if_nothing_is_missing():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(GOOD).astype("Float64")
+    assert as_probs(frame).tolist() == GOOD
+    assert as_labels(pandas.Series([0, 1], dtype="Int64"), 2).tolist() == [0, 1]
+    frame.iloc[1, 0] = pandas.NA
+    with pytest.raises(InputError, match="row 1 has|every value must be finite"):
+        as_probs(frame)
+
+
+def test_half_rows_may_miss_one_by_their_rounding():
+    probs = torch.randn(512, 5, generator=torch.Generator().manual_seed(0)).softmax(1)
+    assert as_probs(probs.bfloat16()).shape == (512, 5)
+    assert as_probs(probs.half()).shape == (512, 5)
+
+
 def test_inputs_are_not_changed_or_shared():
     given = np.array(GOOD)
     as_probs(given)[0, 0] = 9
@@ -52,7 +68,7 @@ def test_inputs_are_not_changed_or_shared():
         (np.zeros((0, 3)), r"got \(0, 3\)"),
         ([[0.5, 0.5], [1.0]], "unequal length"),
         ([[0.5, "x"]], "expected real numbers"),
-        ([[0.5, None]], "mixed or missing"),
+        ([[0.5, None]], "row 0 has None; every entry must be a number"),
         ([[1j, 1.0]], "expected real numbers"),
     ],
 )
@@ -82,7 +98,7 @@ def test_logits_may_be_any_finite_number():
         ([[0], [1]], r"shape \(n,\); got shape \(2, 1\)"),
         ([], "empty"),
         ([0, 1, 2], "3 labels for 2 rows"),
-        ([0, None], "mixed or missing"),
+        ([0, None], "row 1 has None; every entry must be a number"),
     ],
 )
 def test_bad_labels_are_named(y, message):

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 from orcu.errors import InputError, UnknownNameError
@@ -44,6 +47,20 @@ def test_unknown_names_offer_the_nearest(shapes):
 def test_a_table_without_a_name_is_refused(shapes):
     with pytest.raises(InputError, match="needs a 'name'"):
         shapes.create({"radius": 1})
+
+
+def test_threads_wait_for_discovery():
+    code = (
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "from orcu import losses\n"
+        "with ThreadPoolExecutor(4) as pool:\n"
+        "    made = pool.map(lambda _: losses.create('cdw_ce', num_classes=5), range(4))\n"
+        "    print([loss.alpha for loss in made])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert result.stdout.strip() == "[5.0, 5.0, 5.0, 5.0]", result.stderr
 
 
 def test_a_name_is_registered_once(shapes):

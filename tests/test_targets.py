@@ -49,6 +49,7 @@ def test_huber_takes_its_delta_from_a_table():
         ((5, {"name": "huber", "detla": 1.0}), "Did you mean 'delta'"),
         ((5, {"name": "huber", "delta": 0.0}), "delta: expected a finite number above 0"),
         ((5, {"delta": 1.0}), "needs a 'name'"),
+        ((5, {"name": "huber", "d": 5}), "option of a distance 'd'"),
     ],
 )
 def test_bad_arguments_are_named(arguments, message):

@@ -28,23 +28,25 @@ def as_probs(probs: Any, *, name: str = "probs") -> FloatArray:
 
     Raises:
         InputError: if the shape is not (n, C) with n >= 1 and C >= 2, if a value is not finite or
-            outside [0, 1], or if a row misses 1 by more than 1e-3. Rows are not renormalised.
+            outside [0, 1], or if a row misses 1 by more than 1e-3 (by more than the rounding of C
+            values, for half types). Rows are not renormalised.
 
     Example:
         >>> as_probs([[0.2, 0.8]])
         array([[0.2, 0.8]])
     """
     array = _as_matrix(probs, name)
+    tolerance = max(SUM_TOLERANCE, array.shape[1] * _rounding(probs))
     outside = (array < 0) | (array > 1)
     sums = array.sum(axis=1)
-    off = np.abs(sums - 1) > SUM_TOLERANCE
+    off = np.abs(sums - 1) > tolerance
     if outside.any() or off.any():
         row = int(np.argmax(outside.any(axis=1) | off))
         if outside[row].any():
             column = int(np.argmax(outside[row]))
             fault = f"row {row} has {array[row, column]:.6g} in column {column}, expected values in [0, 1]"
         else:
-            fault = f"row {row} sums to {sums[row]:.6g}, expected 1 ± {SUM_TOLERANCE:g}"
+            fault = f"row {row} sums to {sums[row]:.6g}, expected 1 ± {tolerance:g}"
         raise InputError(
             f"{name}: {fault}. If these are logits, turn them into probabilities with softmax first; "
             "if they are percentages, divide by 100."
@@ -107,7 +109,9 @@ def as_labels(y: Any, num_classes: int, *, rows: int | None = None, name: str = 
 
 def label_out_of_range(name: str, row: int, label: int, num_classes: int) -> str:
     """The words for a label that is no class; losses and metrics share them."""
-    hint = " Labels that start at 1 need `y - 1`." if label == num_classes else ""
+    hint = (
+        " Labels that start at 1 need `y - 1`." if label == num_classes else " Check num_classes."
+    )
     expected = f"expected 0..{num_classes - 1} for {num_classes} classes"
     return f"{name}: row {row} has label {label}, {expected}.{hint}"
 
@@ -132,6 +136,18 @@ def as_positive(value: Any, *, name: str) -> float:
     number = float(value) if isinstance(value, numbers.Real) and value is not True else math.nan
     if not 0 < number < math.inf:
         raise InputError(f"{name}: expected a finite number above 0, got {value!r}.")
+    return number
+
+
+def as_fraction(value: Any, *, name: str) -> float:
+    """A number in [0, 1).
+
+    Raises:
+        InputError: if it is anything else.
+    """
+    number = float(value) if isinstance(value, numbers.Real) and value is not True else math.nan
+    if not 0 <= number < 1:
+        raise InputError(f"{name}: expected a number in [0, 1), got {value!r}.")
     return number
 
 
@@ -162,6 +178,17 @@ def _to_numpy(values: Any, name: str) -> npt.NDArray[Any]:
         array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
     except ValueError as error:
         raise InputError(f"{name}: rows of unequal length or mixed content ({error}).") from error
-    if array.dtype == object:
-        raise InputError(f"{name}: mixed or missing values; every entry must be a number.")
+    if array.dtype == object:  # a nullable or mixed column; fine if every entry is a number
+        entries = array.reshape(-1).tolist()
+        for position, entry in enumerate(entries):
+            if isinstance(entry, bool) or not isinstance(entry, numbers.Real):
+                row = position // max(1, array[0].size if array.ndim > 1 else 1)
+                raise InputError(f"{name}: row {row} has {entry!r}; every entry must be a number.")
+        array = np.array(entries).reshape(array.shape)
     return array
+
+
+def _rounding(values: Any) -> float:
+    """Half a unit in the last place at 1 of the type that the values came in."""
+    dtype = str(getattr(values, "dtype", "float64"))
+    return 2.0**-9 if "bfloat16" in dtype else 2.0**-12 if "float16" in dtype else 0.0

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import pkgutil
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -38,6 +39,7 @@ class Registry(Generic[T]):
         self.kind = kind
         self._package = package
         self._things: dict[str, T] = {}
+        self._lock = threading.RLock()
 
     def register(self, name: str) -> Callable[[T], T]:
         """Decorator that files a class or function under ``name``."""
@@ -94,6 +96,8 @@ class Registry(Generic[T]):
     def _discover(self) -> None:
         if self._package is None:
             return
-        package, self._package = self._package, None
-        for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
-            importlib.import_module(f"{package}.{module.name}")
+        with self._lock:  # a second thread waits until all modules are there
+            if self._package is not None:
+                for module in pkgutil.iter_modules(importlib.import_module(self._package).__path__):
+                    importlib.import_module(f"{self._package}.{module.name}")
+                self._package = None

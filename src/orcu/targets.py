@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from orcu.errors import UnknownNameError
 from orcu.inputs import FloatArray, as_count, as_positive
 from orcu.registry import Registry
 
@@ -66,6 +67,8 @@ def log_targets(num_classes: int, distance: str | Mapping[str, Any] = "squared")
         array([0.0103, 0.2076, 0.5642, 0.2076, 0.0103])
     """
     num_classes = as_count(num_classes, name="num_classes", minimum=2)
+    if isinstance(distance, Mapping) and "d" in distance:
+        raise UnknownNameError("option of a distance", "d", ("delta",))
     classes = np.arange(num_classes, dtype=np.float64)
     phi: FloatArray = distances.create(distance, d=np.abs(classes[:, None] - classes))
     log_mass = phi.min(axis=1, keepdims=True) - phi

@@ -173,9 +173,10 @@ def test_soft_labels_average_over_labels(make):
             r"y: row 1 is \[0.5, 0.6, .*sum to 1",
         ),
         ([[1.5, -0.5, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0, 0.0]], "y: row 0 is"),
+        ([[1.0, 0.0, 0.0, 0.0, 0.0], [torch.nan, 1.0, 0.0, 0.0, 0.0]], "y: row 1 is"),
         (
             [[0.5, 0.5], [0.5, 0.5]],
-            r"y: expected shape .* or label distributions of shape \(2, 5\)",
+            r"y: expected integer labels .* floating-point label distributions of shape \(2, 5\)",
         ),
     ],
 )
@@ -267,6 +268,37 @@ def test_large_batches_in_chunks_are_whole(make, reduction, monkeypatch):
 
 
 @every_loss
+def test_function_transforms_see_the_same_gradient(make):
+    logits, y = batch()
+    loss = make(5, weight=[1.0, 2.0, 3.0, 4.0, 5.0])
+    _, expected = value_and_gradient(loss, logits, y)
+    torch.testing.assert_close(torch.func.grad(lambda z: loss(z, y))(logits.detach()), expected)
+    fresh = make(5, weight=[1.0, 2.0, 3.0, 4.0, 5.0])
+    torch.func.grad(lambda z: fresh(z, y))(logits.detach())
+    torch.testing.assert_close(fresh.table("weight", logits), fresh.weight)  # no wrapper was kept
+
+
+@whole_gradients
+def test_per_sample_gradients_by_vmap(make):
+    if make(5).batch_statistic:
+        pytest.skip("a statistic of the batch")
+    logits, y = batch()
+    loss = make(5)
+    each = torch.func.vmap(torch.func.grad(lambda z, label: loss(z[None], label[None])))
+    _, expected = value_and_gradient(make(5, reduction="sum"), logits, y)
+    torch.testing.assert_close(each(logits.detach(), y), expected)
+
+
+@every_loss
+def test_a_first_call_in_inference_mode_leaves_nothing_behind(make):
+    logits, y = batch()
+    loss = make(5)
+    with torch.inference_mode():
+        loss(logits.detach(), y)
+    value_and_gradient(loss, logits, y)
+
+
+@every_loss
 def test_no_grad_gives_the_same_value(make):
     logits, y = batch()
     with torch.no_grad():
@@ -348,8 +380,11 @@ def test_compiles_to_one_graph(make):
         ({"y": torch.tensor([0.0, 1.0])}, r"got float32 of shape \(2,\)"),
         ({"y": torch.tensor([True, False])}, "got bool"),
         ({"y": [0, 1]}, "got list"),
-        ({"y": torch.tensor([[0], [1]])}, r"y: expected shape \(2,\).*got \(2, 1\)"),
-        ({"y": torch.tensor([0, 1, 2])}, r"y: expected shape \(2,\)"),
+        (
+            {"y": torch.tensor([[0], [1]])},
+            r"y: expected integer labels of shape \(2,\).*got int64 of shape \(2, 1\)",
+        ),
+        ({"y": torch.tensor([0, 1, 2])}, r"y: expected integer labels of shape \(2,\)"),
         ({"logits": torch.zeros(2, 4)}, r"logits: expected shape \(n, 5\) .* got \(2, 4\)"),
         ({"logits": torch.zeros(2, 5, 1)}, r"logits: expected shape \(n, 5\)"),
         ({"logits": torch.zeros(2, 5, dtype=torch.int64)}, "logits: expected a floating-point"),

@@ -38,6 +38,33 @@ def test_any_anchor_goes_with_any_regularizer():
 
 
 @pytest.mark.parametrize(
+    ("anchor", "name"),
+    [("orcu", "lbe"), ("mbls", "mbls"), ("acls", "acls"), ("mdca", "lbe"), ("mdca", "mdca")],
+)
+def test_two_terms_of_a_kind_both_count(anchor, name):
+    z = (20 * torch.randn(6, 5, generator=torch.Generator().manual_seed(0))).requires_grad_()
+    y = torch.arange(6) % 5
+    first, second = losses.create(anchor, num_classes=5), regularizer(name)
+    both = losses.create({"anchor": anchor, "regularizer": name, "strength": 0.5}, num_classes=5)
+    expected = first(z, y) + 0.5 * second(z, y)
+    torch.testing.assert_close(both(z, y), expected)
+    torch.testing.assert_close(
+        torch.autograd.grad(both(z, y), z)[0], torch.autograd.grad(expected, z)[0]
+    )
+    torch.testing.assert_close(sum(both.parts.values()), expected.detach())
+
+
+def test_poe_is_no_term():
+    with pytest.raises(InputError, match="anchor: poe needs its own head"):
+        losses.create({"anchor": "poe", "regularizer": "lbe"}, num_classes=5)
+
+
+def test_a_loss_must_define_its_value():
+    with pytest.raises(TypeError, match="must define per_sample or evaluate"):
+        losses.OrdinalLoss(5)(torch.zeros(2, 5), torch.tensor([0, 1]))
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (lambda: (sord(), losses.regularizers.create("lbe", num_classes=4)), "made for 4 classes"),
@@ -94,6 +121,13 @@ def test_specs_name_losses(spec, same_as):
     torch.testing.assert_close(ours(z, y), theirs(z, y))
 
 
+def test_options_of_a_sum_are_checked():
+    spec = {"anchor": "ce", "regularizer": "lbe"}
+    assert losses.create(spec, num_classes=5, strength=2).strength == 2
+    with pytest.raises(InputError, match="option of a sum 'strenght'. Did you mean 'strength'"):
+        losses.create(spec, num_classes=5, strenght=2)
+
+
 def test_the_ablation_is_two_loops():
     z = torch.randn(6, 5, generator=torch.Generator().manual_seed(0))
     y = torch.arange(6) % 5
@@ -126,6 +160,7 @@ def test_the_ablation_is_two_loops():
             "key of a loss 'regulariser'. Did you mean 'regularizer'",
         ),
         ("{name = orcu}", "is no TOML table"),
+        ({"name": "orcu", "num_classes": 7}, "num_classes is given by the data"),
     ],
 )
 def test_bad_specs_are_named(spec, message):

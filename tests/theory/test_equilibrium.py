@@ -74,6 +74,16 @@ def test_overlapping_labels_have_their_own_equilibrium(pi, scale):
     assert solution.residual < 1e-12
 
 
+@given(
+    st.integers(0, 2**32 - 1), st.integers(2, 8), st.sampled_from([1e-3, 0.05, 1.0, 10.0, 1e5, 1e8])
+)
+@settings(deadline=None, max_examples=60)
+def test_overlapping_labels_at_every_scale(seed, num_classes, scale):
+    rng = np.random.default_rng(seed)
+    pi = rng.dirichlet(np.full(num_classes, 0.3))
+    assert equilibrium(num_classes, scale=scale, label_distribution=pi).residual < 1e-10
+
+
 def test_a_one_hot_distribution_is_a_label():
     by_label = equilibrium(5, [0, 3], 3.0)
     by_distribution = equilibrium(5, scale=3.0, label_distribution=np.eye(5)[[0, 3]])
@@ -174,6 +184,12 @@ def test_all_warnings_are_kept_inside(recwarn):
             "scale: expected finite numbers above 0, got 0.0",
         ),
         ({"num_classes": 5, "label": 0, "scale": [1.0, np.nan]}, "scale: .* got nan"),
+        ({"num_classes": 5, "label": 0, "scale": "abc"}, "scale: expected numbers above 0"),
+        ({"num_classes": 5, "label": 0, "scale": []}, "scale: empty"),
+        (
+            {"num_classes": 5, "label": [0, 1], "scale": [1.0, 2.0, 3.0]},
+            "does not broadcast against label",
+        ),
         ({"num_classes": 5, "label": 0, "distance": "cubic"}, "unknown distance 'cubic'"),
         (
             {"num_classes": 3, "label_distribution": [0.5, 0.5]},

@@ -61,9 +61,10 @@ class OrdinalLoss(nn.Module):
     """
 
     card: ClassVar[LossCard]
-    term: ClassVar[str]  # what `parts` of a sum calls this loss
+    term: ClassVar[str] = "loss"  # what `parts` calls this loss
     soft_labels: bool = True  # whether y may be label distributions, shape (n, C)
     default_strength: ClassVar[float] = 1.0  # the factor of this term in a sum
+    needs_head: ClassVar[bool] = False  # whether it takes the output of its own head, not logits
     batch_statistic: ClassVar[bool] = False  # whether the value is no mean over samples
     stops_gradient: ClassVar[bool] = False  # whether autograd sees less than the whole derivative
     shift_invariant: ClassVar[bool] = True  # whether z + constant has the same value as z
@@ -99,14 +100,16 @@ class OrdinalLoss(nn.Module):
             logits: shape (n, C), any floating type. Half types are computed in float32.
             y: integer labels 0..C-1, shape (n,); or label distributions, shape (n, C), for which
                 the loss is the average over labels.
-            sample_weight: shape (n,), non-negative; multiplies the class weights.
+            sample_weight: shape (n,), non-negative; multiplies the class weights. With label
+                distributions a sample's class weight is the average over its labels.
 
         Returns:
             A scalar, or shape (n,) with ``reduction="none"``; float32 for half inputs.
 
         Raises:
-            InputError: if shapes, types or labels do not fit. Labels are not checked under
-                `torch.compile`; on CUDA a bad label trips an asynchronous assertion.
+            InputError: if shapes, types, labels or weights do not fit. Under `torch.compile` and
+                `torch.func` only shapes and types are checked; on CUDA a bad label trips an
+                asynchronous assertion.
         """
         self._check(logits, y, sample_weight)
         device = logits.device.type
@@ -121,11 +124,15 @@ class OrdinalLoss(nn.Module):
 
     def per_sample(self, logits: Tensor, y: Tensor) -> Tensor:
         """The unweighted loss of each sample: checked (n, C) logits and (n,) labels to (n,)."""
+        if type(self).evaluate is OrdinalLoss.evaluate:
+            raise TypeError(f"{type(self).__name__} must define per_sample or evaluate")
         return self.evaluate(logits, y, None, "none")
 
     def evaluate(self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
         """The reduced loss; a batch statistic or a fused kernel defines this instead of `per_sample`."""
-        return reduce(self.per_sample(logits, y), weight, reduction)
+        value = reduce(self.per_sample(logits, y), weight, reduction)
+        self.parts = {self.term: value.detach()}
+        return value
 
     def add_table(self, name: str, values: FloatArray) -> None:
         """Keep a constant table as a buffer in float64; it follows the device, not the type."""
@@ -134,13 +141,13 @@ class OrdinalLoss(nn.Module):
     def table(self, name: str, like: Tensor, *, transpose: bool = False) -> Tensor:
         """The table in the type and on the device of ``like``, converted once."""
         key = (name, like.dtype, like.device, transpose)
-        if torch.compiler.is_compiling() or key not in self._cast_tables:
-            table = self.get_buffer(name).to(like)
-            table = table.t().contiguous() if transpose else table
-            if torch.compiler.is_compiling():
-                return table
-            self._cast_tables[key] = table
-        return self._cast_tables[key]
+        kept = self._cast_tables.get(key)
+        if kept is None or is_traced():
+            kept = self.get_buffer(name).to(device=like.device, dtype=like.dtype)
+            kept = kept.t().contiguous() if transpose else kept
+            if not is_traced() and not torch.is_inference_mode_enabled():
+                self._cast_tables[key] = kept
+        return kept
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "OrdinalLoss":
         # `.half()` must not round the tables, and `.to("mps")` must not fail on float64: they take
@@ -185,13 +192,13 @@ class OrdinalLoss(nn.Module):
             )
         if not soft and (not isinstance(y, Tensor) or y.dtype not in _INTEGERS):
             raise InputError(
-                f"y: expected a tensor of integer labels 0..{self.num_classes - 1}, got {_describe(y)}. "
-                "Labels stored as floats need `y.long()`."
+                f"y: expected a tensor of integer labels 0..{self.num_classes - 1}, got {_describe(y)}."
+                + (" Labels stored as floats need `y.long()`." if isinstance(y, Tensor) else "")
             )
         if y.shape != (logits.shape if soft else logits.shape[:1]):
             raise InputError(
-                f"y: expected shape ({logits.shape[0]},), one label per row of logits, or label "
-                f"distributions of shape {tuple(logits.shape)}; got {tuple(y.shape)}."
+                f"y: expected integer labels of shape ({logits.shape[0]},), or floating-point label "
+                f"distributions of shape {tuple(logits.shape)}; got {_describe(y)}."
             )
         if sample_weight is not None and (
             not isinstance(sample_weight, Tensor) or sample_weight.shape != logits.shape[:1]
@@ -200,7 +207,7 @@ class OrdinalLoss(nn.Module):
                 f"sample_weight: expected a tensor of shape ({logits.shape[0]},), "
                 f"got {_describe(sample_weight)}."
             )
-        if not torch.compiler.is_compiling():
+        if not is_traced():
             self._check_distributions(y) if soft else self._check_labels(y)
             if sample_weight is not None and sample_weight.device.type != "cuda":
                 lowest, highest = torch.aminmax(sample_weight)
@@ -221,7 +228,8 @@ class OrdinalLoss(nn.Module):
             raise InputError(label_out_of_range("y", row, int(y[row]), self.num_classes))
 
     def _check_distributions(self, y: Tensor) -> None:
-        bad = (y < 0).any(1) | ((y.sum(1) - 1).abs() > SUM_TOLERANCE)
+        tolerance = max(SUM_TOLERANCE, self.num_classes * torch.finfo(y.dtype).eps / 2)
+        bad = ~((y >= 0).all(1) & ((y.float().sum(1) - 1).abs() <= tolerance))  # NaN is bad too
         if y.device.type == "cuda":
             torch._assert_async(~bad.any(), "y: a row is not a distribution over the classes")
         elif bad.any():
@@ -230,6 +238,11 @@ class OrdinalLoss(nn.Module):
                 f"y: row {row} is {[round(v, 4) for v in y[row].tolist()]}, expected a distribution over "
                 f"{self.num_classes} classes: values of at least 0 that sum to 1."
             )
+
+
+def is_traced() -> bool:
+    """Whether a compiler or a function transform looks on: nothing may depend on values or be kept."""
+    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
 def register_loss(card: LossCard) -> Callable[[LossT], LossT]:
@@ -247,7 +260,7 @@ def _registrar(registry: "Registry[type[OrdinalLoss]]", card: LossCard) -> Calla
         parameters = inspect.signature(loss).parameters.values()
         defaults = {p.name: p.default for p in parameters if p.name not in _COMMON_OPTIONS}
         loss.card = dataclasses.replace(card, defaults=defaults)
-        if not hasattr(loss, "term"):
+        if loss.term == OrdinalLoss.term:
             loss.term = card.name
         registry.register(card.name)(loss)
         return loss
@@ -270,9 +283,11 @@ def reduce(values: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
 
 
 def _class_weights(weight: Any, num_classes: int) -> FloatArray:
-    values = np.asarray(
-        weight.detach().cpu() if isinstance(weight, Tensor) else weight, dtype=np.float64
-    )
+    try:
+        given = weight.detach().cpu() if isinstance(weight, Tensor) else weight
+        values = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"weight: expected {num_classes} numbers, got {weight!r}.") from error
     if values.shape != (num_classes,):
         raise InputError(
             f"weight: expected one weight per class, shape ({num_classes},), got {values.shape}."

@@ -6,8 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from orcu.errors import InputError
-from orcu.inputs import as_positive
+from orcu.inputs import as_fraction, as_positive
 from orcu.losses.base import LossCard, register_loss
 from orcu.losses.closed_form import ClassFirst, ClosedFormLoss, Term
 
@@ -58,9 +57,7 @@ class CDWCELoss(ClosedFormLoss):
     ) -> None:
         super().__init__(num_classes, reduction=reduction, weight=weight)
         self.alpha = as_positive(alpha, name="alpha")
-        if not 0 <= margin < 1:
-            raise InputError(f"margin: expected a number in [0, 1), got {margin!r}.")
-        self.margin = float(margin)
+        self.margin = as_fraction(margin, name="margin")
         distance = np.abs(np.subtract.outer(np.arange(num_classes), np.arange(num_classes)))
         self.add_table("costs", distance.astype(np.float64) ** self.alpha)
 

@@ -42,5 +42,8 @@ class CrossEntropyLoss(SoftTargetLoss):
     def evaluate(self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
         """The reduced cross-entropy, from torch's own kernel; as a part of a sum it is `terms`."""
         if weight is None:
-            return F.cross_entropy(logits, y, reduction=reduction)
-        return reduce(F.cross_entropy(logits, y, reduction="none"), weight, reduction)
+            value = F.cross_entropy(logits, y, reduction=reduction)
+        else:
+            value = reduce(F.cross_entropy(logits, y, reduction="none"), weight, reduction)
+        self.parts = {self.term: value.detach()}
+        return value

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from orcu.losses.base import OrdinalLoss, reduce
+from orcu.losses.base import OrdinalLoss, is_traced, reduce
 
 # Rows worked on at a time on a CPU: fewer pay for the calls, more for memory fresh from the system.
 CHUNK = 16384
@@ -64,6 +64,11 @@ class ClassFirst:
 class ClosedFormLoss(OrdinalLoss):
     """A loss that defines `terms`."""
 
+    @property
+    def closed(self) -> bool:
+        """Whether `terms` can be had; a sum has them if both of its parts do."""
+        return True
+
     @abstractmethod
     def terms(self, batch: ClassFirst, y: Tensor) -> dict[str, Term]:
         """The named parts whose sum is the loss."""
@@ -73,7 +78,7 @@ class ClosedFormLoss(OrdinalLoss):
         closed = (
             logits.requires_grad
             and torch.is_grad_enabled()
-            and not torch.compiler.is_compiling()  # the compiler fuses the open form itself
+            and not is_traced()  # a compiler fuses the open form itself
             and (weight is None or not weight.requires_grad)
             and not y.requires_grad
         )

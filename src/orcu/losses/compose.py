@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor
 
@@ -52,6 +52,10 @@ class Composed(ClosedFormLoss):
         for name, term in (("anchor", anchor), ("regularizer", regularizer)):
             if not isinstance(term, OrdinalLoss):
                 raise InputError(f"{name}: expected a loss of orcu, got {type(term).__name__}.")
+            if term.needs_head:
+                raise InputError(
+                    f"{name}: {term.term} needs its own head and cannot be part of a sum."
+                )
             if term.batch_statistic and reduction == "none":
                 raise InputError(
                     f"reduction: {term.term} has no per-sample values; use 'mean' or 'sum'."
@@ -71,28 +75,38 @@ class Composed(ClosedFormLoss):
 
     def terms(self, batch: ClassFirst, y: Tensor) -> dict[str, Term]:
         """Those of the anchor, and those of the regularizer times the strength."""
-        anchor, regularizer = self._closed_terms()
+        anchor, regularizer = (
+            cast(ClosedFormLoss, self.anchor),
+            cast(ClosedFormLoss, self.regularizer),
+        )
         terms = dict(anchor.terms(batch, y))
         for name, term in regularizer.terms(batch, y).items():
-            terms[name] = term._replace(factor=self.strength * term.factor)
+            terms[_unused(name, terms)] = term._replace(factor=self.strength * term.factor)
         return terms
 
     def evaluate(self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
         """The sum of the two reduced terms: in one node if both know their gradient."""
-        if len(self._closed_terms()) == 2:
+        if self.closed:
             return super().evaluate(logits, y, weight, reduction)
         anchor = self.anchor.evaluate(logits, y, weight, reduction)
         regularizer = self.strength * self.regularizer.evaluate(logits, y, weight, reduction)
-        self.parts = {
-            self.anchor.term: anchor.detach(),
-            self.regularizer.term: regularizer.detach(),
-        }
+        self.parts = {self.anchor.term: anchor.detach()}
+        self.parts[_unused(self.regularizer.term, self.parts)] = regularizer.detach()
         return anchor + regularizer
 
-    def _closed_terms(self) -> list[ClosedFormLoss]:
-        return [
-            term for term in (self.anchor, self.regularizer) if isinstance(term, ClosedFormLoss)
-        ]
+    @property
+    def closed(self) -> bool:
+        """Whether both terms know their gradient."""
+        terms = (self.anchor, self.regularizer)
+        return all(isinstance(term, ClosedFormLoss) and term.closed for term in terms)
+
+
+def _unused(name: str, taken: Mapping[str, Any]) -> str:
+    """The name, or with a number behind it if it is taken: two terms of a kind both count."""
+    unused, number = name, 2
+    while unused in taken:
+        unused, number = f"{name}_{number}", number + 1
+    return unused
 
 
 def create(spec: str | Mapping[str, Any], /, *, num_classes: int, **options: Any) -> OrdinalLoss:
@@ -119,6 +133,8 @@ def create(spec: str | Mapping[str, Any], /, *, num_classes: int, **options: Any
     """
     if isinstance(spec, str) and spec.lstrip().startswith("{"):
         spec = _parse(spec)
+    if isinstance(spec, Mapping) and "num_classes" in spec:
+        raise InputError("loss: num_classes is given by the data, not in the table of a loss.")
     if isinstance(spec, Mapping) and "name" not in spec:
         return _compose(spec, num_classes, options)
     loss: OrdinalLoss = LOSSES.create(spec, num_classes=num_classes, **options)
@@ -152,4 +168,7 @@ def _compose(spec: Mapping[str, Any], num_classes: int, options: dict[str, Any])
     else:
         raise UnknownNameError("anchor", name, [*distances.names(), *LOSSES.names()])
     second = REGULARIZERS.create(spec["regularizer"], num_classes=num_classes)
-    return Composed(first, second, strength=spec.get("strength"), **options)
+    for option in options:
+        if option not in ("reduction", "strength", "weight"):
+            raise UnknownNameError("option of a sum", option, ("reduction", "strength", "weight"))
+    return Composed(first, second, **(options | {k: spec[k] for k in ("strength",) if k in spec}))

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from orcu.errors import InputError
 from orcu.inputs import as_positive
 from orcu.losses.base import LossCard, OrdinalLoss, register_loss
 
@@ -59,8 +60,8 @@ class FLSDLoss(OrdinalLoss):
         weight: Sequence[float] | Tensor | None = None,
     ) -> None:
         super().__init__(num_classes, reduction=reduction, weight=weight)
-        self.gamma_hard = as_positive(gamma_hard, name="gamma_hard")
-        self.gamma = as_positive(gamma, name="gamma")
+        self.gamma_hard = _as_exponent(gamma_hard, "gamma_hard")
+        self.gamma = _as_exponent(gamma, "gamma")
         self.threshold = as_positive(threshold, name="threshold")
 
     def per_sample(self, logits: Tensor, y: Tensor) -> Tensor:
@@ -78,11 +79,18 @@ class FocalLoss(OrdinalLoss):
 
     def __init__(self, num_classes: int, *, gamma: float = 1.0) -> None:
         super().__init__(num_classes)
-        self.gamma = as_positive(gamma, name="gamma")
+        self.gamma = _as_exponent(gamma, "gamma")
 
     def per_sample(self, logits: Tensor, y: Tensor) -> Tensor:
         """The focal loss, shape (n,)."""
         return focal(F.cross_entropy(logits, y, reduction="none"), self.gamma)
+
+
+def _as_exponent(value: float, name: str) -> float:
+    exponent = as_positive(value, name=name)
+    if exponent < 1:  # the slope of (1 - p)^gamma would be infinite at p = 1
+        raise InputError(f"{name}: expected a number of at least 1, got {value!r}.")
+    return exponent
 
 
 def focal(nll: Tensor, gamma: Tensor | float) -> Tensor:

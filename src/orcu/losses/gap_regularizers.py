@@ -2,10 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 from torch import Tensor
 
 from orcu import geometry
+from orcu.errors import InputError
 from orcu.inputs import as_positive
 from orcu.losses.base import LossCard, register_regularizer
 from orcu.losses.closed_form import ClassFirst, ClosedFormLoss, Term
@@ -68,6 +70,18 @@ class GapRegularizer(GapPenalty):
         return {self.term: self.over_gaps(batch.z, batch, y)}
 
 
+def as_scale(value: Any) -> float:
+    """A scale that float32 can carry: between 1e-9 and 1e9, so that 1/s^2 and its slopes are finite.
+
+    Raises:
+        InputError: if it is anything else.
+    """
+    scale = as_positive(value, name="scale")
+    if not 1e-9 <= scale <= 1e9:
+        raise InputError(f"scale: expected a number between 1e-9 and 1e9, got {value!r}.")
+    return scale
+
+
 class ScaledGapRegularizer(GapRegularizer):
     """A gap penalty with the margin 1/s^2."""
 
@@ -80,7 +94,7 @@ class ScaledGapRegularizer(GapRegularizer):
         weight: Sequence[float] | Tensor | None = None,
     ) -> None:
         super().__init__(num_classes, reduction=reduction, weight=weight)
-        self.scale = as_positive(scale, name="scale")
+        self.scale = as_scale(scale)
 
     def extra_repr(self) -> str:  # noqa: D102
         return f"{super().extra_repr()}, scale={self.scale:g}"

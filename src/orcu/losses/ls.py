@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from torch import Tensor
 
-from orcu.errors import InputError, UnknownNameError
+from orcu.errors import UnknownNameError
+from orcu.inputs import as_fraction
 from orcu.losses.base import LossCard, register_loss
 from orcu.losses.soft_targets import SoftTargetLoss
 
@@ -53,8 +54,7 @@ class LabelSmoothingLoss(SoftTargetLoss):
         weight: Sequence[float] | Tensor | None = None,
     ) -> None:
         super().__init__(num_classes, reduction=reduction, weight=weight)
-        if not 0 <= alpha < 1:
-            raise InputError(f"alpha: expected a number in [0, 1), got {alpha!r}.")
+        alpha = as_fraction(alpha, name="alpha")
         if over not in SPREADS:
             raise UnknownNameError("spread of label smoothing", over, SPREADS)
         onehot = np.eye(num_classes)

@@ -1,16 +1,16 @@
 """ORCU: soft ordinal targets plus a log-barrier on directed adjacent logit gaps (Eqs. 1-6)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from orcu import geometry
-from orcu.losses.base import LossCard, register_loss
+from orcu.losses.base import LossCard, is_traced, register_loss
 from orcu.losses.compose import Composed
-from orcu.losses.gap_regularizers import LogBarrier
+from orcu.losses.gap_regularizers import LogBarrier, as_scale
 from orcu.losses.sord import SORDLoss
 from orcu.targets import log_targets
 
@@ -68,12 +68,20 @@ class ORCULoss(Composed):
         anchor = SORDLoss(num_classes, distance=distance)
         barrier = LogBarrier(num_classes, scale=scale)
         super().__init__(anchor, barrier, reduction=reduction, weight=weight)
-        self.scale: float = barrier.scale
         self.distance = distance
         # for the fused form: targets above outward signs, one column per label
         targets = np.exp(log_targets(num_classes, distance))
         outward = -geometry.gap_signs(num_classes)
         self.add_table("class_first", np.concatenate([targets, outward], axis=1).T)
+
+    @property
+    def scale(self) -> float:
+        """The scale s of the barrier; it may be set, to anneal it."""
+        return cast(LogBarrier, self.regularizer).scale
+
+    @scale.setter
+    def scale(self, value: float) -> None:
+        cast(LogBarrier, self.regularizer).scale = as_scale(value)
 
     def evaluate(self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
         """The reduced loss: fused where plain training on a CPU asks for it, else as any sum."""
@@ -84,7 +92,8 @@ class ORCULoss(Composed):
             and y.dim() == 1
             and weight is None
             and reduction != "none"
-            and not torch.compiler.is_compiling()  # the compiler fuses the composed form itself
+            and self.strength == 1
+            and not is_traced()  # a compiler fuses the open form itself
         )
         if not fusible:
             return super().evaluate(logits, y, weight, reduction)
@@ -136,7 +145,7 @@ class _FusedORCU(torch.autograd.Function):
             value = ctx.loss.evaluate_open(logits, y, None, ctx.reduction)
             (gradient,) = torch.autograd.grad(value, logits, upstream, create_graph=True)
             return gradient, None, None, None
-        return (gradient * (upstream.item() * ctx.factor)).t(), None, None, None
+        return (gradient * (upstream * ctx.factor)).t(), None, None, None
 
 
 def _sum_of_logs(values: Tensor) -> float:

@@ -1,5 +1,6 @@
 """POE: cross-entropy over sampled embeddings, with a KL term and an ordinal triplet term."""
 
+import numbers
 from collections.abc import Callable, Sequence
 
 import torch
@@ -89,6 +90,7 @@ class POELoss(OrdinalLoss):
         True
     """
 
+    needs_head = True
     batch_statistic = True
     soft_labels = False
 
@@ -105,7 +107,7 @@ class POELoss(OrdinalLoss):
     ) -> None:
         super().__init__(num_classes, reduction=reduction, weight=weight)
         for name, value in (("kl", kl), ("triplet", triplet), ("margin", margin)):
-            if not value >= 0:
+            if not isinstance(value, numbers.Real) or not float(value) >= 0:
                 raise InputError(f"{name}: expected a number of at least 0, got {value!r}.")
         if distance not in DISTANCES:
             raise UnknownNameError("distance between Gaussians", distance, DISTANCES)

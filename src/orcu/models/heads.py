@@ -17,8 +17,8 @@ class POEOutput(NamedTuple):
     """What `POEHead` hands to the POE loss.
 
     Attributes:
-        logits: of the mean embedding, or the log of the averaged softmax with
-            ``average_samples``, shape (n, C); what a prediction is made from.
+        logits: of the mean embedding, or with ``average_samples`` the log of the averaged softmax (up
+            to a constant), shape (n, C); what a prediction is made from.
         mean: of the embedding, shape (n, D).
         log_var: log-variance of the embedding, shape (n, D).
         sample_logits: of the sampled embeddings in training, shape (T, n, C), else ``None``.

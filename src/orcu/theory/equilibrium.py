@@ -115,13 +115,13 @@ def equilibrium(
         raise InputError("label: give either a label or a label_distribution.")
     if label_distribution is None:
         labels = np.asarray(label)
-        batch = np.broadcast_shapes(labels.shape, scales.shape)
+        batch = _broadcast("label", labels.shape, scales.shape)
         center = as_labels(np.broadcast_to(labels, batch).reshape(-1), num_classes, name="label")
         pi = np.eye(num_classes)[center]
         log_anchor = log_targets(num_classes, distance)[center]
     else:
         pi = _as_distributions(label_distribution, num_classes)
-        batch = np.broadcast_shapes(pi.shape[:-1], scales.shape)
+        batch = _broadcast("label_distribution", pi.shape[:-1], scales.shape)
         pi = np.broadcast_to(pi, (*batch, num_classes)).reshape(-1, num_classes)
         center = (geometry.cumulative(pi) < 0.5).sum(-1)
         with np.errstate(divide="ignore"):
@@ -136,8 +136,23 @@ def equilibrium(
     )
 
 
+def _broadcast(name: str, shape: tuple[int, ...], scales: tuple[int, ...]) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(shape, scales)
+    except ValueError as error:
+        raise InputError(
+            f"scale: shape {scales} does not broadcast against {name} of shape {shape}; "
+            "for every pair give one of them a further axis of length 1."
+        ) from error
+
+
 def _as_scales(scale: Any) -> FloatArray:
-    scales = np.asarray(scale, dtype=np.float64)
+    try:
+        scales = np.asarray(scale, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"scale: expected numbers above 0, got {scale!r}.") from error
+    if scales.size == 0:
+        raise InputError("scale: empty; at least one is needed.")
     bad = ~(np.isfinite(scales) & (scales > 0))
     if bad.any():
         raise InputError(f"scale: expected finite numbers above 0, got {scales[bad].flat[0]}.")
@@ -177,7 +192,7 @@ def _solve(
     cut = np.s_[..., :near]
     problem = _Problem(np.exp(log_a[cut]), beyond[cut], remote[cut], s[:, None, None])
     u = np.full_like(log_a, np.inf)
-    u[cut] = problem.newton(start[cut])
+    u[cut] = problem.solve(start[cut])
 
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         log_gaps = np.where(remote, log_far, np.log(np.abs(u)))
@@ -258,6 +273,9 @@ class _Problem:
         self.a = a
         self.beyond = beyond
         self.remote = remote
+        self._set_scale(s)
+
+    def _set_scale(self, s: FloatArray) -> None:
         self.s = s
         with np.errstate(over="ignore", under="ignore"):
             self.margin = 1 / s / s
@@ -284,14 +302,27 @@ class _Problem:
         return np.where(self.remote, 0.0, miss)
 
     def residual(self, u: FloatArray) -> FloatArray:
-        """|A_k - P_k - q_k| / A_k, the relative miss of stationarity."""
-        return np.abs(self.gradient(u)) / np.where(self.remote, 1.0, self.a)
+        """|A_k - P_k - q_k| relative to A_k, and to the opposing pulls where labels overlap."""
+        opposing = self.beyond * (self._slope(u) + self._slope(-u))
+        return np.abs(self.gradient(u)) / np.where(self.remote, 1.0, self.a + opposing)
+
+    def solve(self, u: FloatArray) -> FloatArray:
+        """The minimiser. Where labels overlap, gaps shrink like 1/s^2: large scales are approached."""
+        target, limit = self.s, float(self.s.max(initial=0.0))
+        approached = 1.0
+        while (self.beyond > 0).any() and approached < limit:
+            self._set_scale(np.minimum(target, approached))
+            u = self.newton(u)
+            approached *= 2
+        self._set_scale(target)
+        return self.newton(u)
 
     def newton(self, u: FloatArray) -> FloatArray:
         """The minimiser; F_s is convex, so a line search on its slope always makes progress."""
         one_sided = self.beyond == 0
         for _ in range(MAX_STEPS):
-            size = np.where(self.remote, 1.0, np.where(one_sided, u, np.maximum(np.abs(u), 1.0)))
+            two_sided_size = np.maximum(np.abs(u), np.minimum(self.margin, 1.0))
+            size = np.where(self.remote, 1.0, np.where(one_sided, u, two_sided_size))
             gradient = self.gradient(u) * size
             w = -np.linalg.solve(self._hessian(u, size), gradient.reshape(len(u), -1, 1))
             w = np.where(self.remote, 0.0, w.reshape(u.shape))
@@ -328,4 +359,7 @@ class _Problem:
         matrix = joint.reshape(len(u), 2 * count, 2 * count)
         index = np.arange(2 * count)
         matrix[:, index, index] += diagonal.reshape(len(u), -1)
+        # Between overlapping labels both directions can be linear and the curvature vanish: a ridge
+        # far below rounding keeps the step finite, and the line search keeps it honest.
+        matrix[:, index, index] += np.where(self.beyond > 0, 1e-16, 0.0).reshape(len(u), -1)
         return matrix
