@@ -239,7 +239,7 @@ def test_nan_logits_give_a_nan_loss_as_cross_entropy_does(make):
 
 
 @every_loss
-@pytest.mark.parametrize("rows", [1, 16])
+@pytest.mark.parametrize("rows", [1, 16, 200])  # 200 rows are transposed column by column
 @pytest.mark.parametrize("class_first", [False, True])
 def test_inputs_are_not_changed(make, rows, class_first):
     logits, y = batch(n=rows)

@@ -34,11 +34,18 @@ class Term(NamedTuple):
     factor: float = 1.0
 
 
+def class_first(logits: Tensor) -> Tensor:
+    """(n, C) logits as a fresh (C, n) tensor; many rows go column by column, which is twice as quick."""
+    if len(logits) > 32 * logits.shape[1] and not is_traced():
+        return torch.stack(logits.unbind(1))
+    return logits.t().clone(memory_format=torch.contiguous_format)
+
+
 class ClassFirst:
     """Logits with the classes on the first axis, and what the terms of a loss share of them."""
 
     def __init__(self, logits: Tensor) -> None:
-        self.z = logits.t().contiguous()
+        self.z = class_first(logits)
         self._log_probs: Tensor | None = None
         self._probs: Tensor | None = None
 

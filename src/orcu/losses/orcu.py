@@ -9,6 +9,7 @@ from torch import Tensor
 
 from orcu import geometry
 from orcu.losses.base import LossCard, is_traced, register_loss
+from orcu.losses.closed_form import class_first
 from orcu.losses.compose import Composed
 from orcu.losses.gap_regularizers import LogBarrier, as_scale
 from orcu.losses.sord import SORDLoss
@@ -111,7 +112,7 @@ class _FusedORCU(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, y: Tensor, loss: ORCULoss, reduction: str) -> Tensor:
         scale, factor = loss.scale, 1 / len(y) if reduction == "mean" else 1.0
-        z = logits.t().clone(memory_format=torch.contiguous_format)  # worked on in place
+        z = class_first(logits)  # a copy, worked on in place
         rows = loss.table("class_first", z).index_select(1, y)
         targets, signs = rows[: loss.num_classes], rows[loss.num_classes :]
 
