@@ -39,6 +39,11 @@ def test_verify_runs_all_of_them_in_order():
     assert checks[-1].source == "Eq. 49"
 
 
+@pytest.mark.parametrize("scale", [1e-100, 1e-9, 1e9, 1e100])
+def test_absurd_scales_do_not_fail_by_rounding(scale):
+    assert [check for check in verify(5, 2, scale) if check.passed is False] == []
+
+
 def test_a_thousand_classes():
     assert all(check.passed is not False for check in verify(1000, 400, 3.0))
 

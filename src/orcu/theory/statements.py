@@ -18,6 +18,7 @@ from orcu.theory.equilibrium import equilibrium
 from orcu.theory.setting import Setting
 
 EXACT = 1e-8  # the error up to which an identity counts as met
+ROUNDING = 1e-12  # what a sum of probabilities may be off in float64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +102,7 @@ def pair_update(case: Setting) -> Check:
     lower = case.logits[:, :-1] + step * signed
     moved = geometry.gap_signs(case.num_classes)[case.label] * (higher - lower)
     error = (moved - case.gaps + 2 * step * slope) / max(1.0, case.scale)
-    return _identity("Sec. III-C", "an LBE step gives r - 2ηI'(r) < r", error, case.gaps - moved)
+    return _identity("Sec. III-C", "an LBE step gives r - 2ηI'(r) < r", error, slope)
 
 
 def two_pair_gradient(case: Setting) -> Check:
@@ -254,8 +255,9 @@ def rps_gain(case: Setting) -> Check:
     y = np.array([case.label])
     gain = rps_rows(eq.anchor[None], y) - rps_rows(eq.probs[None], y)
     tails = np.exp(eq.log_tails)  # F_a left of y, 1 - F_a from y on
-    stated = (eq.shift * (2 * tails - eq.shift)).sum()
-    return _identity("Eqs. 39-40", "RPS(a) - RPS(p) = stated sum > 0", gain - stated, gain)
+    stated = eq.shift * (2 * tails - eq.shift)  # each positive: q <= F_a, or 1 - F_a
+    error = gain - stated.sum()
+    return _identity("Eqs. 39-40", "RPS(a) - RPS(p) = stated sum > 0", error, stated.sum())
 
 
 def kl_bound(case: Setting) -> Check:
@@ -347,9 +349,11 @@ def _identity(
 def _positive(source: str, statement: str, slack: FloatArray, *, strict: bool = True) -> Check:
     """An inequality: the smallest slack is above zero, or, if not strict, not below by more than rounding."""
     smallest = float(np.min(slack))
-    passed = smallest > 0 if strict else smallest >= -1e-12
+    passed = smallest > 0 if strict else smallest >= -ROUNDING
     return Check(source, statement, smallest, "> 0" if strict else "≥ 0", passed)
 
 
 def _at_most(source: str, statement: str, value: float, bound: float) -> Check:
-    return Check(source, statement, value, f"≤ {bound:.4g}", value <= bound * (1 + EXACT))
+    return Check(
+        source, statement, value, f"≤ {bound:.4g}", value <= bound * (1 + EXACT) + ROUNDING
+    )
