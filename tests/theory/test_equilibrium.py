@@ -84,6 +84,20 @@ def test_overlapping_labels_at_every_scale(seed, num_classes, scale):
     assert equilibrium(num_classes, scale=scale, label_distribution=pi).residual < 1e-10
 
 
+@pytest.mark.parametrize(
+    ("pi", "scale"),
+    [
+        ([0.04, 0.593, 0.342, 0.025], 1e5),
+        ([0.021, 0.316, 0.262, 0.06, 0.027, 0.207, 0.107], 1e5),
+        ([0.0, 0.0, 0.97, 0.03], 1e8),
+        ([0.0, 0.066, 0.0, 0.011, 0.868, 0.0, 0.055], 1e8),
+    ],
+)
+def test_overlapping_labels_at_scales_that_must_be_approached(pi, scale):
+    pi = np.array(pi) / sum(pi)
+    assert equilibrium(len(pi), scale=scale, label_distribution=pi).residual < 1e-10
+
+
 def test_a_one_hot_distribution_is_a_label():
     by_label = equilibrium(5, [0, 3], 3.0)
     by_distribution = equilibrium(5, scale=3.0, label_distribution=np.eye(5)[[0, 3]])

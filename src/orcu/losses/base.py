@@ -131,8 +131,13 @@ class OrdinalLoss(nn.Module):
     def evaluate(self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
         """The reduced loss; a batch statistic or a fused kernel defines this instead of `per_sample`."""
         value = reduce(self.per_sample(logits, y), weight, reduction)
-        self.parts = {self.term: value.detach()}
+        self.record({self.term: value})
         return value
+
+    def record(self, parts: dict[str, Tensor]) -> None:
+        """Keep the parts of the value for logging; under `torch.func` they are not tensors to keep."""
+        if not torch._C._are_functorch_transforms_active():
+            self.parts = {name: value.detach() for name, value in parts.items()}
 
     def add_table(self, name: str, values: FloatArray) -> None:
         """Keep a constant table as a buffer in float64; it follows the device, not the type."""

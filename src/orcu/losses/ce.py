@@ -45,5 +45,5 @@ class CrossEntropyLoss(SoftTargetLoss):
             value = F.cross_entropy(logits, y, reduction=reduction)
         else:
             value = reduce(F.cross_entropy(logits, y, reduction="none"), weight, reduction)
-        self.parts = {self.term: value.detach()}
+        self.record({self.term: value})
         return value

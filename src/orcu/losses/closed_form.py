@@ -7,7 +7,7 @@ is not wanted (second derivatives, `torch.compile`, weights that are learned) au
 differentiates the value as usual.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -68,7 +68,7 @@ class ClassFirst:
         return self.probs * (slopes - (slopes * self.probs).sum(0))
 
 
-class ClosedFormLoss(OrdinalLoss):
+class ClosedFormLoss(OrdinalLoss, ABC):
     """A loss that defines `terms`."""
 
     @property
@@ -100,7 +100,7 @@ class ClosedFormLoss(OrdinalLoss):
         """The reduced loss as autograd sees it."""
         terms = self.terms(ClassFirst(logits), y)
         values = {name: t.factor * reduce(t.value, weight, reduction) for name, t in terms.items()}
-        self.parts = {name: value.detach() for name, value in values.items()}
+        self.record(values)
         return torch.stack(list(values.values())).sum(0)
 
     def columns(self, name: str, batch: ClassFirst, y: Tensor) -> Tensor:
@@ -133,7 +133,7 @@ class _Node(torch.autograd.Function):
             gradients.append(_sum([(t.gradient(), t.factor) for t in terms.values()]).t())
         gradient = gradients[0] if len(gradients) == 1 else torch.cat(gradients)
         reduced = {name: reduce(_join(parts), weight, reduction) for name, parts in values.items()}
-        loss.parts = {name: terms[name].factor * value for name, value in reduced.items()}
+        loss.record({name: terms[name].factor * value for name, value in reduced.items()})
         ctx.save_for_backward(logits, y, weight, gradient)
         ctx.loss, ctx.reduction = loss, reduction
         return _sum([(value, terms[name].factor) for name, value in reduced.items()])

@@ -90,8 +90,9 @@ class Composed(ClosedFormLoss):
             return super().evaluate(logits, y, weight, reduction)
         anchor = self.anchor.evaluate(logits, y, weight, reduction)
         regularizer = self.strength * self.regularizer.evaluate(logits, y, weight, reduction)
-        self.parts = {self.anchor.term: anchor.detach()}
-        self.parts[_unused(self.regularizer.term, self.parts)] = regularizer.detach()
+        parts = {self.anchor.term: anchor}
+        parts[_unused(self.regularizer.term, parts)] = regularizer
+        self.record(parts)
         return anchor + regularizer
 
     @property

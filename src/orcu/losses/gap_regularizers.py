@@ -1,6 +1,6 @@
 """Penalties on directed adjacent gaps: the log-barrier extension, the hinge and the softplus."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +13,7 @@ from orcu.losses.base import LossCard, register_regularizer
 from orcu.losses.closed_form import ClassFirst, ClosedFormLoss, Term
 
 
-class GapPenalty(ClosedFormLoss, ABC):
+class GapPenalty(ClosedFormLoss):
     """Sum over the directed adjacent differences of a penalty; a subclass writes it and its slope."""
 
     def __init__(

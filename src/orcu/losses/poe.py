@@ -136,7 +136,7 @@ class POELoss(OrdinalLoss):
         triplet = self.triplet * self._triplet(mean, log_var, y)
         if self.reduction == "sum":
             triplet = triplet * (len(y) if weight is None else weight.sum())
-        self.parts = {"ce": ce.detach(), "kl": kl.detach(), "triplet": triplet.detach()}
+        self.record({"ce": ce, "kl": kl, "triplet": triplet})
         return ce + kl + triplet
 
     def _triplet(self, mean: Tensor, log_var: Tensor, y: Tensor) -> Tensor:

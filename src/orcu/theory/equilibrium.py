@@ -325,12 +325,12 @@ class _Problem:
             size = np.where(self.remote, 1.0, np.where(one_sided, u, two_sided_size))
             gradient = self.gradient(u) * size
             w = -np.linalg.solve(self._hessian(u, size), gradient.reshape(len(u), -1, 1))
-            w = np.where(self.remote, 0.0, w.reshape(u.shape))
+            w = np.where(self.remote, 0.0, w.reshape(u.shape)).clip(-1e100, 1e100)
             slope = (gradient * w).sum(axis=(1, 2))
             # A one-sided gap stays positive: at most nine tenths of it may go in a step.
             shrink = np.where(one_sided, -w, 0.0).max(axis=(1, 2), initial=0.0)
             t = np.minimum(1.0, 0.9 / np.maximum(shrink, 1e-300))
-            for _ in range(100):
+            for _ in range(400):
                 candidate = np.where(self.remote, np.inf, u + t[:, None, None] * size * w)
                 steep = (self.gradient(candidate) * size * w).sum(axis=(1, 2)) > -0.25 * slope
                 if not steep.any():
