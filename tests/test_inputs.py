@@ -49,10 +49,11 @@ def test_half_rows_may_miss_one_by_their_rounding():
     assert as_probs(probs.half()).shape == (512, 5)
 
 
-def test_inputs_are_not_changed_or_shared():
+def test_inputs_cannot_be_changed_through_what_goes_out():
     given = np.array(GOOD)
-    as_probs(given)[0, 0] = 9
-    assert given.tolist() == GOOD
+    with pytest.raises(ValueError, match="read-only"):
+        as_probs(given)[0, 0] = 9
+    given[0, 0] = 0.2  # the caller's own array stays writable
 
 
 @pytest.mark.parametrize(

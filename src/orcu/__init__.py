@@ -12,10 +12,17 @@ if TYPE_CHECKING:
     from orcu import geometry, losses, metrics, targets, theory
     from orcu.errors import InputError, MissingExtraError, UnknownNameError
     from orcu.losses.orcu import ORCULoss
+    from orcu.metrics.evaluate import Evaluation, evaluate
+    from orcu.metrics.tally import Tally
+    from orcu.predictions import Predictions
 
 # public name -> the module that holds it ("" = the name is itself a module of orcu)
 _HOMES = {
+    "Evaluation": "metrics.evaluate",
     "ORCULoss": "losses.orcu",
+    "Predictions": "predictions",
+    "Tally": "metrics.tally",
+    "evaluate": "metrics.evaluate",
     "InputError": "errors",
     "MissingExtraError": "errors",
     "UnknownNameError": "errors",
@@ -27,11 +34,15 @@ _HOMES = {
 }
 
 __all__ = [
+    "Evaluation",
     "InputError",
     "MissingExtraError",
     "ORCULoss",
+    "Predictions",
+    "Tally",
     "UnknownNameError",
     "__version__",
+    "evaluate",
     "geometry",
     "losses",
     "metrics",

@@ -1,5 +1,7 @@
 """The door for user data: arrays, tensors, frames and lists come in, checked arrays go out.
 
+What goes out is read-only: where the type already fits, it is the caller's own memory.
+
 Everything that judges predictions reads them through these functions, so every part of orcu
 answers bad input with the same words: which argument, which row, what was expected, what to do.
 """
@@ -17,6 +19,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 SUM_TOLERANCE = 1e-3
+MAX_WEIGHT = 2.0**40  # keeps exact sums exact; see orcu.metrics.tally
 
 
 def as_probs(probs: Any, *, name: str = "probs") -> FloatArray:
@@ -35,12 +38,12 @@ def as_probs(probs: Any, *, name: str = "probs") -> FloatArray:
         >>> as_probs([[0.2, 0.8]])
         array([[0.2, 0.8]])
     """
-    array = _as_matrix(probs, name)
-    tolerance = max(SUM_TOLERANCE, array.shape[1] * _rounding(probs))
-    outside = (array < 0) | (array > 1)
-    sums = array.sum(axis=1)
+    array = as_matrix(probs, name=name)
+    tolerance = max(SUM_TOLERANCE, array.shape[1] * half_unit(probs))
+    sums = array @ np.ones(array.shape[1])
     off = np.abs(sums - 1) > tolerance
-    if outside.any() or off.any():
+    if array.min() < 0 or array.max() > 1 or off.any():
+        outside = (array < 0) | (array > 1)
         row = int(np.argmax(outside.any(axis=1) | off))
         if outside[row].any():
             column = int(np.argmax(outside[row]))
@@ -51,7 +54,7 @@ def as_probs(probs: Any, *, name: str = "probs") -> FloatArray:
             f"{name}: {fault}. If these are logits, turn them into probabilities with softmax first; "
             "if they are percentages, divide by 100."
         )
-    return array
+    return _read_only(array)
 
 
 def as_logits(logits: Any, *, name: str = "logits") -> FloatArray:
@@ -64,15 +67,17 @@ def as_logits(logits: Any, *, name: str = "logits") -> FloatArray:
         >>> as_logits([[0, 1, -2]])
         array([[ 0.,  1., -2.]])
     """
-    return _as_matrix(logits, name)
+    return _read_only(as_matrix(logits, name=name))
 
 
-def as_labels(y: Any, num_classes: int, *, rows: int | None = None, name: str = "y") -> IntArray:
+def as_labels(
+    y: Any, num_classes: int | None, *, rows: int | None = None, name: str = "y"
+) -> IntArray:
     """Labels as an int64 array of shape (n,) with values 0..C-1.
 
     Args:
         y: integer labels.
-        num_classes: C.
+        num_classes: C, or ``None`` if any label from 0 on will do.
         rows: how many there must be, or ``None``.
         name: what the argument is called in messages.
 
@@ -92,19 +97,58 @@ def as_labels(y: Any, num_classes: int, *, rows: int | None = None, name: str = 
     if array.size == 0:
         raise InputError(f"{name}: empty; at least one label is needed.")
     if not np.issubdtype(array.dtype, np.integer):
+        expected = "from 0 on" if num_classes is None else f"0..{num_classes - 1}"
         raise InputError(
-            f"{name}: expected integer labels 0..{num_classes - 1}, got {array.dtype} "
+            f"{name}: expected integer labels {expected}, got {array.dtype} "
             f"(row 0 is {array[0]!r}). Number the classes in their order, starting with 0."
         )
     if rows is not None and len(array) != rows:
         raise InputError(
             f"{name}: {len(array)} labels for {rows} rows; there must be one label per row."
         )
-    bad = (array < 0) | (array >= num_classes)
+    array = array.astype(np.int64, copy=False)
+    if array.min() < 0 or (num_classes is not None and array.max() >= num_classes):
+        row = int(np.argmax((array < 0) | (num_classes is not None and array >= num_classes)))
+        if num_classes is None:
+            raise InputError(f"{name}: row {row} has label {array[row]}, expected 0 or more.")
+        raise InputError(label_out_of_range(name, row, int(array[row]), num_classes))
+    return _read_only(array)
+
+
+def as_weight(weight: Any, *, rows: int, name: str = "weight", first_row: int = 0) -> FloatArray:
+    """Weights as a float64 array of shape (n,): finite, not negative, not all zero.
+
+    Args:
+        weight: one number per row.
+        rows: how many there must be.
+        name: what the argument is called in messages.
+        first_row: the number of the first row in messages.
+
+    Raises:
+        InputError: if a weight is negative or not finite, all are zero, or the length is wrong.
+
+    Example:
+        >>> as_weight([1, 2], rows=2)
+        array([1., 2.])
+    """
+    array = _to_numpy(weight, name)
+    if array.shape != (rows,):
+        raise InputError(
+            f"{name}: expected one weight per row, shape ({rows},); got {array.shape}."
+        )
+    if not (np.issubdtype(array.dtype, np.number) and np.isrealobj(array)):
+        raise InputError(f"{name}: expected real numbers, got {array.dtype}.")
+    array = array.astype(np.float64, copy=False)
+    bad = ~((array >= 0) & (array < MAX_WEIGHT))
     if bad.any():
         row = int(np.argmax(bad))
-        raise InputError(label_out_of_range(name, row, int(array[row]), num_classes))
-    return array.astype(np.int64)
+        raise InputError(
+            f"{name}: row {row + first_row} has {array[row]:g}, expected a finite number of at least 0 "
+            f"and below {MAX_WEIGHT:g}."
+        )
+    if not array.any():
+        raise InputError(f"{name}: all weights are 0; at least one row must count.")
+    return _read_only(array)
 
 
 def label_out_of_range(name: str, row: int, label: int, num_classes: int) -> str:
@@ -151,7 +195,18 @@ def as_fraction(value: Any, *, name: str) -> float:
     return number
 
 
-def _as_matrix(values: Any, name: str) -> FloatArray:
+def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def as_matrix(values: Any, *, name: str, first_row: int = 0) -> FloatArray:
+    """Finite float64 values of shape (n, C), n >= 1 and C >= 2.
+
+    Raises:
+        InputError: if the shape, the type or a value is another; rows count from ``first_row``.
+    """
     array = _to_numpy(values, name)
     if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] < 2:
         raise InputError(
@@ -159,13 +214,13 @@ def _as_matrix(values: Any, name: str) -> FloatArray:
         )
     if not (np.issubdtype(array.dtype, np.number) and np.isrealobj(array)):
         raise InputError(f"{name}: expected real numbers, got {array.dtype}.")
-    array = array.astype(np.float64)
+    array = array.astype(np.float64, copy=False)
     finite = np.isfinite(array)
     if not finite.all():
         row, column = (int(i) for i in np.argwhere(~finite)[0])
         raise InputError(
-            f"{name}: row {row} has {array[row, column]} in column {column}; every value must be finite. "
-            "Drop or repair such rows first."
+            f"{name}: row {row + first_row} has {array[row, column]} in column {column}; every value must be "
+            "finite. Drop or repair such rows first."
         )
     return array
 
@@ -188,7 +243,7 @@ def _to_numpy(values: Any, name: str) -> npt.NDArray[Any]:
     return array
 
 
-def _rounding(values: Any) -> float:
+def half_unit(values: Any) -> float:
     """Half a unit in the last place at 1 of the type that the values came in."""
     dtype = str(getattr(values, "dtype", "float64"))
     return 2.0**-9 if "bfloat16" in dtype else 2.0**-12 if "float16" in dtype else 0.0

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 
 import orcu
+from orcu.cli.evaluate import evaluate
 from orcu.cli.losses import losses_app
 from orcu.cli.theory import theory
 from orcu.errors import InputError, MissingExtraError
@@ -19,6 +20,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command()(evaluate)
 app.add_typer(losses_app, name="losses")
 app.command()(theory)
 

@@ -24,11 +24,11 @@ class AdjacentProbabilityHinge(GapPenalty):
 
     def penalty(self, r: Tensor) -> Tensor:
         """max(0, r + omega)."""
-        return geometry.hinge(r, margin=self.omega)  # type: ignore[no-any-return]
+        return geometry.hinge(r, margin=self.omega)
 
     def slope(self, r: Tensor) -> Tensor:
         """1 where the margin is missed, else 0."""
-        return geometry.hinge_slope(r, margin=self.omega)  # type: ignore[no-any-return]
+        return geometry.hinge_slope(r, margin=self.omega)
 
     def terms(self, batch: ClassFirst, y: Tensor) -> dict[str, Term]:
         """The sum over adjacent pairs of probabilities."""

@@ -131,11 +131,11 @@ class LogBarrier(ScaledGapRegularizer):
 
     def penalty(self, r: Tensor) -> Tensor:
         """I(r)."""
-        return geometry.log_barrier(r, scale=self.scale)  # type: ignore[no-any-return]
+        return geometry.log_barrier(r, scale=self.scale)
 
     def slope(self, r: Tensor) -> Tensor:
         """I'(r)."""
-        return geometry.log_barrier_slope(r, scale=self.scale)  # type: ignore[no-any-return]
+        return geometry.log_barrier_slope(r, scale=self.scale)
 
 
 @register_regularizer(
@@ -169,11 +169,11 @@ class GapHinge(ScaledGapRegularizer):
 
     def penalty(self, r: Tensor) -> Tensor:
         """max(0, r + 1/s^2)."""
-        return geometry.hinge(r, margin=1 / self.scale**2)  # type: ignore[no-any-return]
+        return geometry.hinge(r, margin=1 / self.scale**2)
 
     def slope(self, r: Tensor) -> Tensor:
         """1 where the margin is missed, else 0."""
-        return geometry.hinge_slope(r, margin=1 / self.scale**2)  # type: ignore[no-any-return]
+        return geometry.hinge_slope(r, margin=1 / self.scale**2)
 
 
 @register_regularizer(
@@ -206,8 +206,8 @@ class GapSoftPlus(GapRegularizer):
 
     def penalty(self, r: Tensor) -> Tensor:
         """log(1 + e^r)."""
-        return geometry.softplus(r)  # type: ignore[no-any-return]
+        return geometry.softplus(r)
 
     def slope(self, r: Tensor) -> Tensor:
         """sigmoid(r)."""
-        return geometry.sigmoid(r)  # type: ignore[no-any-return]
+        return geometry.sigmoid(r)

@@ -1,14 +1,47 @@
-"""Calibration errors (Appendix III): does a probability of 0.8 come true 8 times in 10?"""
+"""Calibration errors (Appendix III): does a probability of 0.8 come true 8 times in 10?
+
+``convention`` names the rule for the bins; the paper's is the default, the others reproduce the
+numbers of torchmetrics, netcal, MDCA's code and Nixon's.
+"""
 
 from typing import Any
 
 import numpy as np
 
-from orcu.inputs import as_count, as_labels, as_probs
-from orcu.metrics.binning import binned_gap
+from orcu.inputs import FloatArray, IntArray, as_count
+from orcu.metrics.binning import (
+    CONVENTIONS,
+    bin_gaps,
+    bin_index,
+    binned_sums,
+    check_convention,
+    even_groups,
+    weighted_gap,
+)
+from orcu.metrics.checked import checked_rows
+from orcu.metrics.tables import (
+    OUTCOME,
+    VALUE,
+    WEIGHT,
+    Rows,
+    Tables,
+    largest_gap,
+    metric,
+    total_gap,
+)
+
+ACE_CONVENTIONS = {
+    "paper": "groups of even count, all weighted alike",
+    "weighted": "groups of even count, weighted by their rows",
+    "mdca": "edges at every floor(n/R)-th value, (a, b], weighted by rows; the minimum drops out",
+    "nixon": "edges at every round(i n/R)-th value, [a, b), weighted by rows",
+    "netcal": "its 'average' calibration error: equal-width bins of the top label, weighted alike",
+}
 
 
-def ece(probs: Any, y: Any, *, bins: int = 15) -> float:
+def ece(
+    probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight: Any = None
+) -> float:
     """Expected calibration error of the top label (Eq. 11).
 
     ECE = sum_b n_b/N |acc(b) - conf(b)| over B equal-width bins (a, b] of the largest probability;
@@ -18,6 +51,8 @@ def ece(probs: Any, y: Any, *, bins: int = 15) -> float:
         probs: class probabilities, shape (n, C).
         y: labels 0..C-1, shape (n,).
         bins: B, 15 in the paper.
+        convention: the rule for the edges: paper, mdca, torchmetrics, nixon or netcal.
+        weight: one non-negative weight per row.
 
     Raises:
         InputError: if an argument cannot be used; the text names the row.
@@ -26,13 +61,38 @@ def ece(probs: Any, y: Any, *, bins: int = 15) -> float:
         >>> round(ece([[0.9, 0.1], [0.8, 0.2]], [0, 1]), 4)
         0.45
     """
-    probs = as_probs(probs)
-    y = as_labels(y, probs.shape[1], rows=len(probs))
-    correct = (probs.argmax(axis=1) == y).astype(np.float64)
-    return binned_gap(probs.max(axis=1), correct, as_count(bins, name="bins", minimum=1))
+    rows = checked_rows(probs, y, weight)
+    return float(weighted_gap(_top_table(rows, bins, convention), _total(rows)))
 
 
-def sce(probs: Any, y: Any, *, bins: int = 15) -> float:
+def mce(
+    probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight: Any = None
+) -> float:
+    """Maximum calibration error of the top label: the largest |acc(b) - conf(b)| of any bin.
+
+    It answers for the emptiest bin: read it beside its reference in `orcu.evaluate`.
+
+    Args:
+        probs: class probabilities, shape (n, C).
+        y: labels 0..C-1, shape (n,).
+        bins: B, 15 as for `ece`.
+        convention: the rule for the edges: paper, mdca, torchmetrics, nixon or netcal.
+        weight: one non-negative weight per row.
+
+    Raises:
+        InputError: if an argument cannot be used; the text names the row.
+
+    Example:
+        >>> round(mce([[0.9, 0.1], [0.8, 0.2]], [0, 1]), 4)
+        0.8
+    """
+    rows = checked_rows(probs, y, weight)
+    return float(np.abs(bin_gaps(_top_table(rows, bins, convention))).max())
+
+
+def sce(
+    probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight: Any = None
+) -> float:
     """Static calibration error, class by class (Eq. 12).
 
     SCE = (1/C) sum_k sum_b n_{b,k}/N |acc(b, k) - conf(b, k)| with equal-width bins (a, b] of p_k;
@@ -43,6 +103,8 @@ def sce(probs: Any, y: Any, *, bins: int = 15) -> float:
         probs: class probabilities, shape (n, C).
         y: labels 0..C-1, shape (n,).
         bins: B, 15 in the paper.
+        convention: the rule for the edges: paper, mdca, torchmetrics, nixon or netcal.
+        weight: one non-negative weight per row.
 
     Raises:
         InputError: if an argument cannot be used; the text names the row.
@@ -51,9 +113,198 @@ def sce(probs: Any, y: Any, *, bins: int = 15) -> float:
         >>> round(sce([[0.9, 0.1], [0.8, 0.2]], [0, 1]), 4)
         0.45
     """
-    probs = as_probs(probs)
-    num_classes = probs.shape[1]
-    y = as_labels(y, num_classes, rows=len(probs))
-    bins = as_count(bins, name="bins", minimum=1)
-    gaps = [binned_gap(probs[:, k], (y == k).astype(np.float64), bins) for k in range(num_classes)]
+    return float(np.mean(class_ce(probs, y, bins=bins, convention=convention, weight=weight)))
+
+
+def class_ce(
+    probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight: Any = None
+) -> FloatArray:
+    """The calibration error of each class's probability, shape (C,); `sce` is its mean.
+
+    Args:
+        probs: class probabilities, shape (n, C).
+        y: labels 0..C-1, shape (n,).
+        bins: B, 15 in the paper.
+        convention: the rule for the edges: paper, mdca, torchmetrics, nixon or netcal.
+        weight: one non-negative weight per row.
+
+    Raises:
+        InputError: if an argument cannot be used; the text names the row.
+
+    Example:
+        >>> class_ce([[0.9, 0.1], [0.8, 0.2]], [0, 1]).round(4)
+        array([0.45, 0.45])
+    """
+    rows = checked_rows(probs, y, weight)
+    gaps = [
+        weighted_gap(_table(values, rows.y == k, rows.weight, bins, convention), _total(rows))
+        for k, values in enumerate(rows.columns)
+    ]
+    return np.array(gaps)
+
+
+def threshold_ce(
+    probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight: Any = None
+) -> float:
+    """Threshold-wise calibration error: are the cumulative probabilities P(Y <= k) right?
+
+    TCE = (1/(C-1)) sum_k sum_b n_{b,k}/N |mean 1[y <= k] - mean F(k)| with equal-width bins (a, b]
+    of F(k), k = 0..C-2. Decisions on ordered classes ("grade 2 or worse") use these probabilities.
+
+    Args:
+        probs: class probabilities, shape (n, C).
+        y: labels 0..C-1, shape (n,).
+        bins: B, 15 as for `sce`.
+        convention: the rule for the edges: paper, mdca, torchmetrics, nixon or netcal.
+        weight: one non-negative weight per row.
+
+    Raises:
+        InputError: if an argument cannot be used; the text names the row.
+
+    Example:
+        >>> round(threshold_ce([[0.5, 0.25, 0.25], [0.5, 0.25, 0.25]], [0, 2]), 4)
+        0.125
+    """
+    rows = checked_rows(probs, y, weight)
+    gaps = [
+        weighted_gap(_table(values, rows.y <= k, rows.weight, bins, convention), _total(rows))
+        for k, values in enumerate(rows.cumulative)
+    ]
     return float(np.mean(gaps))
+
+
+def ace(
+    probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight: Any = None
+) -> float:
+    """Adaptive calibration error, class by class over groups of even count (Eq. 13).
+
+    ACE = (1/(C R)) sum_k sum_r |acc(r, k) - conf(r, k)|: the rows are sorted stably by p_k and cut
+    into R groups as even as can be (the first n mod R hold one row more); all groups count alike.
+    With fewer rows than groups the empty ones add nothing and do not count.
+
+    Args:
+        probs: class probabilities, shape (n, C).
+        y: labels 0..C-1, shape (n,).
+        bins: R, 15 in the paper.
+        convention: paper, weighted (groups count by their rows), mdca, nixon, or netcal for what
+            that library calls ACE.
+        weight: one non-negative weight per row; groups are cut by number of rows, weights act inside.
+
+    Raises:
+        InputError: if an argument cannot be used; the text names the row.
+
+    Example:
+        >>> round(ace([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]], [0, 1, 1], bins=2), 4)
+        0.325
+    """
+    rows = checked_rows(probs, y, weight)
+    bins = as_count(bins, name="bins", minimum=1)
+    check_convention(convention, ACE_CONVENTIONS)
+    if convention == "netcal":
+        table = _top_table(rows, bins, "netcal")
+        return float(np.abs(bin_gaps(table))[table[WEIGHT] > 0].mean())
+    gaps = []
+    for k, values in enumerate(rows.columns):
+        group = {"mdca": _mdca_groups, "nixon": _nixon_groups}.get(convention, even_groups)(
+            values, bins
+        )
+        table = binned_sums(group, values, rows.y == k, rows.weight, bins)
+        if convention == "paper":
+            gaps.append(np.abs(bin_gaps(table)).sum() / (table[WEIGHT] > 0).sum())
+        else:
+            gaps.append(weighted_gap(table, _total(rows)))
+    return float(np.mean(gaps))
+
+
+@metric(
+    "ece", "Expected calibration error (ECE)", family="calibration", better="lower", percent=True,
+    convention=f"top label, 15 equal-width bins {CONVENTIONS['paper']}", reduce=total_gap,
+)  # fmt: skip
+def _ece(t: Tables) -> Any:
+    return _gaps(t.top) / t.total[..., None]
+
+
+@metric(
+    "sce", "Class-wise calibration error (SCE)", family="calibration", better="lower", percent=True,
+    convention=f"mean over classes, 15 equal-width bins {CONVENTIONS['paper']}", reduce=total_gap,
+)  # fmt: skip
+def _sce(t: Tables) -> Any:
+    gaps = _gaps(t.classes)
+    return _flat(gaps) / (gaps.shape[-2] * t.total[..., None])
+
+
+@metric(
+    "ace", "Adaptive calibration error (ACE)", family="calibration", better="lower", percent=True,
+    convention=f"mean over classes, 15 {ACE_CONVENTIONS['paper']}; groups stay fixed in resamples",
+    reduce=total_gap,
+)  # fmt: skip
+def _ace(t: Tables) -> Any:
+    filled = (t.adaptive[..., WEIGHT, :] > 0).sum(-1)
+    return _flat(bin_gaps(t.adaptive) / filled[..., None]) / filled.shape[-1]
+
+
+@metric(
+    "threshold_ce", "Threshold-wise calibration error", family="calibration", better="lower", percent=True,
+    convention=f"mean over P(Y <= k), 15 equal-width bins {CONVENTIONS['paper']}", reduce=total_gap,
+)  # fmt: skip
+def _threshold_ce(t: Tables) -> Any:
+    gaps = _gaps(t.thresholds)
+    return _flat(gaps) / (gaps.shape[-2] * t.total[..., None])
+
+
+@metric(
+    "mce", "Maximum calibration error (MCE)", family="calibration", better="lower", percent=True,
+    convention="largest gap of any bin of the ECE", reduce=largest_gap,
+)  # fmt: skip
+def _mce(t: Tables) -> Any:
+    return bin_gaps(t.top)
+
+
+def _gaps(table: FloatArray) -> FloatArray:
+    """n_b (mean outcome - mean value) of each bin, shape (..., B)."""
+    return table[..., OUTCOME, :] - table[..., VALUE, :]
+
+
+def _flat(gaps: FloatArray) -> FloatArray:
+    return gaps.reshape(*gaps.shape[:-2], -1)
+
+
+def per_class_ce(t: Tables) -> FloatArray:
+    """The calibration error of each class, shape (..., C)."""
+    return weighted_gap(t.classes, t.total[..., None])
+
+
+def per_threshold_ce(t: Tables) -> FloatArray:
+    """The calibration error of each cumulative probability, shape (..., C-1)."""
+    return weighted_gap(t.thresholds, t.total[..., None])
+
+
+def _total(rows: Rows) -> float:
+    return float(len(rows) if rows.weight is None else rows.weight.sum())
+
+
+def _top_table(rows: Rows, bins: int, convention: str) -> FloatArray:
+    return _table(rows.confidence, rows.correct, rows.weight, bins, convention)
+
+
+def _table(
+    values: FloatArray, outcome: Any, weight: FloatArray | None, bins: int, convention: str
+) -> FloatArray:
+    bins = as_count(bins, name="bins", minimum=1)
+    index = bin_index(values, bins, convention=check_convention(convention))
+    extra = "extra" in CONVENTIONS[convention]
+    return binned_sums(index, values, outcome, weight, bins + extra)
+
+
+def _mdca_groups(values: FloatArray, groups: int) -> IntArray:
+    """Bins (a, b] with edges at every floor(n/R)-th sorted value and 1 at the end."""
+    edges = np.sort(values)[np.arange(groups) * (len(values) // groups)]
+    index = np.searchsorted(edges, values, side="left") - 1
+    return np.where(index < 0, groups, index)  # not above the first edge: in no bin
+
+
+def _nixon_groups(values: FloatArray, groups: int) -> IntArray:
+    """Bins [a, b) with edges at every round(i n/R)-th sorted value."""
+    starts = np.round(np.arange(1, groups) * len(values) / groups).astype(np.intp)
+    edges = np.sort(values)[np.minimum(starts, len(values) - 1)]
+    return np.searchsorted(edges, values, side="right")

@@ -1,15 +1,26 @@
-"""How often the prediction is right, how far it is off, and whether its shape is ordinal."""
+"""How often the decision is right, how far it is off, and whether the shape is ordinal.
+
+Decisions are the first argmax of ``probs``, or given as ``pred=``.
+"""
 
 from typing import Any
 
 import numpy as np
 
 from orcu import geometry
-from orcu.inputs import as_labels, as_probs
+from orcu.inputs import FloatArray, as_probs, as_weight
+from orcu.metrics.checked import checked_confusion
+from orcu.metrics.tables import Rows, Tables, metric, row_score
 
 
-def accuracy(probs: Any, y: Any) -> float:
-    """Share of rows whose first argmax is the label.
+def accuracy(probs: Any = None, y: Any = None, *, pred: Any = None, weight: Any = None) -> float:
+    """Share of rows whose decision is the label.
+
+    Args:
+        probs: class probabilities, shape (n, C), or ``None`` if ``pred`` is given.
+        y: labels 0..C-1, shape (n,).
+        pred: decided classes, shape (n,), in place of probs.
+        weight: one non-negative weight per row.
 
     Raises:
         InputError: if an argument cannot be used; the text names the row.
@@ -18,13 +29,57 @@ def accuracy(probs: Any, y: Any) -> float:
         >>> accuracy([[0.9, 0.1], [0.8, 0.2]], [0, 1])
         0.5
     """
-    probs = as_probs(probs)
-    y = as_labels(y, probs.shape[1], rows=len(probs))
-    return float(np.mean(probs.argmax(axis=1) == y))
+    return float(_accuracy_of(checked_confusion(probs, y, pred, weight)))
 
 
-def mae(probs: Any, y: Any) -> float:
-    """Mean absolute error in classes between the first argmax and the label.
+def balanced_accuracy(
+    probs: Any = None, y: Any = None, *, pred: Any = None, weight: Any = None
+) -> float:
+    """The accuracy of each class that has rows, averaged over these classes.
+
+    Args:
+        probs: class probabilities, shape (n, C), or ``None`` if ``pred`` is given.
+        y: labels 0..C-1, shape (n,).
+        pred: decided classes, shape (n,), in place of probs.
+        weight: one non-negative weight per row.
+
+    Raises:
+        InputError: if an argument cannot be used; the text names the row.
+
+    Example:
+        >>> balanced_accuracy(y=[0, 0, 0, 1], pred=[0, 0, 0, 0])
+        0.5
+    """
+    return float(_balanced_accuracy_of(checked_confusion(probs, y, pred, weight)))
+
+
+def within_one(probs: Any = None, y: Any = None, *, pred: Any = None, weight: Any = None) -> float:
+    """Share of rows whose decision is at most one class off.
+
+    Args:
+        probs: class probabilities, shape (n, C), or ``None`` if ``pred`` is given.
+        y: labels 0..C-1, shape (n,).
+        pred: decided classes, shape (n,), in place of probs.
+        weight: one non-negative weight per row.
+
+    Raises:
+        InputError: if an argument cannot be used; the text names the row.
+
+    Example:
+        >>> within_one(y=[0, 1, 2, 0], pred=[0, 0, 1, 2])
+        0.75
+    """
+    return float(_within_one_of(checked_confusion(probs, y, pred, weight)))
+
+
+def mae(probs: Any = None, y: Any = None, *, pred: Any = None, weight: Any = None) -> float:
+    """Mean absolute error in classes between the decision and the label.
+
+    Args:
+        probs: class probabilities, shape (n, C), or ``None`` if ``pred`` is given.
+        y: labels 0..C-1, shape (n,).
+        pred: decided classes, shape (n,), in place of probs.
+        weight: one non-negative weight per row.
 
     Raises:
         InputError: if an argument cannot be used; the text names the row.
@@ -33,17 +88,58 @@ def mae(probs: Any, y: Any) -> float:
         >>> mae([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]], [0, 0])
         1.0
     """
-    probs = as_probs(probs)
-    y = as_labels(y, probs.shape[1], rows=len(probs))
-    return float(np.mean(np.abs(probs.argmax(axis=1) - y)))
+    return float(_mae_of(checked_confusion(probs, y, pred, weight)))
 
 
-def unimodality(probs: Any, *, tolerance: float = 0.0) -> float:
+def macro_mae(probs: Any = None, y: Any = None, *, pred: Any = None, weight: Any = None) -> float:
+    """The mean absolute error of each class that has rows, averaged over these classes.
+
+    Args:
+        probs: class probabilities, shape (n, C), or ``None`` if ``pred`` is given.
+        y: labels 0..C-1, shape (n,).
+        pred: decided classes, shape (n,), in place of probs.
+        weight: one non-negative weight per row.
+
+    Raises:
+        InputError: if an argument cannot be used; the text names the row.
+
+    Example:
+        >>> macro_mae(y=[0, 0, 0, 2], pred=[0, 0, 0, 0])
+        1.0
+    """
+    return float(_macro_mae_of(checked_confusion(probs, y, pred, weight)))
+
+
+def qwk(probs: Any = None, y: Any = None, *, pred: Any = None, weight: Any = None) -> float:
+    """Quadratic weighted kappa: 1 - sum (i-j)^2 O_ij / sum (i-j)^2 E_ij.
+
+    O counts (label, decision), E is what independent labels and decisions of the same frequencies
+    would give. NaN where it is not defined (all labels and decisions are one class).
+
+    Args:
+        probs: class probabilities, shape (n, C), or ``None`` if ``pred`` is given.
+        y: labels 0..C-1, shape (n,).
+        pred: decided classes, shape (n,), in place of probs.
+        weight: one non-negative weight per row.
+
+    Raises:
+        InputError: if an argument cannot be used; the text names the row.
+
+    Example:
+        >>> round(qwk(y=[0, 1, 2, 2], pred=[0, 1, 2, 1]), 4)
+        0.8
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(_qwk_of(checked_confusion(probs, y, pred, weight)))
+
+
+def unimodality(probs: Any, *, tolerance: float = 0.0, weight: Any = None) -> float:
     """Share of rows that rise to their first argmax and fall after it, ties allowed (Eqs. 15-17).
 
     Args:
         probs: class probabilities, shape (n, C).
         tolerance: how far a step may go the wrong way; 0 is the paper's definition.
+        weight: one non-negative weight per row.
 
     Raises:
         InputError: if an argument cannot be used; the text names the row.
@@ -52,4 +148,124 @@ def unimodality(probs: Any, *, tolerance: float = 0.0) -> float:
         >>> unimodality([[0.1, 0.6, 0.3], [0.5, 0.1, 0.4]])
         0.5
     """
-    return float(np.mean(geometry.is_unimodal(as_probs(probs), tolerance=tolerance)))
+    unimodal = geometry.is_unimodal(as_probs(probs), tolerance=tolerance)
+    weight = None if weight is None else as_weight(weight, rows=len(unimodal))
+    return float(np.average(unimodal, weights=weight))
+
+
+@row_score("unimodal")
+def _unimodal(rows: Rows) -> FloatArray:
+    # Logits show the shape even where their probabilities underflow to ties.
+    shape = rows.probs if rows.logits is None else rows.logits
+    return geometry.is_unimodal(shape).astype(np.float64)
+
+
+def _offsets(confusion: FloatArray) -> FloatArray:
+    """|i - j| for labels i and decisions j, shape (C, C)."""
+    k = np.arange(confusion.shape[-1], dtype=np.float64)
+    return np.abs(k[:, None] - k)
+
+
+def _total(confusion: FloatArray) -> Any:
+    return confusion.sum((-2, -1))
+
+
+def _accuracy_of(confusion: FloatArray) -> Any:
+    return np.trace(confusion, axis1=-2, axis2=-1) / _total(confusion)
+
+
+def recall_of(confusion: FloatArray) -> FloatArray:
+    """The accuracy of each class, shape (..., C); NaN for a class without rows."""
+    right = np.diagonal(confusion, axis1=-2, axis2=-1)
+    return _ratio(right, confusion.sum(-1))
+
+
+def class_mae_of(confusion: FloatArray) -> FloatArray:
+    """The mean absolute error of each class, shape (..., C); NaN for a class without rows."""
+    return _ratio((confusion * _offsets(confusion)).sum(-1), confusion.sum(-1))
+
+
+def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
+    return np.divide(part, whole, out=np.full(whole.shape, np.nan), where=whole > 0)
+
+
+def _mean_of_present(values: FloatArray) -> Any:
+    present = ~np.isnan(values)
+    return np.where(present, values, 0.0).sum(-1) / present.sum(-1)
+
+
+def _balanced_accuracy_of(confusion: FloatArray) -> Any:
+    return _mean_of_present(recall_of(confusion))
+
+
+def _within_one_of(confusion: FloatArray) -> Any:
+    return (confusion * (_offsets(confusion) <= 1)).sum((-2, -1)) / _total(confusion)
+
+
+def _mae_of(confusion: FloatArray) -> Any:
+    return (confusion * _offsets(confusion)).sum((-2, -1)) / _total(confusion)
+
+
+def _macro_mae_of(confusion: FloatArray) -> Any:
+    return _mean_of_present(class_mae_of(confusion))
+
+
+def _qwk_of(confusion: FloatArray) -> Any:
+    cost = _offsets(confusion) ** 2
+    expected = confusion.sum(-1)[..., :, None] * confusion.sum(-2)[..., None, :]
+    expected_cost = (cost * expected).sum((-2, -1)) / _total(confusion)
+    return 1 - (cost * confusion).sum((-2, -1)) / expected_cost
+
+
+@metric(
+    "accuracy",
+    "Accuracy",
+    family="decision",
+    better="higher",
+    percent=True,
+    convention="first argmax",
+)
+def _accuracy(t: Tables) -> Any:
+    return _accuracy_of(t.confusion)
+
+
+@metric(
+    "balanced_accuracy", "Balanced accuracy", family="decision", better="higher", percent=True,
+    convention="mean over classes that have rows",
+)  # fmt: skip
+def _balanced_accuracy(t: Tables) -> Any:
+    return _balanced_accuracy_of(t.confusion)
+
+
+@metric("within_one", "Within one class", family="decision", better="higher", percent=True)
+def _within_one(t: Tables) -> Any:
+    return _within_one_of(t.confusion)
+
+
+@metric("mae", "Mean absolute error", family="decision", better="lower", convention="in classes")
+def _mae(t: Tables) -> Any:
+    return _mae_of(t.confusion)
+
+
+@metric(
+    "macro_mae", "Macro-averaged MAE", family="decision", better="lower",
+    convention="in classes, mean over classes that have rows",
+)  # fmt: skip
+def _macro_mae(t: Tables) -> Any:
+    return _macro_mae_of(t.confusion)
+
+
+@metric(
+    "qwk", "Quadratic weighted kappa", family="decision", better="higher",
+    convention="quadratic weights",
+)  # fmt: skip
+def _qwk(t: Tables) -> Any:
+    return _qwk_of(t.confusion)
+
+
+@metric(
+    "unimodality", "Unimodal rows", family="distribution", better="higher", percent=True,
+    convention="rises to the first argmax, then falls; ties allowed, tolerance 0",
+)  # fmt: skip
+def _unimodality(t: Tables) -> Any:
+    return t.mean("unimodal")

@@ -1,0 +1,266 @@
+"""``orcu evaluate``: judge the predictions in a file, print a table, write a report."""
+
+import json
+import shlex
+import sys
+from datetime import date
+from hashlib import file_digest
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from orcu.errors import InputError
+
+if TYPE_CHECKING:
+    from orcu.metrics.evaluate import Evaluation
+
+BAD_DATA = 3
+GATE_TRIPPED = 4
+
+
+def evaluate(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Predictions: .parquet, .csv, .csv.gz. More files are compared with it."
+        ),
+    ],
+    label: Annotated[str | None, typer.Option(help="Column of the true class.")] = None,
+    probs: Annotated[
+        str | None,
+        typer.Option(help="Columns of probabilities: 'p_*' (the star is the class) or a,b,c."),
+    ] = None,
+    logits: Annotated[
+        str | None, typer.Option(help="Columns of logits, in place of --probs.")
+    ] = None,
+    classes: Annotated[
+        str | None, typer.Option(help="Class names, lowest first: none,mild,severe.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="Column of groups to judge side by side.")
+    ] = None,
+    weight: Annotated[str | None, typer.Option(help="Column of row weights.")] = None,
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="Column of row ids; models are matched by it.")
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="Column of subjects; the bootstrap draws whole subjects.")
+    ] = None,
+    bootstrap: Annotated[
+        int | None, typer.Option(min=0, help="Resamples; by default chosen by the number of rows.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the resamples.")] = 0,
+    bins: Annotated[int, typer.Option(min=1, help="Bins of the calibration errors.")] = 15,
+    compare: Annotated[
+        list[Path] | None,
+        typer.Option(help="Another model's predictions for the same rows; repeatable."),
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report here.")] = None,
+    json_path: Annotated[
+        Path | None, typer.Option("--json", help="Write all numbers here.")
+    ] = None,
+    fail_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Exit with code 4 if this holds: 'sce>0.05', 'sce.low>0.05'; repeatable."
+        ),
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the report.")] = None,
+    show_ids: Annotated[
+        bool, typer.Option("--show-ids", help="Let row ids appear in the report.")
+    ] = False,
+    percent: Annotated[
+        bool, typer.Option("--percent", help="Probabilities run from 0 to 100.")
+    ] = False,
+    sep: Annotated[
+        str | None, typer.Option(help="Separator of a CSV file, if not recognised.")
+    ] = None,
+    decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV file: . or ,")] = None,
+) -> None:
+    """Judge a model's predictions: metrics with intervals, a report to show, gates for CI.
+
+    Exit codes: 0 fine, 2 wrong usage, 3 bad data, 4 a --fail-if gate tripped.
+    """
+    from orcu.metrics.gates import Gate
+
+    gates = [Gate.parse(text) for text in fail_if or []]
+    paths = [*files, *(compare or [])]
+    _check_paths(paths, [report, json_path])
+    separator = {"tab": "\t", "\\t": "\t"}.get(sep or "", sep)
+    if separator is not None and len(separator) != 1:
+        raise InputError(f"--sep: expected one character or 'tab', got {sep!r}.")
+    if decimal not in {None, ".", ","}:
+        raise InputError(f"--decimal: expected . or , and got {decimal!r}.")
+    options: dict[str, Any] = {
+        "label": label, "probs": probs, "logits": logits, "group": group, "weight": weight,
+        "id": id_column, "subject": cluster, "percent": percent,
+        "classes": None if classes is None else [name.strip() for name in classes.split(",")],
+    }  # fmt: skip
+    console = Console()
+    try:
+        found = _judge(paths, options, separator, decimal, bootstrap, seed, bins)
+        _print(console, found)
+        outputs = _outputs(found, paths, title, show_ids, report, json_path)
+    except InputError as error:
+        _complain(error)
+        raise typer.Exit(BAD_DATA) from None
+    from orcu.files import replacing
+
+    for path, text in outputs.items():
+        with replacing(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+        console.print(f"wrote {escape(str(path))}", highlight=False)
+    tripped = [gate for gate in gates if gate.trips(found)]
+    for gate in gates:
+        mark = "[bold red]tripped[/]" if gate in tripped else "[green]passed[/]"
+        console.print(
+            f"gate {escape(gate.text)}: {mark} ({escape(gate.told(found))})", highlight=False
+        )
+    if tripped:
+        raise typer.Exit(GATE_TRIPPED)
+
+
+def _check_paths(inputs: list[Path], outputs: list[Path | None]) -> None:
+    for path in inputs:
+        if not path.is_file():
+            raise InputError(f"{path}: there is no such file.")
+    for out in outputs:
+        if out is not None and not out.absolute().parent.is_dir():
+            raise InputError(f"{out}: its folder does not exist; make it first.")
+
+
+def _names(paths: list[Path]) -> list[str]:
+    """File names without their endings; whole paths where these are not unique."""
+    stems = [path.name.split(".")[0] or path.name for path in paths]
+    return stems if len(set(stems)) == len(stems) else [str(path) for path in paths]
+
+
+def _judge(
+    paths: list[Path], options: dict[str, Any], sep: str | None, decimal: str | None, bootstrap: int | None,
+    seed: int, bins: int,
+) -> "Evaluation":  # fmt: skip
+    from orcu.metrics.evaluate import evaluate as judge
+    from orcu.reading import open_predictions
+
+    sources = [open_predictions(path, sep=sep, decimal=decimal, **options) for path in paths]
+    names = _names(paths)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("reading")
+
+        def told(stage: str, rows: int) -> None:
+            progress.update(task, description=f"{stage}: {rows:,} rows")
+
+        return judge(
+            sources[0], compare=dict(zip(names[1:], sources[1:], strict=True)), name=names[0],
+            bootstrap=bootstrap, seed=seed, bins=bins, progress=told,
+        )  # fmt: skip
+
+
+def _outputs(
+    found: "Evaluation", paths: list[Path], title: str | None, show_ids: bool, report: Path | None,
+    json_path: Path | None,
+) -> dict[Path, str]:  # fmt: skip
+    if report is None and json_path is None:
+        return {}
+    from orcu.report.build import Provenance
+
+    digests = []
+    for path in paths:
+        with path.open("rb") as file:
+            digests.append((path.name, file_digest(file, "sha256").hexdigest()))
+    command = shlex.join(["orcu", *sys.argv[1:]])
+    provenance = Provenance(digests, date.today().isoformat(), command)
+    outputs = {}
+    if json_path is not None:
+        about = {
+            "files": [{"name": name, "sha256": digest} for name, digest in digests],
+            "date": provenance.date,
+            "command": command,
+        }
+        result = found.to_dict() | {"provenance": about}
+        outputs[json_path] = json.dumps(result, indent=1, allow_nan=False) + "\n"
+    if report is not None:
+        options = {} if title is None else {"title": title}
+        outputs[report] = found.to_html(provenance=provenance, show_ids=show_ids, **options)
+    return outputs
+
+
+def _print(console: Console, found: "Evaluation") -> None:
+    from orcu.metrics.tables import all_metrics
+    from orcu.report import plain
+    from orcu.report.headline import headline, verdict
+
+    console.print()
+    for note in [*found.notes, found.mapping]:
+        console.print(f"[dim]{escape(note)}[/]", highlight=False)
+    console.print()
+    for sentence in headline(found):
+        console.print(escape(sentence), highlight=False)
+    console.print()
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column(escape(found.name), no_wrap=True)
+    for heading in ("value", "95 % interval", "if calibrated"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    family = ""
+    for metric, cells in plain.metric_rows(found):
+        if family and metric.family != family:
+            table.add_row("")
+        family = metric.family
+        told = verdict(found, metric.name)
+        mark = "[red]✗[/]" if told.startswith("beyond") else "[green]✓[/]"
+        estimate = found.metrics[metric.name]
+        if told:
+            chance = plain.shown_interval(estimate.expected, estimate.limit, percent=metric.percent)
+            cells[3] = f"{chance} {mark}"
+        table.add_row(*map(escape, cells[:3]), cells[3])
+    console.print(table)
+    subjects = "" if found.subjects is None else f" of {found.subjects:,} whole subjects"
+    console.print(
+        f"\n[dim]{found.rows:,} rows; {found.resamples:,} bootstrap resamples{subjects}, seed {found.seed}; "
+        f"{found.bins} bins (a, b].\nif calibrated: what a perfectly calibrated model with these very "
+        "probabilities would show on as many rows, mean – 95 % point; ✗ beyond it. The interval of a "
+        "calibration error is that of the true error, its noise taken out.[/]\n",
+        highlight=False,
+    )
+    if found.groups:
+        console.print(_group_table(found), "")
+    for other, differences in found.differences.items():
+        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+        for heading in (f"{found.name} minus {other}", "difference", "95 % interval", "in favour"):
+            table.add_column(
+                escape(heading), justify="left" if "minus" in heading else "right", no_wrap=True
+            )
+        for metric in all_metrics():
+            difference = plain.shown_difference(differences[metric.name], metric)
+            table.add_row(metric.title, *difference)
+        console.print(table, "")
+
+
+def _group_table(found: "Evaluation") -> Table:
+    from orcu.metrics.tables import METRICS
+    from orcu.report import plain
+
+    shown = [METRICS.get(name) for name in ("accuracy", "mae", "ece", "sce", "unimodality")]
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("group")
+    table.add_column("rows", justify="right")
+    for metric in shown:
+        table.add_column(
+            f"{metric.name} {plain.ARROWS[metric.better]}", justify="right", no_wrap=True
+        )
+    for name, group in found.groups.items():
+        cells = [plain.shown_value(group, metric) for metric in shown]
+        table.add_row(escape(name), f"{group.rows:,}", *cells)
+    return table
+
+
+def _complain(error: InputError) -> None:
+    Console(stderr=True, soft_wrap=True).print(
+        f"[bold red]bad data:[/] {escape(str(error))}", highlight=False
+    )

@@ -1,0 +1,1 @@
+"""Figures: one file each, a function that turns results into plain data, and ``draw(ax, data)``."""

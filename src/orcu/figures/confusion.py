@@ -1,0 +1,59 @@
+"""Confusion matrix: what was true against what was decided."""
+
+from typing import Any
+
+import numpy as np
+
+from orcu.figures.style import ROLES, shortened
+from orcu.inputs import FloatArray
+
+_MOST_WITH_TEXT = 12
+
+
+def data(confusion: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The counts, and the share of each true class, both (C, C).
+
+    Example:
+        >>> data(np.array([[3.0, 1.0], [0.0, 0.0]]))[1].tolist()
+        [[0.75, 0.25], [0.0, 0.0]]
+    """
+    rows = confusion.sum(1, keepdims=True)
+    return confusion, np.divide(confusion, rows, out=np.zeros_like(confusion), where=rows > 0)
+
+
+def draw(ax: Any, found: tuple[FloatArray, FloatArray], classes: tuple[str, ...]) -> None:
+    """Cells shaded by the share of the true class; right decisions in one colour, wrong in another."""
+    from matplotlib.patches import Rectangle
+
+    counts, shares = found
+    size = len(classes)
+    for i in range(size):
+        for j in range(size):
+            color = ROLES["accent"] if i == j else ROLES["alarm"]
+            alpha = round(0.05 + 0.65 * float(shares[i, j]), 3)
+            ax.add_patch(Rectangle((j, i), 0.96, 0.96, facecolor=color, alpha=alpha, linewidth=0))
+            if size <= _MOST_WITH_TEXT and counts[i, j] > 0:
+                text = f"{counts[i, j]:,.0f}" if counts[i, j] >= 1 else f"{counts[i, j]:.2g}"
+                ax.text(
+                    j + 0.48, i + 0.4, text, ha="center", va="center", fontsize=8 if size < 8 else 6
+                )
+                share = f"{shares[i, j]:.0%}".replace("%", " %")
+                if size < 8:
+                    ax.text(
+                        j + 0.48,
+                        i + 0.72,
+                        share,
+                        ha="center",
+                        va="center",
+                        fontsize=6.5,
+                        color=ROLES["muted"],
+                    )
+    names = [shortened(name, 12) for name in classes]
+    ax.set_xticks(
+        np.arange(size) + 0.48, names, rotation=30 if max(map(len, names)) > 5 else 0, ha="center"
+    )
+    ax.set_yticks(np.arange(size) + 0.48, names)
+    ax.tick_params(length=0)
+    ax.set(xlim=(0, size), ylim=(size, 0), xlabel="decided", ylabel="true", aspect="equal")
+    for spine in ax.spines.values():
+        spine.set_visible(False)

@@ -1,0 +1,159 @@
+"""Names of ordered classes, and how labels are matched to them."""
+
+import math
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from orcu.errors import InputError
+from orcu.inputs import IntArray
+
+
+def class_names(classes: Sequence[Any] | None, num_classes: int) -> tuple[str, ...]:
+    """The names of the classes in their order, as text; "0".."C-1" if none are given.
+
+    Raises:
+        InputError: if there are not C different names.
+
+    Example:
+        >>> class_names(None, 3), class_names([1, 2.0], 2)
+        (('0', '1', '2'), ('1', '2'))
+    """
+    if classes is None:
+        return tuple(str(k) for k in range(num_classes))
+    names = tuple(canonical(name) for name in classes)
+    if len(names) != num_classes:
+        raise InputError(
+            f"classes: {len(names)} names ({', '.join(names)}) for {num_classes} columns of predictions; "
+            "name each class once, lowest first."
+        )
+    if len(set(names)) < len(names) or "" in names:
+        raise InputError(f"classes: names must be different and not empty, got {', '.join(names)}.")
+    return names
+
+
+def canonical(value: Any) -> str:
+    """One text for a label however it was written: 2, 2.0 and "2.0" are "2"; names are stripped.
+
+    Example:
+        >>> canonical(2.0), canonical(" mild "), canonical("007")
+        ('2', 'mild', '7')
+    """
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return str(int(value))
+    text = str(value).strip()
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    if math.isfinite(number) and number == int(number) and abs(number) < 2**53:
+        return str(int(number))
+    return text
+
+
+def label_codes(
+    labels: Any,
+    classes: tuple[str, ...],
+    *,
+    given: bool,
+    rows: int | None = None,
+    first_row: int = 0,
+    name: str = "y",
+) -> tuple[IntArray, str]:
+    """The number of each label's class, and how labels were matched.
+
+    Labels are matched to the names by value. Integers that are no names are taken as positions
+    0..C-1 only where the caller has given the names, so that the order is not guessed.
+
+    Args:
+        labels: names or integers, one per row.
+        classes: the names, in order.
+        given: whether the caller has named the classes.
+        rows: how many labels there must be.
+        first_row: the number of the first row in messages.
+        name: what the labels are called in messages.
+
+    Raises:
+        InputError: if a label is missing or is no class; the text names the row.
+
+    Example:
+        >>> codes, how = label_codes(["mild", "none"], ("none", "mild"), given=True)
+        >>> codes.tolist(), how
+        ([1, 0], 'labels matched to class names by value')
+    """
+    array = _as_array(labels, name)
+    if array.ndim != 1:
+        raise InputError(
+            f"{name}: expected one label per row, shape (n,); got shape {array.shape}."
+        )
+    if rows is not None and len(array) != rows:
+        raise InputError(f"{name}: {len(array)} labels for {rows} rows; there must be one per row.")
+    values, index = _distinct(array)
+    texts = [canonical(value) for value in values]
+    number = {class_name: k for k, class_name in enumerate(classes)}
+    if all(text in number for text in texts):
+        codes = np.array([number[text] for text in texts], dtype=np.int64)
+        return codes[index], "labels matched to class names by value"
+    positions = {str(k): k for k in range(len(classes))}
+    named = not any(_is_number(class_name) for class_name in classes)
+    if given and named and all(_is_number(text) for text in texts):
+        number, how = positions, "integer labels taken as positions 0, 1, ... of the class names"
+    else:
+        how = ""
+    wrong = next((i for i, text in enumerate(texts) if text not in number), None)
+    if wrong is None:
+        codes = np.array([number[text] for text in texts], dtype=np.int64)
+        return codes[index], how
+    row = int(np.flatnonzero(index == wrong)[0])
+    if _is_missing(values[wrong]):
+        raise InputError(
+            f"{name}: row {row + first_row} has no label. Fill it in or drop the row; for new cases "
+            "leave the labels out altogether."
+        )
+    known = ", ".join(number) if len(number) <= 12 else f"{len(number)} names"
+    one_based = how and texts[wrong] == str(len(classes))
+    hint = (
+        "Labels that start at 1 need `y - 1`."
+        if one_based
+        else "Name the classes in their order with classes= (--classes low,mid,high)."
+    )
+    raise InputError(
+        f"{name}: row {row + first_row} has label {texts[wrong]!r}, which is none of the classes "
+        f"({known}). {hint}"
+    )
+
+
+def _as_array(labels: Any, name: str) -> npt.NDArray[Any]:
+    if hasattr(labels, "detach"):
+        labels = labels.detach().cpu().numpy()
+    array = np.asarray(labels.to_numpy() if hasattr(labels, "to_numpy") else labels)
+    if array.dtype.kind == "b":
+        raise InputError(f"{name}: expected class names or integers, got booleans.")
+    return array
+
+
+def _distinct(array: npt.NDArray[Any]) -> tuple[list[Any], npt.NDArray[np.intp]]:
+    if array.dtype == object:  # mixed entries cannot be sorted
+        seen: dict[Any, int] = {}
+        index = np.array(
+            [seen.setdefault(None if v != v else v, len(seen)) for v in array.tolist()],
+            dtype=np.intp,
+        )
+        return list(seen), index
+    values, inverse = np.unique(array, return_inverse=True)
+    return values.tolist(), inverse
+
+
+def _is_missing(value: Any) -> bool:
+    return (
+        value is None
+        or (isinstance(value, float) and math.isnan(value))
+        or str(value).strip() in {"", "nan", "NaN", "NA", "<NA>", "null"}
+    )
+
+
+def _is_number(text: str) -> bool:
+    return text.lstrip("-").isdigit()

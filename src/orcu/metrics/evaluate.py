@@ -1,0 +1,468 @@
+"""Judge a model's predictions: every metric with its interval and its reference, side by side."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from orcu.errors import InputError
+from orcu.inputs import FloatArray, as_count
+from orcu.metrics.binning import CONVENTIONS
+from orcu.metrics.calibration import per_class_ce, per_threshold_ce
+from orcu.metrics.evidence import Evidence, Progress, gather
+from orcu.metrics.ordinal import class_mae_of, recall_of
+from orcu.metrics.referral import ReferralCurve, curve_of
+from orcu.metrics.resample import (
+    Interval,
+    calibrated_sums,
+    default_draws,
+    default_resamples,
+    gap_interval,
+    interval,
+    resampled_sums,
+)
+from orcu.metrics.scoring import decomposition
+from orcu.metrics.tables import Metric, Tables, all_metrics
+from orcu.metrics.thresholds import threshold_fit
+from orcu.predictions import Predictions
+from orcu.reading import PredictionsSource
+
+Judged = Predictions | PredictionsSource
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its 95 % interval, and what a calibrated model would show.
+
+    For binned errors the interval is that of the true error (see `gap_interval`); ``expected`` and
+    ``limit`` are the mean and the 95 % point of the error when labels are drawn from these very
+    probabilities. NaN: not defined here.
+    """
+
+    value: float
+    low: float = float("nan")
+    high: float = float("nan")
+    expected: float | None = None
+    limit: float | None = None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A metric of the first model minus that of another on the same rows.
+
+    ``favour`` is the share of resamples in which the first model is better; None if neither is.
+    """
+
+    value: float
+    low: float
+    high: float
+    favour: float | None
+
+
+@dataclass
+class Evaluation:
+    """What is known of one model after judging it; fractions throughout.
+
+    ``metrics["sce"].value``, ``.low``, ``.high``; `to_dict`, `to_markdown`, `to_html`.
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    rows: int
+    subjects: int | None
+    weighted: bool
+    impossible_rows: int  # rows whose label had probability 0
+    metrics: dict[str, Estimate]
+    per_class: list[dict[str, Any]]
+    per_threshold: list[dict[str, Any]]
+    decomposition: dict[str, float]
+    referral: ReferralCurve
+    tables: Tables
+    sample: Predictions  # all rows, or an even sample of a streamed file
+    resamples: int
+    seed: int
+    bins: int
+    mapping: str
+    notes: list[str]
+    groups: dict[str, "Evaluation"] = field(default_factory=dict)
+    others: list["Evaluation"] = field(default_factory=list)
+    differences: dict[str, dict[str, Difference]] = field(default_factory=dict)  # by other model
+
+    @property
+    def sampled(self) -> bool:
+        """Whether ranks, curves and examples come from a sample of the rows."""
+        return len(self.sample) < self.rows
+
+    def __getitem__(self, metric: str) -> Estimate:
+        return self.metrics[metric]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data, fit for JSON: fractions, None where not defined."""
+        from orcu.report.plain import as_dict
+
+        return as_dict(self)
+
+    def to_markdown(self) -> str:
+        """The table of metrics in Markdown."""
+        from orcu.report.plain import as_markdown
+
+        return as_markdown(self)
+
+    def to_html(self, **options: Any) -> str:
+        """The report as one self-contained page; options as for `orcu.report.build`."""
+        from orcu.report.build import build
+
+        return build(self, **options)
+
+
+def evaluate(
+    predictions: Judged | None = None,
+    *,
+    probs: Any = None,
+    logits: Any = None,
+    y: Any = None,
+    classes: Sequence[Any] | None = None,
+    weight: Any = None,
+    group: Any = None,
+    subject: Any = None,
+    compare: Mapping[str, Judged] | None = None,
+    name: str = "model",
+    bootstrap: int | None = None,
+    seed: int = 0,
+    bins: int = 15,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Judge predictions: metrics, 95 % intervals, references, per class, threshold and group.
+
+    Args:
+        predictions: from `Predictions`, a file or a frame; or give arrays:
+        probs: class probabilities, shape (n, C).
+        logits: logits, shape (n, C), in place of probs.
+        y: labels, names or 0..C-1.
+        classes: names of the classes in their order.
+        weight: one weight per row.
+        group: a group per row; groups are judged side by side.
+        subject: a subject per row; the bootstrap then draws whole subjects.
+        compare: other models' predictions for the same rows, by name.
+        name: what this model is called.
+        bootstrap: number of resamples; 0 for none; by default it depends on the number of rows.
+        seed: of the resamples and simulated outcomes.
+        bins: B of the binned errors.
+        progress: called with a stage and the rows done.
+
+    Raises:
+        InputError: if something cannot be used, labels are missing, or models are not on the same rows.
+
+    Example:
+        >>> probs = [[0.7, 0.2, 0.1], [0.2, 0.6, 0.2], [0.1, 0.2, 0.7], [0.5, 0.4, 0.1]]
+        >>> report = evaluate(probs=probs, y=[0, 1, 2, 1], bootstrap=100)
+        >>> report["accuracy"].value, round(report["rps"].value, 4)
+        (0.75, 0.135)
+    """
+    if predictions is None:
+        predictions = Predictions(
+            probs=probs,
+            logits=logits,
+            y=y,
+            classes=classes,
+            weight=weight,
+            group=group,
+            subject=subject,
+        )
+    elif any(given is not None for given in (probs, logits, y, classes, weight, group, subject)):
+        raise InputError("predictions: give them as one object or as arrays, not both.")
+    if bootstrap is not None:
+        bootstrap = as_count(bootstrap, name="bootstrap", minimum=0)
+    bins = as_count(bins, name="bins", minimum=1)
+    seed = as_count(seed, name="seed", minimum=0)
+    evidence, groups = gather(predictions, bins=bins, progress=progress)
+    judged = _judge(name, evidence, predictions, bootstrap, seed)
+    judged.groups = {
+        group_name: _judge(group_name, found, predictions, bootstrap, seed)
+        for group_name, found in groups.items()
+    }
+    for other_name, other in (compare or {}).items():
+        if other_name == name or other_name in judged.differences:
+            raise InputError(
+                f"compare: two models are called {other_name!r}; name them differently."
+            )
+        if isinstance(other, PredictionsSource) and not evidence.sampled:
+            other = other.load()
+        aligned = _aligned(evidence, other, other_name)
+        theirs, _ = gather(aligned, bins=bins, progress=progress)
+        _same_rows(evidence, theirs, other_name)
+        judged.others.append(_judge(other_name, theirs, aligned, bootstrap, seed))
+        judged.differences[other_name] = _differences(evidence, theirs, judged.resamples, seed)
+    return judged
+
+
+def _judge(
+    name: str, evidence: Evidence, source: Judged, bootstrap: int | None, seed: int
+) -> Evaluation:
+    layout, sample = evidence.layout, evidence.sample
+    tables = layout.tables(evidence.vector)
+    resamples = default_resamples(evidence.rows) if bootstrap is None else bootstrap
+    if evidence.sums.shape[0] < 2:  # one unit cannot be resampled
+        resamples = 0
+    fits = [threshold_fit(sample.rows(), k) for k in range(layout.num_classes - 1)]
+    drawn = resampled_sums(evidence.sums, resamples, seed) if resamples else None
+    draws = None if drawn is None else layout.tables(drawn)
+    reference = layout.tables(
+        calibrated_sums(
+            layout, sample.rows(), evidence.sample_groups, _sample_vector(evidence),
+            default_draws(len(sample)), seed + 1,
+        )
+    )  # fmt: skip
+    # Noise falls with the root of the rows, so the reference of a sample is scaled to all of them.
+    shrink = float(np.sqrt(len(sample) / evidence.rows))
+    metrics = {}
+    for metric in all_metrics():
+        found = _interval(metric, tables, draws)
+        null = metric(reference) * shrink if metric.binned else None
+        metrics[metric.name] = Estimate(
+            float(metric(tables)), found.low, found.high,
+            None if null is None else float(null.mean()),
+            None if null is None else float(np.quantile(null, 0.95)),
+        )  # fmt: skip
+    fit_draws = None
+    if resamples:
+        fit_draws = _fit_draws(evidence, fits, resamples, seed)
+    return Evaluation(
+        name=name,
+        classes=sample.classes,
+        rows=evidence.rows,
+        subjects=evidence.subjects,
+        weighted=sample.weight is not None,
+        impossible_rows=_impossible(evidence, tables),
+        metrics=metrics,
+        per_class=_per_class(tables, reference, shrink, sample.classes),
+        per_threshold=_per_threshold(
+            tables, draws, reference, shrink, fits, fit_draws, sample.classes
+        ),
+        decomposition={part: float(value) for part, value in decomposition(tables).items()},
+        referral=curve_of(sample.rows()),
+        tables=tables,
+        sample=sample,
+        resamples=resamples,
+        seed=seed,
+        bins=layout.bins,
+        mapping=sample.mapping,
+        notes=_notes(source, evidence),
+    )
+
+
+def _notes(source: Judged, evidence: Evidence) -> list[str]:
+    notes = source.all_notes() if isinstance(source, PredictionsSource) else list(source.notes)
+    if evidence.sampled:
+        notes.append(
+            f"the file was streamed: AUC, calibration lines, the referral curve, the calibrated reference "
+            f"and the examples come from {len(evidence.sample):,} rows spread evenly over its "
+            f"{evidence.rows:,}; everything else from all rows"
+        )
+    return notes
+
+
+def _impossible(evidence: Evidence, tables: Tables) -> int:
+    """Rows with p_y = 0; of a streamed, weighted file their weight, rounded up."""
+    if evidence.sampled:
+        return int(np.ceil(tables.scores["impossible"]))
+    return int(np.isinf(evidence.sample.rows().log_likelihood).sum())
+
+
+def _sample_vector(evidence: Evidence) -> FloatArray:
+    if not evidence.sampled:
+        return evidence.vector
+    from orcu.metrics.tally import Tally
+
+    tally = Tally(evidence.layout.num_classes, bins=evidence.layout.bins)
+    tally.add(evidence.sample.rows(), evidence.sample_groups)
+    return tally.vector()
+
+
+def _interval(metric: Metric, tables: Tables, draws: Tables | None) -> Interval:
+    if draws is None:
+        return Interval(np.nan, np.nan)
+    if metric.reduce is None:
+        return interval(float(metric(tables)), metric(draws))
+    return gap_interval(metric.from_tables(tables), metric.from_tables(draws), metric.reduce)
+
+
+def _fit_draws(evidence: Evidence, fits: list[Any], resamples: int, seed: int) -> FloatArray:
+    """AUC, intercept and slope of every resample by their influence, (resamples, C-1, 3)."""
+    influence = np.concatenate([fit.influence for fit in fits])  # (3 (C-1), n)
+    units = evidence.sums.shape[0]
+    per_unit = np.stack(
+        [np.bincount(evidence.sample_unit, weights=row, minlength=units) for row in influence],
+        axis=1,
+    )
+    moved = resampled_sums(per_unit, resamples, seed) / len(evidence.sample)
+    center = np.array([(fit.auc, fit.intercept, fit.slope) for fit in fits])
+    return center + moved.reshape(resamples, len(fits), 3)
+
+
+def _per_class(
+    tables: Tables, reference: Tables, shrink: float, classes: tuple[str, ...]
+) -> list[dict[str, Any]]:
+    error, null = per_class_ce(tables), per_class_ce(reference) * shrink
+    recall, off = recall_of(tables.confusion), class_mae_of(tables.confusion)
+    said = tables.classes[..., 1, :].sum(-1) / tables.total
+    seen = tables.confusion.sum(-1) / tables.total
+    return [
+        {
+            "class": name,
+            "prevalence": float(seen[k]),
+            "mean_probability": float(said[k]),
+            "ce": float(error[k]),
+            "ce_limit": float(np.quantile(null[:, k], 0.95)),
+            "recall": float(recall[k]),
+            "mae": float(off[k]),
+        }
+        for k, name in enumerate(classes)
+    ]
+
+
+def decision_rates(confusion: FloatArray) -> dict[str, FloatArray]:
+    """Sensitivity, specificity, PPV and NPV of "class k or above" for k = 1..C-1, shape (..., C-1).
+
+    Example:
+        >>> rates = decision_rates(np.array([[3.0, 1.0], [2.0, 4.0]]))
+        >>> {name: rate.round(3).tolist() for name, rate in rates.items()}
+        {'sensitivity': [0.667], 'specificity': [0.75], 'ppv': [0.8], 'npv': [0.6]}
+    """
+    upper = np.triu(np.ones((confusion.shape[-1], confusion.shape[-1])), 1)[
+        :-1
+    ]  # (C-1, C): class > k
+    lower = 1 - upper
+
+    def count(label: FloatArray, decision: FloatArray) -> FloatArray:
+        return np.einsum("...ij,ki,kj->...k", confusion, label, decision)
+
+    hit, miss = count(upper, upper), count(upper, lower)
+    alarm, clear = count(lower, upper), count(lower, lower)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return {
+            "sensitivity": hit / (hit + miss),
+            "specificity": clear / (clear + alarm),
+            "ppv": hit / (hit + alarm),
+            "npv": clear / (clear + miss),
+        }
+
+
+def _per_threshold(
+    tables: Tables, draws: Tables | None, reference: Tables, shrink: float, fits: list[Any],
+    fit_draws: FloatArray | None, classes: tuple[str, ...],
+) -> list[dict[str, Any]]:  # fmt: skip
+    error, null = per_threshold_ce(tables), per_threshold_ce(reference) * shrink
+    rates = decision_rates(tables.confusion)
+    rate_draws = None if draws is None else decision_rates(draws.confusion)
+    seen = tables.confusion.sum(-1)
+    out = []
+    for k, fit in enumerate(fits):
+        record: dict[str, Any] = {
+            "event": f"{classes[k + 1]} or above" if k + 2 < len(classes) else classes[k + 1],
+            "prevalence": float(seen[k + 1 :].sum() / seen.sum()),
+            "ce": float(error[k]),
+            "ce_limit": float(np.quantile(null[:, k], 0.95)),
+            "brier": float(tables.threshold_squares[k] / tables.total),
+        }
+        for name, rate in rates.items():
+            found = (
+                Interval(np.nan, np.nan) if rate_draws is None
+                else interval(float(rate[k]), rate_draws[name][:, k])
+            )  # fmt: skip
+            record[name] = Estimate(float(rate[k]), found.low, found.high)
+        for i, name in enumerate(("auc", "intercept", "slope")):
+            value = float(getattr(fit, name))
+            found = (
+                Interval(np.nan, np.nan) if fit_draws is None
+                else interval(value, fit_draws[:, k, i])
+            )  # fmt: skip
+            high = min(found.high, 1.0) if name == "auc" else found.high
+            record[name] = Estimate(value, found.low, high)
+        out.append(record)
+    return out
+
+
+def _aligned(evidence: Evidence, other: Judged, name: str) -> Judged:
+    """The other model's rows in the order of the first, by id where both have ids."""
+    mine = evidence.sample
+    if not isinstance(other, Predictions) or evidence.sampled:
+        return other
+    if mine.ids is None or other.ids is None:
+        return other
+    place = {str(value): row for row, value in enumerate(other.ids.tolist())}
+    wanted = [str(value) for value in mine.ids.tolist()]
+    missing = [value for value in wanted if value not in place]
+    if missing or len(place) != len(wanted):
+        example = f", for example {missing[0]!r}" if missing else ""
+        raise InputError(
+            f"{name}: models are compared on the same rows, but {len(missing)} ids of the first model are "
+            f"not there{example}, and {len(place) - len(wanted) + len(missing)} others are."
+        )
+    return other[np.array([place[value] for value in wanted])]
+
+
+def _same_rows(mine: Evidence, theirs: Evidence, name: str) -> None:
+    if mine.sample.classes != theirs.sample.classes:
+        raise InputError(
+            f"{name}: its classes are {', '.join(theirs.sample.classes)}, "
+            f"the first model's {', '.join(mine.sample.classes)}."
+        )
+    if mine.rows != theirs.rows:
+        raise InputError(
+            f"{name}: {theirs.rows} rows, the first model has {mine.rows}; "
+            "models are compared on the same rows."
+        )
+    unlike = mine.sample.rows().y != theirs.sample.rows().y
+    if unlike.any():
+        row = int(np.argmax(unlike))
+        raise InputError(
+            f"{name}: other labels than the first model's, first in row {row + 1}; models are compared on "
+            "the same rows in the same order, or by ids (--id COLUMN)."
+        )
+
+
+def _differences(
+    mine: Evidence, theirs: Evidence, resamples: int, seed: int
+) -> dict[str, Difference]:
+    layout = mine.layout
+    tables = layout.tables(mine.vector), layout.tables(theirs.vector)
+    draws = None
+    if resamples:  # the same units of the same seed: paired
+        draws = tuple(
+            layout.tables(resampled_sums(e.sums, resamples, seed)) for e in (mine, theirs)
+        )
+    out = {}
+    for metric in all_metrics():
+        value = float(metric(tables[0]) - metric(tables[1]))
+        if draws is None:
+            out[metric.name] = Difference(value, np.nan, np.nan, None)
+            continue
+        a, b = metric(draws[0]), metric(draws[1])
+        with np.errstate(invalid="ignore"):
+            drawn = a - b
+        found = interval(value, drawn)
+        bias = float(drawn.mean() - value) if metric.binned else 0.0
+        out[metric.name] = Difference(
+            value, found.low - bias, found.high - bias, _favour(metric, a, b)
+        )
+    return out
+
+
+def _favour(metric: Metric, a: FloatArray, b: FloatArray) -> float | None:
+    if not metric.better:
+        return None
+    if metric.better == "zero":
+        a, b = -np.abs(a), -np.abs(b)
+    elif metric.better == "lower":
+        a, b = -a, -b
+    return float(np.mean((a > b) + 0.5 * (a == b)))
+
+
+def conventions(bins: int) -> dict[str, str]:
+    """How each metric was computed, by name."""
+    told = {metric.name: metric.convention for metric in all_metrics()}
+    return {name: text.replace("15 ", f"{bins} ", 1) for name, text in told.items() if text} | {
+        "bins": f"{bins} equal-width bins on [0, 1], {CONVENTIONS['paper']}"
+    }

@@ -1,0 +1,76 @@
+"""The referral curve: what remains wrong when the least certain rows go to a human."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from orcu.inputs import FloatArray
+from orcu.metrics.checked import checked_rows
+from orcu.metrics.tables import Rows
+
+REFERRED = np.arange(0, 1, 0.05)  # the shares at which the curve is drawn
+
+
+@dataclass(frozen=True)
+class ReferralCurve:
+    """Error and mean absolute error of the rows that stay, for each share that is referred.
+
+    ``error_area`` and ``mae_area`` average over all shares from 0 to 1; a model whose confidence says
+    nothing would have the plain error and MAE.
+    """
+
+    referred: FloatArray  # (m,)
+    error: FloatArray  # (m,)
+    mae: FloatArray  # (m,)
+    error_area: float
+    mae_area: float
+
+
+def referral_curve(probs: Any, y: Any, *, weight: Any = None) -> ReferralCurve:
+    """Error and MAE of what remains when the least confident x % are referred.
+
+    Rows go in the order of their largest probability, smallest first; rows of equal confidence go
+    together, in shares, so the order of the file does not matter.
+
+    Args:
+        probs: class probabilities, shape (n, C).
+        y: labels 0..C-1, shape (n,).
+        weight: one non-negative weight per row.
+
+    Raises:
+        InputError: if an argument cannot be used; the text names the row.
+
+    Example:
+        >>> curve = referral_curve([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.5, 0.5]], [0, 0, 1, 1])
+        >>> float(curve.error[0]), float(curve.error[10])
+        (0.5, 0.0)
+    """
+    return curve_of(checked_rows(probs, y, weight))
+
+
+def curve_of(rows: Rows) -> ReferralCurve:
+    """The curve of checked rows."""
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    _, cell = np.unique(-rows.confidence, return_inverse=True)  # most confident first
+    losses = (1 - rows.correct, np.abs(rows.pred - rows.y).astype(np.float64))
+    # Cumulative mass and loss of what is kept, most confident rows first.
+    mass = np.concatenate([[0.0], np.cumsum(np.bincount(cell, weights=weight))])
+    kept = mass[-1] * (1 - REFERRED)
+    curves, areas = [], []
+    for loss in losses:
+        lost = np.concatenate([[0.0], np.cumsum(np.bincount(cell, weights=weight * loss))])
+        curves.append(np.interp(kept, mass, lost) / kept)
+        areas.append(_area(mass, lost))
+    return ReferralCurve(REFERRED, curves[0], curves[1], areas[0], areas[1])
+
+
+def _area(mass: FloatArray, lost: FloatArray) -> float:
+    """The mean of lost(m)/m over 0 < m <= M, where lost is linear between the given masses."""
+    filled = np.diff(mass, prepend=-1) > 0
+    mass, lost = mass[filled], lost[filled]
+    a, b = mass[:-1], mass[1:]
+    slope = np.diff(lost) / (b - a)
+    start = lost[:-1] - slope * a  # lost(m)/m = slope + start/m
+    logs = np.log(b[1:] / a[1:])  # the first piece starts at 0, where start is 0
+    return float(((slope * (b - a)).sum() + (start[1:] * logs).sum()) / mass[-1])

@@ -1,0 +1,168 @@
+"""What a clinic asks of each cumulative threshold: "grade k or worse", yes or no.
+
+Threshold k = 1..C-1 splits the classes into below k and k or above; the event is Y >= k with
+probability 1 - P(Y <= k-1), and the decision is whether the first argmax is k or above.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from orcu.inputs import FloatArray
+from orcu.metrics.checked import checked_rows
+from orcu.metrics.tables import Rows
+
+_NEWTON_STEPS = 50
+_TOLERANCE = 1e-10
+_SEPARATED = 1e3  # a slope beyond this only grows: the event can be told without error
+
+
+@dataclass(frozen=True)
+class ThresholdFit:
+    """AUC, calibration intercept and slope of one threshold, with each row's influence on them.
+
+    NaN where they are not defined: no row, or every row, has the event, or (slope) the event is
+    separated without error.
+    """
+
+    auc: float
+    intercept: float
+    slope: float
+    influence: FloatArray  # (3, n): of auc, intercept, slope; the means are 0
+
+
+def auc(probs: Any, y: Any, *, weight: Any = None) -> FloatArray:
+    """Area under the ROC curve of each threshold, shape (C-1,); NaN where it is not defined.
+
+    The chance that a row with Y >= k gets a larger P(Y >= k) than one without, ties counted half.
+
+    Args:
+        probs: class probabilities, shape (n, C).
+        y: labels 0..C-1, shape (n,).
+        weight: one non-negative weight per row.
+
+    Raises:
+        InputError: if an argument cannot be used; the text names the row.
+
+    Example:
+        >>> auc([[0.8, 0.2], [0.4, 0.6], [0.5, 0.5], [0.5, 0.5]], [0, 1, 1, 0])
+        array([0.875])
+    """
+    rows = checked_rows(probs, y, weight)
+    weights = np.ones(len(rows)) if rows.weight is None else rows.weight
+    found = [_auc(-below, rows.y > k, weights)[0] for k, below in enumerate(rows.cumulative)]
+    return np.array(found)
+
+
+def calibration_line(probs: Any, y: Any, *, weight: Any = None) -> FloatArray:
+    """Calibration intercept and slope of each threshold, shape (C-1, 2); (0, 1) is calibrated.
+
+    Logistic regression of the event on the log-odds of its probability: the slope from
+    logit P = a + b log-odds (below 1: too extreme), the intercept with b = 1 (above 0: the event
+    is more frequent than said). Log-odds of 0 and 1 are taken at half the smallest positive
+    probability of the event or its complement.
+
+    Args:
+        probs: class probabilities, shape (n, C).
+        y: labels 0..C-1, shape (n,).
+        weight: one non-negative weight per row.
+
+    Raises:
+        InputError: if an argument cannot be used; the text names the row.
+
+    Example:
+        >>> calibration_line([[0.8, 0.2], [0.4, 0.6], [0.6, 0.4], [0.4, 0.6]], [0, 1, 1, 0]).round(
+        ...     3
+        ... )
+        array([[0.227, 0.968]])
+    """
+    rows = checked_rows(probs, y, weight)
+    fits = [threshold_fit(rows, k) for k in range(rows.num_classes - 1)]
+    return np.array([(fit.intercept, fit.slope) for fit in fits])
+
+
+def threshold_fit(rows: Rows, k: int) -> ThresholdFit:
+    """AUC and calibration line of the event Y > k, and their influence functions."""
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    weight = weight / weight.mean()
+    event = rows.y > k
+    area, area_influence = _auc(-rows.cumulative[k], event, weight)
+    odds = log_odds(rows, k)
+    intercept, i_influence = _logistic(np.ones((len(rows), 1)), odds, event, weight)
+    slope, s_influence = _logistic(np.stack([np.ones(len(rows)), odds], 1), 0.0, event, weight)
+    influence = np.stack([area_influence, i_influence[:, -1], s_influence[:, -1]])
+    return ThresholdFit(area, float(intercept[-1]), float(slope[-1]), influence)
+
+
+def log_odds(rows: Rows, k: int) -> FloatArray:
+    """Log P(Y > k) - log P(Y <= k) of each row, finite.
+
+    From logits it is exact; from probabilities 0 becomes half the smallest positive value.
+    """
+    if rows.logits is not None:
+        low, high = rows.logits[:, : k + 1], rows.logits[:, k + 1 :]
+        return np.logaddexp.reduce(high, axis=1) - np.logaddexp.reduce(low, axis=1)
+    below = rows.columns[: k + 1].sum(axis=0)
+    above = rows.columns[k + 1 :].sum(axis=0)
+    positive = np.concatenate([below[below > 0], above[above > 0]])
+    floor = positive.min() / 2
+    return np.log(np.where(above > 0, above, floor)) - np.log(np.where(below > 0, below, floor))
+
+
+def _auc(score: FloatArray, event: Any, weight: FloatArray) -> tuple[float, FloatArray]:
+    """The area, and each row's influence on it (its placement among the other kind's rows)."""
+    n = len(score)
+    positive, negative = weight * event, weight * ~event
+    if positive.sum() == 0 or negative.sum() == 0:
+        return np.nan, np.zeros(n)
+    _, cell = np.unique(score, return_inverse=True)
+    below = _share_below(np.bincount(cell, weights=negative))[cell]  # negatives under each row
+    above = 1 - _share_below(np.bincount(cell, weights=positive))[cell]
+    area = float((positive * below).sum() / positive.sum())
+    influence = np.where(
+        event,
+        weight * (below - area) * n / positive.sum(),
+        weight * (above - area) * n / negative.sum(),
+    )
+    return area, influence
+
+
+def _share_below(cells: Any) -> FloatArray:
+    """The share of mass in lower cells, plus half of the cell's own."""
+    upto = np.cumsum(cells)
+    return (upto - cells / 2) / upto[-1]
+
+
+def _logistic(
+    features: FloatArray, offset: Any, event: Any, weight: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Weighted logistic regression by Newton's method: coefficients and influence (n, d)."""
+    n, d = features.shape
+    undefined = np.full(d, np.nan), np.zeros((n, d))
+    if not (weight * event).any() or not (weight * ~event).any():
+        return undefined
+    beta = np.zeros(d)
+    if d > 1:
+        beta[-1] = 1.0
+    deviance = np.inf
+    for _ in range(_NEWTON_STEPS):
+        z = features @ beta + offset
+        p = np.where(z >= 0, 1.0, np.exp(-np.abs(z))) / (1 + np.exp(-np.abs(z)))
+        score = features * (weight * (event - p))[:, None]
+        hessian = (features * (weight * p * (1 - p))[:, None]).T @ features
+        if np.linalg.cond(hessian) > 1e14 or np.abs(beta).max() > _SEPARATED:
+            return undefined
+        step = np.linalg.solve(hessian, score.sum(0))
+        # Halve a step that overshoots, so that the likelihood never falls.
+        for _ in range(30):
+            trial = features @ (beta + step) + offset
+            value = float((weight * (np.logaddexp(0, trial) - event * trial)).sum())
+            if value <= deviance + 1e-12 * abs(deviance):
+                break
+            step = step / 2
+        deviance = value
+        beta = beta + step
+        if np.abs(step).max() < _TOLERANCE:
+            return beta, n * np.linalg.solve(hessian, score.T).T
+    return undefined

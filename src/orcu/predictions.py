@@ -1,0 +1,344 @@
+"""The waist: predictions of any model, in memory.
+
+`Predictions` holds what a model said about some rows and, where it is known, what came true. The
+training half writes it, everything that judges reads only it. Files are read by `orcu.reading`.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from orcu import geometry
+from orcu.errors import InputError
+from orcu.files import replacing
+from orcu.inputs import (
+    SUM_TOLERANCE,
+    FloatArray,
+    IntArray,
+    as_logits,
+    as_matrix,
+    as_weight,
+    half_unit,
+)
+from orcu.labels import class_names, label_codes
+from orcu.metrics.tables import Rows
+
+SCHEMA_VERSION = 1
+EXTRAS = ("group", "subject", "split", "fold")  # optional columns that are carried along
+ObjectArray = npt.NDArray[Any]
+_FLOAT_NOISE = 1e-6  # sums this close to 1 are rounding of the floating-point type, and stay
+
+
+class Predictions:
+    """Predictions of one model: ids, labels, logits or probabilities, class names in order.
+
+    Args:
+        probs: class probabilities, shape (n, C). Rows that miss 1 by no more than their printed
+            digits explain are normalised and counted in ``notes``.
+        logits: logits, shape (n, C); exactly one of the two is given.
+        y: labels: class names, or integers 0..C-1; ``None`` for new cases.
+        classes: names of the classes in their order; "0".."C-1" if not given.
+        ids: one id per row, all different.
+        weight: one non-negative weight per row.
+        group: a group per row, such as a hospital, to be judged side by side.
+        subject: a subject per row, such as a patient, to be resampled as a whole.
+        split: a split name per row.
+        fold: a fold per row.
+
+    Raises:
+        InputError: if an argument cannot be used; the text names the row.
+
+    Example:
+        >>> told = Predictions(
+        ...     probs=[[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]],
+        ...     y=["none", "mild"],
+        ...     classes=["none", "mild", "severe"],
+        ... )
+        >>> len(told), told.num_classes, told.y.tolist()
+        (2, 3, [0, 1])
+    """
+
+    def __init__(
+        self,
+        *,
+        probs: Any = None,
+        logits: Any = None,
+        y: Any = None,
+        classes: Sequence[Any] | None = None,
+        ids: Any = None,
+        weight: Any = None,
+        group: Any = None,
+        subject: Any = None,
+        split: Any = None,
+        fold: Any = None,
+    ) -> None:
+        if (probs is None) == (logits is None):
+            raise InputError("probs, logits: give exactly one of the two; it is never guessed.")
+        self.notes: list[str] = []
+        self.logits: FloatArray | None = None
+        if logits is not None:
+            self.logits = as_logits(logits)
+            rows, num_classes = self.logits.shape
+        else:
+            checked, normalised = distributions(as_matrix(probs, name="probs"), source=probs)
+            self.__dict__["probs"] = checked
+            rows, num_classes = checked.shape
+            if normalised:
+                self.notes.append(
+                    f"{normalised} of {rows} rows did not sum to 1 and were normalised"
+                )
+        self.classes = class_names(classes, num_classes)
+        self.y: IntArray | None = None
+        if y is not None:
+            self.y, self.mapping = label_codes(
+                y, self.classes, given=classes is not None, rows=rows
+            )
+        else:
+            self.mapping = "no labels"
+        self.ids = _column(ids, rows, "ids")
+        if self.ids is not None:
+            _check_unique(self.ids)
+        self.weight = None if weight is None else as_weight(weight, rows=rows)
+        given = dict(zip(EXTRAS, (group, subject, split, fold), strict=True))
+        self.extras: dict[str, ObjectArray] = {}
+        for name, values in given.items():
+            column = _column(values, rows, name)
+            if column is not None:
+                self.extras[name] = column
+
+    @property
+    def kind(self) -> str:
+        """What was given: "logits" or "probs"."""
+        return "probs" if self.logits is None else "logits"
+
+    @cached_property
+    def probs(self) -> FloatArray:
+        """Class probabilities, shape (n, C), float64."""
+        assert self.logits is not None  # noqa: S101 - else the constructor has set it
+        return np.exp(geometry.log_probs(self.logits))
+
+    @property
+    def num_classes(self) -> int:
+        """C."""
+        return len(self.classes)
+
+    def __len__(self) -> int:
+        return len(self.probs if self.logits is None else self.logits)
+
+    def __repr__(self) -> str:
+        labels = "without labels" if self.y is None else "with labels"
+        return f"Predictions({len(self)} rows, {self.kind} of {', '.join(self.classes)}; {labels})"
+
+    def __getattr__(self, name: str) -> Any:
+        if name in EXTRAS:
+            return self.__dict__.get("extras", {}).get(name)
+        raise AttributeError(f"'Predictions' has no attribute {name!r}")
+
+    def __getitem__(self, rows: Any) -> "Predictions":
+        """Some of the rows: a slice, a mask, or indices."""
+        part = object.__new__(Predictions)
+        part.__dict__.update(self.__dict__)
+        part.notes = list(self.notes)
+        for name in ("probs", "logits", "y", "ids", "weight"):
+            values = self.__dict__.get(name)
+            if values is not None:
+                part.__dict__[name] = values[rows]
+        part.extras = {name: values[rows] for name, values in self.extras.items()}
+        return part
+
+    def rows(self) -> Rows:
+        """The checked rows that metrics are computed from.
+
+        Raises:
+            InputError: if there are no labels.
+        """
+        if self.y is None:
+            raise InputError(
+                "the predictions have no labels; what comes true is needed to judge them. "
+                "Give y=..., or --label COLUMN on the command line."
+            )
+        return Rows(self.probs, self.y, self.weight, logits=self.logits)
+
+    def as_logits(self) -> tuple[FloatArray, int]:
+        """Logits, and how many zero probabilities had to be replaced for them.
+
+        From probabilities these are their logarithms; zeros become half the smallest positive value.
+
+        Example:
+            >>> logits, replaced = Predictions(probs=[[0.5, 0.5, 0.0]]).as_logits()
+            >>> logits.round(3).tolist(), replaced
+            ([[-0.693, -0.693, -1.386]], 1)
+        """
+        if self.logits is not None:
+            return self.logits, 0
+        zero = self.probs == 0
+        floor = self.probs[~zero].min() / 2
+        return np.log(np.where(zero, floor, self.probs)), int(zero.sum())
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write to .parquet, .csv or .csv.gz; the file appears whole or not at all.
+
+        Parquet keeps everything, with a schema version, and needs no options to be read again. The
+        columns are id, label, logit_NAME or prob_NAME, weight, group, subject, split, fold.
+
+        Raises:
+            InputError: if the ending is another.
+        """
+        import pyarrow.csv
+        import pyarrow.parquet
+
+        name = Path(path).name.lower()
+        if name.endswith(".parquet"):
+            with replacing(path) as temporary:
+                pyarrow.parquet.write_table(self.to_arrow(), temporary)
+        elif name.endswith((".csv", ".csv.gz")):
+            table = self.to_arrow()
+            compression = "gzip" if name.endswith(".gz") else None
+            with (
+                replacing(path) as temporary,
+                pyarrow.output_stream(temporary, compression=compression) as stream,
+            ):
+                pyarrow.csv.write_csv(table, stream)
+        else:
+            raise InputError(f"{path}: expected a name that ends in .parquet, .csv or .csv.gz.")
+
+    def to_arrow(self) -> Any:
+        """A pyarrow table of the columns that `write` names."""
+        import pyarrow
+
+        columns: dict[str, Any] = {}
+        if self.ids is not None:
+            columns["id"] = self.ids
+        if self.y is not None:
+            columns["label"] = np.array(self.classes, dtype=object)[self.y]
+        prefix, values = ("prob", self.probs) if self.logits is None else ("logit", self.logits)
+        for k, name in enumerate(self.classes):
+            columns[f"{prefix}_{name}"] = values[:, k]
+        if self.weight is not None:
+            columns["weight"] = self.weight
+        columns |= self.extras
+        about = {"schema_version": SCHEMA_VERSION, "kind": self.kind, "classes": list(self.classes)}
+        arrays = {name: pyarrow.array(column) for name, column in columns.items()}
+        return pyarrow.table(arrays, metadata={"orcu": json.dumps(about)})
+
+    def batches(self) -> Iterator["Predictions"]:
+        """The predictions as one batch, as files give several."""
+        yield self
+
+    @staticmethod
+    def read(path: str | os.PathLike[str], **options: Any) -> "Predictions":
+        r"""Read a whole .parquet, .csv or .csv.gz file; options as for `orcu.reading.open_predictions`.
+
+        Example:
+            >>> import tempfile
+            >>> path = Path(tempfile.mkdtemp()) / "preds.csv"
+            >>> _ = path.write_text("grade,p_low,p_high\nlow,0.9,0.1\nhigh,0.4,0.6\n")
+            >>> Predictions.read(path, label="grade", probs="p_*").y.tolist()
+            [0, 1]
+        """
+        from orcu.reading import open_predictions
+
+        return open_predictions(path, **options).load()
+
+    @staticmethod
+    def from_frame(frame: Any, **options: Any) -> "Predictions":
+        """From a pandas or polars frame or a pyarrow table; options as for a file.
+
+        Example:
+            >>> import pyarrow
+            >>> table = pyarrow.table({"y": [0, 1], "p_0": [0.9, 0.4], "p_1": [0.1, 0.6]})
+            >>> Predictions.from_frame(table, label="y", probs="p_*").probs.tolist()
+            [[0.9, 0.1], [0.4, 0.6]]
+        """
+        from orcu.reading import frame_predictions
+
+        return frame_predictions(frame, **options).load()
+
+
+def distributions(
+    probs: FloatArray,
+    *,
+    source: Any = None,
+    decimals: int | None = None,
+    name: str = "probs",
+    first_row: int = 0,
+) -> tuple[FloatArray, int]:
+    """Probability rows that sum to 1, and how many had to be normalised.
+
+    A row may miss 1 by C half-units of the last printed digit, and by 1e-3 in any case.
+
+    Args:
+        probs: finite values, shape (n, C).
+        source: what the values came in, for the precision of half types.
+        decimals: printed digits after the point; found from the values if not given.
+        name: what the values are called in messages.
+        first_row: the number of the first row in messages.
+
+    Raises:
+        InputError: if a value is outside [0, 1] or a row misses 1 by more.
+    """
+    outside = (probs < 0) | (probs > 1)
+    if outside.any():
+        row, column = (int(i) for i in np.argwhere(outside)[0])
+        raise InputError(
+            f"{name}: row {row + first_row} has {probs[row, column]:.6g} in column {column}, expected "
+            "values in [0, 1]. If these are logits, say logits= (--logits); if they are percentages, "
+            "say --percent or divide by 100."
+        )
+    sums = probs @ np.ones(probs.shape[1])
+    miss = np.abs(sums - 1)
+    if miss.max() <= _FLOAT_NOISE:
+        return probs, 0
+    tolerance = max(SUM_TOLERANCE, probs.shape[1] * half_unit(source))
+    if miss.max() > tolerance:
+        digits = printed_decimals(probs) if decimals is None else decimals
+        tolerance = max(tolerance, probs.shape[1] * 0.5 * 10.0**-digits)
+        if miss.max() > tolerance * (1 + 1e-9):
+            row = int(np.argmax(miss > tolerance))
+            raise InputError(
+                f"{name}: row {row + first_row} sums to {sums[row]:.6g}, expected 1 ± {tolerance:g}. If "
+                "these are logits, say logits= (--logits); if they are percentages, say --percent."
+            )
+    off = miss > _FLOAT_NOISE
+    return np.where(off[:, None], probs / sums[:, None], probs), int(off.sum())
+
+
+def printed_decimals(values: FloatArray) -> int:
+    """Digits after the point that write all the values, up to 9.
+
+    Example:
+        >>> printed_decimals(np.array([0.25, 0.5]))
+        2
+    """
+    for digits in range(1, 9):
+        scaled = values * 10.0**digits
+        if np.abs(scaled - np.rint(scaled)).max() < 1e-6:
+            return digits
+    return 9
+
+
+def _column(values: Any, rows: int, name: str) -> ObjectArray | None:
+    if values is None:
+        return None
+    column = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    if column.shape != (rows,):
+        raise InputError(
+            f"{name}: expected one entry per row, shape ({rows},); got {column.shape}."
+        )
+    return column
+
+
+def _check_unique(ids: ObjectArray) -> None:
+    found, counts = np.unique(ids.astype(str), return_counts=True)
+    if len(found) < len(ids):
+        twice = found[counts > 1][0]
+        rows = np.flatnonzero(ids.astype(str) == twice)[:2].tolist()
+        raise InputError(
+            f"ids: {twice!r} stands in rows {rows[0]} and {rows[1]}; every id must be unique."
+        )

@@ -1,0 +1,239 @@
+"""Build the report: one HTML page that needs nothing from outside."""
+
+import os
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import orcu
+from orcu.figures import confidence, confusion, distribution, forest, referral, reliability
+from orcu.figures.style import shortened
+from orcu.figures.svg import render
+from orcu.files import replacing
+from orcu.metrics.evaluate import Estimate, Evaluation, conventions
+from orcu.metrics.tables import all_metrics
+from orcu.report import plain
+from orcu.report.examples import examples
+from orcu.report.headline import headline, verdict
+
+SIDE_BY_SIDE = ("accuracy", "mae", "ece", "sce", "threshold_ce", "unimodality", "overconfidence")
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where the numbers come from: files as (name, SHA-256), the date, the command."""
+
+    files: list[tuple[str, str]] = field(default_factory=list)
+    date: str = ""
+    command: str = ""
+
+
+def write(found: Evaluation, path: str | os.PathLike[str], **options: Any) -> None:
+    """Write the report; the file appears whole or not at all. Options as for `build`."""
+    with replacing(path) as temporary:
+        Path(temporary).write_text(build(found, **options), encoding="utf-8")
+
+
+def build(
+    found: Evaluation,
+    *,
+    title: str = "Can these probabilities be trusted?",
+    provenance: Provenance | None = None,
+    show_ids: bool = False,
+) -> str:
+    """The page as text; the same evaluation gives the same bytes.
+
+    Args:
+        found: what `orcu.evaluate` gave.
+        title: of the page.
+        provenance: files, date and command to state.
+        show_ids: whether row ids may appear; they may identify people.
+    """
+    from jinja2 import Environment, StrictUndefined
+
+    page = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    page.globals.update(shown=plain.shown, shown_interval=plain.shown_interval)
+    template = page.from_string(
+        files("orcu.report").joinpath("template.html.j2").read_text("utf-8")
+    )
+    weights = float(found.rows) if found.weighted else None
+    html = template.render(
+        title=title,
+        found=found,
+        version=orcu.__version__,
+        provenance=provenance or Provenance(),
+        headline=[sentence for sentence in headline(found) if sentence],
+        tiles=_tiles(found),
+        metric_rows=[(m, cells, verdict(found, m.name)) for m, cells in plain.metric_rows(found)],
+        top=_reliability(found.tables.top, "top", "Top label", "confidence", weights),
+        per_class=[
+            _reliability(table, f"class{k}", found.classes[k], "probability said", weights)
+            for k, table in enumerate(found.tables.classes)
+        ],
+        per_threshold=[
+            _reliability(
+                _event(table), f"threshold{k}", record["event"], f"P({record['event']})", weights
+            )
+            for k, (table, record) in enumerate(
+                zip(found.tables.thresholds, found.per_threshold, strict=True)
+            )
+        ],
+        confidence_figure=_confidence(found),
+        confusion_figure=_confusion(found),
+        referral_figure=render(
+            partial(referral.draw, curve=found.referral),
+            prefix="referral",
+            title="Error and mean absolute error against the share referred to a human",
+            height=2.7,
+        ),
+        examples=_examples(found, show_ids),
+        group_figures=_forest(found, {"all": found, **found.groups}, "group")
+        if found.groups
+        else [],
+        group_table=_side_by_side({"all": found, **found.groups}) if found.groups else None,
+        model_figures=_forest(found, _models(found), "model") if found.others else [],
+        model_table=_side_by_side(_models(found)) if found.others else None,
+        differences=_differences(found),
+        conventions=conventions(found.bins),
+        titles={metric.name: metric.title for metric in all_metrics()},
+    )
+    return html.replace(" %", "\u00a0%")  # no line breaks between a number and its sign
+
+
+def _models(found: Evaluation) -> dict[str, Evaluation]:
+    return {found.name: found} | {other.name: other for other in found.others}
+
+
+def _tiles(found: Evaluation) -> list[dict[str, str]]:
+    tiles = []
+    for name, label in (
+        ("accuracy", "accuracy"),
+        ("qwk", "quadratic kappa"),
+        ("ece", "calibration error (ECE)"),
+        ("sce", "class-wise error (SCE)"),
+        ("unimodality", "unimodal"),
+        ("rps", "ranked probability score"),
+    ):
+        metric = next(m for m in all_metrics() if m.name == name)
+        estimate = found.metrics[name]
+        tiles.append(
+            {
+                "label": label,
+                "value": plain.shown_value(found, metric),
+                "interval": plain.shown_interval(
+                    estimate.low, estimate.high, percent=metric.percent
+                ),
+                "verdict": verdict(found, name),
+            }
+        )
+    return tiles
+
+
+def _event(table: Any) -> Any:
+    """The table of P(Y > k) from that of P(Y <= k): values and outcomes mirrored, bins reversed."""
+    mirrored = table.copy()
+    mirrored[1:] = table[0] - table[1:]
+    return mirrored[:, ::-1]
+
+
+def _reliability(table: Any, prefix: str, name: str, xlabel: str, rows: float | None) -> str:
+    found = reliability.data(table, rows=rows)
+    return render(
+        partial(
+            reliability.draw, found=found, title=shortened(name, 28), xlabel=shortened(xlabel, 34)
+        ),
+        prefix=f"reliability-{prefix}",
+        title=f"Reliability diagram: {name}",
+    )
+
+
+def _confidence(found: Evaluation) -> str:
+    accuracy = found.metrics["accuracy"].value
+    mean = accuracy + found.metrics["overconfidence"].value
+    return render(
+        lambda ax: confidence.draw(
+            ax, confidence.data(found.tables.top), confidence=mean, accuracy=accuracy
+        ),
+        prefix="confidence",
+        title="Histogram of the confidence, right and wrong rows",
+    )
+
+
+def _confusion(found: Evaluation) -> str:
+    return render(
+        lambda ax: confusion.draw(ax, confusion.data(found.tables.confusion), found.classes),
+        prefix="confusion",
+        title="Confusion matrix: true class against decided class",
+        width=3.8,
+        height=3.5,
+    )
+
+
+def _examples(found: Evaluation, show_ids: bool) -> list[dict[str, str]]:
+    shown = []
+    for i, example in enumerate(examples(found)):
+        probs, label = found.sample.probs[example.row], int(found.sample.rows().y[example.row])
+        caption = f"{example.caption}, true: {found.classes[label]}"
+        if show_ids and found.sample.ids is not None:
+            caption = f"{found.sample.ids[example.row]} · {caption}"
+        figure = render(
+            partial(distribution.draw, probs=probs, label=label, classes=found.classes),
+            prefix=f"example{i}",
+            title=f"Predicted distribution of a row ({example.kind})",
+            width=2.5,
+            height=1.7,
+        )
+        shown.append({"kind": example.kind, "caption": caption, "figure": figure})
+    return shown
+
+
+def _forest(found: Evaluation, several: dict[str, Evaluation], prefix: str) -> list[str]:
+    figures = []
+    for metric in all_metrics():
+        if metric.name not in SIDE_BY_SIDE:
+            continue
+        estimates: dict[str, Estimate] = {
+            name: one.metrics[metric.name] for name, one in several.items()
+        }
+        figures.append(
+            render(
+                partial(
+                    forest.draw, estimates=estimates, percent=metric.percent, title=metric.title
+                ),
+                prefix=f"{prefix}-{metric.name}",
+                title=f"{metric.title} by {prefix}",
+                height=0.9 + 0.26 * len(estimates),
+            )
+        )
+    return figures
+
+
+def _side_by_side(several: dict[str, Evaluation]) -> dict[str, Any]:
+    metrics = all_metrics()
+    return {
+        "names": [(name, one.rows) for name, one in several.items()],
+        "rows": [
+            (
+                f"{metric.title} {plain.ARROWS[metric.better]}",
+                [plain.shown_value(one, metric) for one in several.values()],
+            )
+            for metric in metrics
+        ],
+    }
+
+
+def _differences(found: Evaluation) -> list[dict[str, Any]]:
+    return [
+        {
+            "other": other,
+            "rows": [
+                (metric.title, *plain.shown_difference(per_metric[metric.name], metric))
+                for metric in all_metrics()
+            ],
+        }
+        for other, per_metric in found.differences.items()
+    ]

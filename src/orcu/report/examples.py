@@ -1,0 +1,44 @@
+"""Rows worth looking at: typical, worst, and those with several humps."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from orcu import geometry
+from orcu.inputs import IntArray
+from orcu.metrics.evaluate import Evaluation
+from orcu.metrics.scoring import rps_rows
+
+PER_KIND = 3
+
+
+@dataclass(frozen=True)
+class Example:
+    """A row of the sample and why it is shown."""
+
+    row: int
+    kind: str
+    caption: str
+
+
+def examples(found: Evaluation) -> list[Example]:
+    """At most three rows of each kind, the same for the same predictions."""
+    rows = found.sample.rows()
+    score = rps_rows(rows.probs, rows.y)
+    order = np.argsort(score, kind="stable")
+    quartiles = [order[int(q * (len(order) - 1))] for q in (0.25, 0.5, 0.75)]
+    worst = order[::-1][:PER_KIND]
+    # How deep the valley between two humps is: the largest step the wrong way.
+    steps = geometry.adjacent_violations(rows.probs, rows.pred).max(axis=1)
+    humps = np.flatnonzero(~geometry.is_unimodal(rows.probs))
+    humps = humps[np.argsort(-steps[humps], kind="stable")][:PER_KIND]
+
+    def listed(kind: str, picked: IntArray) -> list[Example]:
+        unique = dict.fromkeys(int(row) for row in picked)
+        return [Example(row, kind, f"RPS {score[row]:.2f}") for row in unique]
+
+    return [
+        *listed("typical", np.array(quartiles)),
+        *listed("worst", worst),
+        *listed("several humps", humps),
+    ]

@@ -1,0 +1,71 @@
+"""What the numbers say, in words."""
+
+import math
+
+from orcu.metrics.evaluate import Evaluation
+from orcu.report.plain import shown
+
+
+def headline(found: Evaluation) -> list[str]:
+    """Sentences for the top of a report, most important first."""
+    return [_confidence(found), _classes(found), _shape(found), _decisions(found)]
+
+
+def verdict(found: Evaluation, metric: str) -> str:
+    """Whether a binned error exceeds what chance explains: "beyond chance", "within chance" or ""."""
+    estimate = found.metrics[metric]
+    if estimate.limit is None or math.isnan(estimate.value):
+        return ""
+    return "beyond chance" if estimate.value > estimate.limit else "within chance"
+
+
+def _confidence(found: Evaluation) -> str:
+    gap = found.metrics["overconfidence"]
+    points = f"{abs(gap.value) * 100:.{0 if abs(gap.value) >= 0.1 else 1}f} points"
+    kind = "Over-confident" if gap.value > 0 else "Under-confident"
+    certain = not math.isnan(gap.low) and (gap.low > 0 or gap.high < 0)
+    accuracy, confidence = (
+        found.metrics["accuracy"].value,
+        found.metrics["accuracy"].value + gap.value,
+    )
+    told = (
+        f"it says {shown(confidence, percent=True)} on average and is right "
+        f"{shown(accuracy, percent=True)}"
+    )
+    if certain:
+        return f"{kind} by {points}: {told} of the time."
+    if math.isnan(gap.low):
+        return f"{kind} by {points} on these rows: {told} of the time."
+    return f"Confidence matches accuracy within noise: {told} of the time."
+
+
+def _classes(found: Evaluation) -> str:
+    fine = sum(record["ce"] <= record["ce_limit"] for record in found.per_class)
+    sce = found.metrics["sce"]
+    if sce.expected is None:
+        return ""
+    return (
+        f"{fine} of {len(found.classes)} classes are calibrated as far as {found.rows:,} rows can tell: the "
+        f"class-wise error (SCE) is {shown(sce.value, percent=True)}, where a perfectly calibrated model "
+        f"with the same probabilities would show about {shown(sce.expected, percent=True)}."
+    )
+
+
+def _shape(found: Evaluation) -> str:
+    share = found.metrics["unimodality"].value
+    if share == 1:
+        return (
+            "All predictions are unimodal: mass falls off on both sides of the most likely class."
+        )
+    odd = round((1 - share) * found.rows)
+    unit = "by weight" if found.weighted else f"{odd:,} rows have several humps"
+    told = "Nearly 100 %" if share >= 0.9995 else shown(share, percent=True)
+    return f"{told} of the predictions are unimodal ({unit})."
+
+
+def _decisions(found: Evaluation) -> str:
+    near, mae = found.metrics["within_one"].value, found.metrics["mae"].value
+    return (
+        f"Decisions are right or one class off in {shown(near, percent=True)}, "
+        f"and {mae:.2f} classes off on average."
+    )
