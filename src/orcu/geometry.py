@@ -34,6 +34,7 @@ def log_probs(logits: Any) -> Any:
     """
     if _namespace(logits) is not np:
         return logits.log_softmax(-1)
+    logits = np.ascontiguousarray(logits)  # a row's sum must not depend on the memory layout
     centered = logits - logits.max(axis=-1, keepdims=True)
     return centered - np.log(np.exp(centered).sum(axis=-1, keepdims=True))
 

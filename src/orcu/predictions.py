@@ -39,8 +39,8 @@ class Predictions:
     """Predictions of one model: ids, labels, logits or probabilities, class names in order.
 
     Args:
-        probs: class probabilities, shape (n, C). Rows that miss 1 by no more than their printed
-            digits explain are normalised and counted in ``notes``.
+        probs: class probabilities, shape (n, C). Rows that miss 1 by at most 1e-3 (half types: by
+            their rounding) are normalised and counted in ``notes``.
         logits: logits, shape (n, C); exactly one of the two is given.
         y: labels: class names, or integers 0..C-1; ``None`` for new cases.
         classes: names of the classes in their order; "0".."C-1" if not given.
@@ -86,7 +86,9 @@ class Predictions:
             self.logits = as_logits(logits)
             rows, num_classes = self.logits.shape
         else:
-            checked, normalised = distributions(as_matrix(probs, name="probs"), source=probs)
+            checked, normalised = distributions(
+                as_matrix(probs, name="probs"), rounding=half_unit(probs)
+            )
             self.__dict__["probs"] = checked
             rows, num_classes = checked.shape
             if normalised:
@@ -262,26 +264,25 @@ class Predictions:
 
 
 def distributions(
-    probs: FloatArray,
-    *,
-    source: Any = None,
-    decimals: int | None = None,
-    name: str = "probs",
-    first_row: int = 0,
+    probs: FloatArray, *, rounding: float, name: str = "probs", first_row: int = 0
 ) -> tuple[FloatArray, int]:
     """Probability rows that sum to 1, and how many had to be normalised.
 
-    A row may miss 1 by C half-units of the last printed digit, and by 1e-3 in any case.
+    A row may miss 1 by the rounding of its C values, and by 1e-3 in any case.
 
     Args:
         probs: finite values, shape (n, C).
-        source: what the values came in, for the precision of half types.
-        decimals: printed digits after the point; found from the values if not given.
+        rounding: how far each value may be off: half a unit of its last printed digit or bit.
         name: what the values are called in messages.
         first_row: the number of the first row in messages.
 
     Raises:
         InputError: if a value is outside [0, 1] or a row misses 1 by more.
+
+    Example:
+        >>> rows, normalised = distributions(np.array([[0.33, 0.33, 0.33]]), rounding=0.005)
+        >>> rows.round(4).tolist(), normalised
+        ([[0.3333, 0.3333, 0.3333]], 1)
     """
     outside = (probs < 0) | (probs > 1)
     if outside.any():
@@ -293,19 +294,16 @@ def distributions(
         )
     sums = probs @ np.ones(probs.shape[1])
     miss = np.abs(sums - 1)
-    if miss.max() <= _FLOAT_NOISE:
-        return probs, 0
-    tolerance = max(SUM_TOLERANCE, probs.shape[1] * half_unit(source))
-    if miss.max() > tolerance:
-        digits = printed_decimals(probs) if decimals is None else decimals
-        tolerance = max(tolerance, probs.shape[1] * 0.5 * 10.0**-digits)
-        if miss.max() > tolerance * (1 + 1e-9):
-            row = int(np.argmax(miss > tolerance))
-            raise InputError(
-                f"{name}: row {row + first_row} sums to {sums[row]:.6g}, expected 1 ± {tolerance:g}. If "
-                "these are logits, say logits= (--logits); if they are percentages, say --percent."
-            )
+    tolerance = max(SUM_TOLERANCE, probs.shape[1] * rounding)
+    if miss.max() > tolerance * (1 + 1e-9):
+        row = int(np.argmax(miss > tolerance * (1 + 1e-9)))
+        raise InputError(
+            f"{name}: row {row + first_row} sums to {sums[row]:.6g}, expected 1 ± {tolerance:g}. If "
+            "these are logits, say logits= (--logits); if they are percentages, say --percent."
+        )
     off = miss > _FLOAT_NOISE
+    if not off.any():
+        return probs, 0
     return np.where(off[:, None], probs / sums[:, None], probs), int(off.sum())
 
 
@@ -316,11 +314,13 @@ def printed_decimals(values: FloatArray) -> int:
         >>> printed_decimals(np.array([0.25, 0.5]))
         2
     """
-    for digits in range(1, 9):
-        scaled = values * 10.0**digits
-        if np.abs(scaled - np.rint(scaled)).max() < 1e-6:
-            return digits
-    return 9
+
+    def written(part: FloatArray, digits: int) -> bool:
+        scaled = part * 10.0**digits
+        return bool(np.abs(scaled - np.rint(scaled)).max() < 1e-6)
+
+    few = values[:64]  # most files show it at once
+    return next((d for d in range(1, 9) if written(few, d) and written(values, d)), 9)
 
 
 def _column(values: Any, rows: int, name: str) -> ObjectArray | None:
@@ -337,7 +337,7 @@ def _column(values: Any, rows: int, name: str) -> ObjectArray | None:
 def _check_unique(ids: ObjectArray) -> None:
     found, counts = np.unique(ids.astype(str), return_counts=True)
     if len(found) < len(ids):
-        twice = found[counts > 1][0]
+        twice = str(found[counts > 1][0])
         rows = np.flatnonzero(ids.astype(str) == twice)[:2].tolist()
         raise InputError(
             f"ids: {twice!r} stands in rows {rows[0]} and {rows[1]}; every id must be unique."

@@ -15,7 +15,7 @@ import numpy as np
 
 from orcu.columns import Columns, columns_of, listed, no_column, ordered_classes, value_columns
 from orcu.errors import InputError
-from orcu.inputs import FloatArray, as_matrix, as_weight
+from orcu.inputs import FloatArray, as_matrix, as_weight, half_unit
 from orcu.labels import canonical, label_codes
 from orcu.predictions import EXTRAS, SCHEMA_VERSION, Predictions, distributions, printed_decimals
 
@@ -98,8 +98,9 @@ class PredictionsSource:
         if self.kind == "probs":
             values = values / 100 if self.columns.percent else values
             self._digits = max(self._digits, printed_decimals(values))
+            rounding = max(0.5 * 10.0**-self._digits, self._half_unit(batch))
             kept, normalised = distributions(
-                values, source=None, decimals=self._digits, name=self.name, first_row=first_row
+                values, rounding=rounding, name=self.name, first_row=first_row
             )
             self.normalised += normalised
             options["probs"] = kept
@@ -122,6 +123,10 @@ class PredictionsSource:
             if column is not None:
                 part.extras[name] = _texts(batch.column(column), column, first_row)
         return part
+
+    def _half_unit(self, batch: Any) -> float:
+        types = {str(batch.schema.field(name).type) for name in self.value_columns}
+        return half_unit(np.float16(0)) if "halffloat" in types else 0.0
 
     def _add_labels(self, part: Predictions, column: Any, first_row: int) -> None:
         encoded = column.dictionary_encode()

@@ -14,26 +14,6 @@ from orcu.errors import InputError
 from orcu.metrics.binning import bin_index
 
 
-def lcg_sample():
-    """The 200 rows of the reference vectors: logits and labels from a linear congruential generator."""
-    state, rows, labels = 12345, [], []
-
-    def uniform():
-        nonlocal state
-        state = (1664525 * state + 1013904223) % 2**32
-        return state / 2**32
-
-    for _ in range(200):
-        z = [6 * uniform() - 3 for _ in range(5)]
-        p = np.exp(np.array(z) / 1.5)
-        cumulative = np.cumsum(p / p.sum())
-        rows.append(z)
-        labels.append(int(np.searchsorted(cumulative, uniform())))
-    z = np.array(rows)
-    e = np.exp(z - z.max(axis=1, keepdims=True))
-    return e / e.sum(axis=1, keepdims=True), np.array(labels)
-
-
 def loop_bins(confidence, outcome, bins):
     """sum_b n_b/N |acc - conf| with (a, b] bins, 0 in the first."""
     total = 0.0
@@ -101,8 +81,8 @@ def test_reference_vectors(loss_vectors):
     assert metrics.unimodality(probs) == pytest.approx(np.mean(expected["unimodal_strict"]))
 
 
-def test_published_values_on_200_rows():
-    probs, y = lcg_sample()
+def test_published_values_on_200_rows(reference_sample):
+    probs, y = reference_sample
     assert metrics.accuracy(probs, y) == pytest.approx(0.455)
     assert metrics.ece(probs, y) == pytest.approx(0.14838700126294121, abs=1e-12)
     assert metrics.ece(probs, y, bins=10) == pytest.approx(0.14632063962264907, abs=1e-12)

@@ -150,7 +150,10 @@ def _judge(
     sources = [open_predictions(path, sep=sep, decimal=decimal, **options) for path in paths]
     names = _names(paths)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    screen = Console(stderr=True)
+    with Progress(
+        *columns, console=screen, transient=True, disable=not screen.is_terminal
+    ) as progress:
         task = progress.add_task("reading")
 
         def told(stage: str, rows: int) -> None:

@@ -53,7 +53,8 @@ def _tidy(svg: str, prefix: str, title: str) -> str:
     svg = re.sub(r'href="#', f'href="#{prefix}-', svg)
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r"font: ([\d.]+px)[^;\"]*", r"font: \1 var(--font)", svg)
+    svg = re.sub(r"font: ([^;\"]*?[\d.]+px)[^;\"]*", r"font: \1 var(--font)", svg)
+    svg = re.sub(r"font-family: [^;\"]*", "font-family: var(--font)", svg)
     for role, color in ROLES.items():
         svg = svg.replace(color, f"var(--{role})")
     label = escape(title, quote=True)

@@ -39,9 +39,9 @@ def default_draws(rows: int) -> int:
 
     Example:
         >>> default_draws(500), default_draws(10**6)
-        (1000, 100)
+        (1000, 50)
     """
-    return max(100, min(1000, 20_000_000 // rows))
+    return max(50, min(1000, 20_000_000 // rows))
 
 
 def blocks_of(units: IntArray) -> npt.NDArray[np.intp]:

@@ -10,7 +10,7 @@ from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray, as_count, as_labels, as_logits, as_probs, as_weight
 from orcu.metrics.binning import bin_index, binned_sums
 from orcu.metrics.checked import checked_rows
-from orcu.metrics.tables import OUTCOME, VALUE, WEIGHT, Rows, Tables, metric, row_score
+from orcu.metrics.tables import OUTCOME, VALUE, WEIGHT, Rows, Tables, metric, row_score, summed
 
 
 def rps(probs: Any, y: Any, *, normalized: bool = False, weight: Any = None) -> float:
@@ -217,12 +217,12 @@ def overconfidence(probs: Any, y: Any, *, weight: Any = None) -> float:
 def _brier_rows(rows: Rows) -> FloatArray:
     # sum_k (p_k - 1[y=k])^2 = sum_k p_k^2 - 2 p_y + 1
     own = rows.probs[np.arange(len(rows)), rows.y]
-    return np.einsum("nk,nk->n", rows.probs, rows.probs) - 2 * own + 1
+    return summed(p * p for p in rows.columns) - 2 * own + 1
 
 
 @row_score("sharpness")
 def _sharpness_rows(rows: Rows) -> FloatArray:
-    return (rows.cumulative * (1 - rows.cumulative)).sum(axis=0)
+    return summed(below * (1 - below) for below in rows.cumulative)
 
 
 _IMPOSSIBLE = -(2.0**19)  # log-likelihoods below, which only absurd logits have, count as log 0

@@ -6,7 +6,9 @@ times), a simulated outcome and partial states from other machines. The leading 
 whatever is judged side by side.
 """
 
-from collections.abc import Callable, Iterator
+import functools
+import operator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -118,6 +120,15 @@ class Tables:
     def mean(self, score: str) -> FloatArray:
         """The average of a row score."""
         return self.scores[score] / self.total
+
+
+def summed(terms: Iterable[FloatArray]) -> FloatArray:
+    """The sum of arrays, one after the other: a row's result does not depend on the rows beside it.
+
+    ``numpy.sum`` orders its additions by the shape of the whole array, which would break the
+    promise of `Tally` in the last bit.
+    """
+    return functools.reduce(operator.add, terms)
 
 
 def total_gap(gaps: FloatArray) -> FloatArray:

@@ -89,10 +89,10 @@ def threshold_fit(rows: Rows, k: int) -> ThresholdFit:
     event = rows.y > k
     area, area_influence = _auc(-rows.cumulative[k], event, weight)
     odds = log_odds(rows, k)
-    intercept, i_influence = _logistic(np.ones((len(rows), 1)), odds, event, weight)
-    slope, s_influence = _logistic(np.stack([np.ones(len(rows)), odds], 1), 0.0, event, weight)
-    influence = np.stack([area_influence, i_influence[:, -1], s_influence[:, -1]])
-    return ThresholdFit(area, float(intercept[-1]), float(slope[-1]), influence)
+    intercept, intercept_influence = _logistic(odds, event, weight, slope=False)
+    slope, slope_influence = _logistic(odds, event, weight, slope=True)
+    influence = np.stack([area_influence, intercept_influence, slope_influence])
+    return ThresholdFit(area, intercept, slope, influence)
 
 
 def log_odds(rows: Rows, k: int) -> FloatArray:
@@ -116,7 +116,8 @@ def _auc(score: FloatArray, event: Any, weight: FloatArray) -> tuple[float, Floa
     positive, negative = weight * event, weight * ~event
     if positive.sum() == 0 or negative.sum() == 0:
         return np.nan, np.zeros(n)
-    _, cell = np.unique(score, return_inverse=True)
+    # Sums of printed probabilities differ in the last bits: 0.1 + 0.2 must tie with 0.3.
+    _, cell = np.unique(score.round(12), return_inverse=True)
     below = _share_below(np.bincount(cell, weights=negative))[cell]  # negatives under each row
     above = 1 - _share_below(np.bincount(cell, weights=positive))[cell]
     area = float((positive * below).sum() / positive.sum())
@@ -135,34 +136,39 @@ def _share_below(cells: Any) -> FloatArray:
 
 
 def _logistic(
-    features: FloatArray, offset: Any, event: Any, weight: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Weighted logistic regression by Newton's method: coefficients and influence (n, d)."""
-    n, d = features.shape
-    undefined = np.full(d, np.nan), np.zeros((n, d))
+    odds: FloatArray, event: Any, weight: FloatArray, *, slope: bool
+) -> tuple[float, FloatArray]:
+    """Weighted logistic regression on the log-odds by safeguarded Newton steps.
+
+    With ``slope`` it fits a + b odds and answers for b, else a + odds and answers for a: the
+    coefficient, and each row's influence on it, shape (n,).
+    """
+    undefined = float("nan"), np.zeros(len(odds))
     if not (weight * event).any() or not (weight * ~event).any():
         return undefined
-    beta = np.zeros(d)
-    if d > 1:
-        beta[-1] = 1.0
-    deviance = np.inf
+    beta, step, loss = np.array([0.0, 1.0]), np.zeros(2), np.inf
+    free = slice(0, 2) if slope else slice(0, 1)
     for _ in range(_NEWTON_STEPS):
-        z = features @ beta + offset
-        p = np.where(z >= 0, 1.0, np.exp(-np.abs(z))) / (1 + np.exp(-np.abs(z)))
-        score = features * (weight * (event - p))[:, None]
-        hessian = (features * (weight * p * (1 - p))[:, None]).T @ features
-        if np.linalg.cond(hessian) > 1e14 or np.abs(beta).max() > _SEPARATED:
+        z = beta[0] + beta[1] * odds
+        small = np.exp(-np.abs(z))
+        now = float(weight @ (np.log1p(small) + np.maximum(z, 0) - event * z))
+        if now > loss * (1 + 1e-12) and np.abs(step).max() > _TOLERANCE:
+            step = step / 2  # overshot: go back half of the way
+            beta = beta - step
+            continue
+        loss = now
+        p = np.where(z >= 0, 1.0, small) / (1 + small)
+        residual, spread = weight * (event - p), weight * p * (1 - p)
+        mixed = spread * odds
+        score = np.array([residual.sum(), residual @ odds])[free]
+        hessian = np.array([[spread.sum(), mixed.sum()], [mixed.sum(), mixed @ odds]])[free, free]
+        if not np.linalg.cond(hessian) < 1e14 or np.abs(beta).max() > _SEPARATED:
             return undefined
-        step = np.linalg.solve(hessian, score.sum(0))
-        # Halve a step that overshoots, so that the likelihood never falls.
-        for _ in range(30):
-            trial = features @ (beta + step) + offset
-            value = float((weight * (np.logaddexp(0, trial) - event * trial)).sum())
-            if value <= deviance + 1e-12 * abs(deviance):
-                break
-            step = step / 2
-        deviance = value
-        beta = beta + step
+        step = np.zeros(2)
+        step[free] = np.linalg.solve(hessian, score)
         if np.abs(step).max() < _TOLERANCE:
-            return beta, n * np.linalg.solve(hessian, score.T).T
+            row = np.linalg.inv(hessian)[-1]
+            influence = residual * (row[0] + row[1] * odds if slope else row[0])
+            return float(beta[1] if slope else beta[0]), len(odds) * influence
+        beta = beta + step
     return undefined

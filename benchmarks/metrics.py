@@ -1,0 +1,188 @@
+"""Time the metrics on 1,000,000 x 8 as ratios to hand-written references, in one run on one thread.
+
+    python benchmarks/metrics.py    # or: make bench
+
+The references are the shortest vectorised formulas on arrays known to be right: no checks, no
+weights, one convention. Ours is shown twice: on checked rows, and as a user calls it, checks included. The
+rounds interleave the candidates, so that a busy machine slows all of them alike; medians of process
+time are compared. The peers answer with their own conventions; their values are printed.
+"""
+
+import argparse
+import importlib.util
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from losses import median_times
+from rich.console import Console
+from rich.table import Table
+
+from orcu import geometry, metrics
+from orcu.metrics.binning import weighted_gap
+from orcu.metrics.calibration import _table, _top_table
+from orcu.metrics.checked import confusion_counts
+from orcu.metrics.ordinal import _qwk_of
+from orcu.metrics.scoring import rps_rows
+from orcu.metrics.tables import Rows
+
+BINS = 15
+EDGES = np.arange(1, BINS) / BINS
+
+
+def sample(rows: int, num_classes: int) -> tuple[Any, Any]:
+    """Over-confident predictions and labels."""
+    rng = np.random.default_rng(0)
+    logits = rng.normal(scale=2, size=(rows, num_classes))
+    probs = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    y = (
+        rng.random(rows)[:, None]
+        > np.cumsum(np.sqrt(probs) / np.sqrt(probs).sum(1, keepdims=True), 1)[:, :-1]
+    ).sum(1)
+    return probs, y
+
+
+def reference_ece(probs: Any, y: Any) -> float:
+    """One weighted count of correct - confidence."""
+    confidence, right = probs.max(1), probs.argmax(1) == y
+    gaps = np.bincount(
+        np.searchsorted(EDGES, confidence), weights=right - confidence, minlength=BINS
+    )
+    return float(np.abs(gaps).sum() / len(y))
+
+
+def reference_sce(probs: Any, y: Any) -> float:
+    """One weighted count per class."""
+    total = 0.0
+    for k in range(probs.shape[1]):
+        gap = (y == k) - probs[:, k]
+        total += np.abs(
+            np.bincount(np.searchsorted(EDGES, probs[:, k]), weights=gap, minlength=BINS)
+        ).sum()
+    return float(total / probs.size)
+
+
+def reference_rps(probs: Any, y: Any) -> float:
+    """The formula on cumulative sums."""
+    outcome = y[:, None] <= np.arange(probs.shape[1] - 1)
+    return float(((probs.cumsum(1)[:, :-1] - outcome) ** 2).sum(1).mean())
+
+
+def reference_qwk(pred: Any, y: Any) -> float:
+    """One count of pairs."""
+    size = 8
+    seen = np.bincount(y * size + pred, minlength=size**2).reshape(size, size)
+    cost = (np.arange(size)[:, None] - np.arange(size)) ** 2
+    return float(
+        1 - (cost * seen).sum() * len(y) / (cost * np.outer(seen.sum(1), seen.sum(0))).sum()
+    )
+
+
+def reference_unimodality(probs: Any) -> float:
+    """Steps up before the argmax and down after it."""
+    step = np.diff(probs, axis=1)
+    after = np.arange(probs.shape[1] - 1) >= probs.argmax(1)[:, None]
+    return float(np.where(after, step <= 0, step >= 0).all(1).mean())
+
+
+def candidates(probs: Any, y: Any) -> dict[str, dict[str, Callable[[], Any]]]:
+    """The reference first, then ours, then the peers that are installed."""
+    pred = probs.argmax(1)
+
+    def rows() -> Rows:
+        return Rows(probs, y)
+
+    def checked_sce() -> float:
+        table = rows()
+        gaps = [
+            weighted_gap(_table(p, table.y == k, None, BINS, "paper"), len(y))
+            for k, p in enumerate(table.columns)
+        ]
+        return float(np.mean(gaps))
+
+    found: dict[str, dict[str, Callable[[], Any]]] = {
+        "ECE": {
+            "reference": lambda: reference_ece(probs, y),
+            "orcu, checked rows": lambda: weighted_gap(_top_table(rows(), BINS, "paper"), len(y)),
+            "orcu": lambda: metrics.ece(probs, y),
+        },
+        "SCE": {
+            "reference": lambda: reference_sce(probs, y),
+            "orcu, checked rows": checked_sce,
+            "orcu": lambda: metrics.sce(probs, y),
+        },
+        "RPS": {
+            "reference": lambda: reference_rps(probs, y),
+            "orcu, checked rows": lambda: float(rps_rows(probs, y).mean()),
+            "orcu": lambda: metrics.rps(probs, y),
+        },
+        "QWK": {
+            "reference": lambda: reference_qwk(pred, y),
+            "orcu, checked rows": lambda: float(_qwk_of(confusion_counts(pred, y, 8))),
+            "orcu": lambda: metrics.qwk(y=y, pred=pred),
+        },
+        "unimodality": {
+            "reference": lambda: reference_unimodality(probs),
+            "orcu, checked rows": lambda: float(geometry.is_unimodal(probs).mean()),
+            "orcu": lambda: metrics.unimodality(probs),
+        },
+    }
+    if importlib.util.find_spec("torchmetrics"):
+        import torch
+        from torchmetrics.functional.classification import (
+            multiclass_calibration_error,
+            multiclass_cohen_kappa,
+        )
+
+        torch.set_num_threads(1)
+        p32, labels, decided = torch.tensor(probs).float(), torch.tensor(y), torch.tensor(pred)
+        found["ECE"]["torchmetrics"] = lambda: multiclass_calibration_error(
+            p32, labels, 8, n_bins=BINS
+        )
+        found["QWK"]["torchmetrics"] = lambda: multiclass_cohen_kappa(
+            decided, labels, 8, weights="quadratic"
+        )
+    if importlib.util.find_spec("netcal"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from netcal.metrics import ECE
+
+        found["ECE"]["netcal"] = lambda: ECE(BINS).measure(probs, y)
+    if importlib.util.find_spec("sklearn"):
+        from sklearn.metrics import cohen_kappa_score
+
+        found["QWK"]["scikit-learn"] = lambda: cohen_kappa_score(y, pred, weights="quadratic")
+    if importlib.util.find_spec("dlordinal"):
+        from dlordinal.metrics import ranked_probability_score
+
+        found["RPS"]["dlordinal"] = lambda: ranked_probability_score(y, probs)
+    return found
+
+
+def main() -> None:
+    """Print one table per metric."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    probs, y = sample(options.rows, 8)
+    table = Table(
+        title=f"{options.rows:,} x 8, CPU time, median of {options.rounds} interleaved rounds"
+    )
+    for heading in ("metric", "who", "ms", "ratio", "value"):
+        table.add_column(heading, justify="left" if heading in {"metric", "who"} else "right")
+    for name, contenders in candidates(probs, y).items():
+        times = median_times(contenders, repeats=1, rounds=options.rounds)
+        for who, seconds in times.items():
+            ratio = seconds / times["reference"]
+            table.add_row(
+                name, who, f"{1e3 * seconds:.1f}", f"{ratio:.2f}", f"{float(contenders[who]()):.7f}"
+            )
+            name = ""
+        table.add_section()
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""The page in a real browser: no error, no request, every figure visible, light, dark and on paper."""
+
+import http.server
+import json
+import re
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from orcu import Predictions, evaluate
+from orcu.report.build import Provenance, write
+
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="no chromium on this machine (Debian: apt-get install chromium)"
+    ),
+]
+
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--hide-scrollbars",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+]
+
+# Appended to a copy of the page, without its policy, to look at it from inside.
+PROBE = """<script>
+window.addEventListener('load', () => {
+  const figures = [...document.querySelectorAll('figure svg')].map(s => {
+    const box = s.getBoundingClientRect(); return [box.width, box.height, box.left, box.right];
+  });
+  const found = {
+    figures, width: document.documentElement.clientWidth, content: document.documentElement.scrollWidth,
+    resources: performance.getEntriesByType('resource').map(e => e.name),
+    text: document.body.innerText.length,
+    smallest: Math.min(
+      ...[...document.querySelectorAll('svg text')].map(t => t.getBoundingClientRect().height)),
+    background: getComputedStyle(document.body).backgroundColor,
+    ink: getComputedStyle(document.querySelector('svg text')).fill,
+  };
+  const out = document.createElement('pre'); out.id = 'probe'; out.textContent = JSON.stringify(found);
+  document.body.append(out);
+});
+</script>"""
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    classes = ["none", "mild", "moderate", "severe", "proliferative"]
+    logits = -((np.arange(5) - rng.normal(1.5, 1.6, size=(1500, 1))) ** 2) / 1.5
+    logits += rng.normal(scale=0.35, size=logits.shape)
+    probs = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    y = (rng.random(1500)[:, None] > np.cumsum(probs, 1)[:, :-1]).sum(1)
+    sharp = Predictions(
+        logits=1.6 * logits,
+        y=y,
+        classes=classes,
+        group=rng.choice(["north", "south", "east"], 1500),
+    )
+    calm = Predictions(logits=logits, y=y, classes=classes)
+    found = evaluate(sharp, compare={"calm": calm}, name="sharp", bootstrap=200)
+    folder = tmp_path_factory.mktemp("page")
+    write(
+        found,
+        folder / "report.html",
+        provenance=Provenance([("p.csv", "0" * 64)], "2026-01-02", "orcu evaluate"),
+    )
+    text = (folder / "report.html").read_text()
+    probed = re.sub(r"<meta http-equiv.*?>", "", text).replace("</body>", PROBE + "</body>")
+    (folder / "probed.html").write_text(probed)
+    return folder
+
+
+def chromium(*arguments):
+    return subprocess.run(
+        [CHROMIUM, *FLAGS, *arguments], capture_output=True, text=True, check=True, timeout=120
+    )
+
+
+def probe(folder, width, *flags):
+    told = chromium(
+        f"--window-size={width},1000", *flags, "--dump-dom", (folder / "probed.html").as_uri()
+    )
+    return json.loads(re.search(r'<pre id="probe">(.*?)</pre>', told.stdout)[1])
+
+
+@pytest.mark.parametrize("width", [1280, 820, 500])  # headless Chromium opens no narrower window
+def test_every_figure_is_visible_and_nothing_overflows(page, width):
+    found = probe(page, width)
+    assert len(found["figures"]) > 25
+    for figure_width, height, left, right in found["figures"]:
+        assert figure_width > 150
+        assert height > 60
+        assert left >= 0
+        assert right <= found["width"]
+    assert found["content"] <= found["width"]
+    assert found["smallest"] > 7
+    assert found["resources"] == []
+
+
+def test_a_phone_shows_the_figures_in_full_width(page):
+    # an iframe of 360 pixels is a phone: media queries and layout use its width
+    frame = page / "phone.html"
+    frame.write_text(
+        f"<iframe id=f width=360 height=800 style='border:0' src='{(page / 'probed.html').name}'></iframe>"
+        "<script>f.onload = () => setTimeout(() => { const p = document.createElement('pre');"
+        " p.id = 'probe'; p.textContent = f.contentDocument.getElementById('probe').textContent;"
+        " document.body.append(p); }, 200)</script>"
+    )
+    handler = type(
+        "Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": lambda *a: None}
+    )
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), lambda *a: handler(*a, directory=str(page))
+    )
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        address = f"http://127.0.0.1:{server.server_port}/phone.html"
+        told = chromium("--virtual-time-budget=5000", "--dump-dom", address).stdout
+    finally:
+        server.shutdown()
+        server.server_close()
+    found = json.loads(re.search(r'<pre id="probe">(.*?)</pre>', told)[1])
+    assert found["width"] == 360
+    assert found["content"] <= 360
+    assert min(width for width, *_ in found["figures"]) > 280
+
+
+def test_dark_and_light_differ(page):
+    light = probe(page, 1000)
+    dark = probe(page, 1000, "--blink-settings=preferredColorScheme=0")
+    assert light["background"] == "rgb(255, 255, 255)"
+    assert dark["background"] == "rgb(18, 23, 29)"
+    assert light["ink"] != dark["ink"]
+
+
+def test_the_console_stays_silent(page):
+    told = chromium(
+        "--enable-logging=stderr", "--v=0", "--dump-dom", (page / "report.html").as_uri()
+    )
+    assert "CONSOLE" not in told.stderr, told.stderr
+
+
+def test_it_prints_on_a4(page):
+    out = page / "report.pdf"
+    chromium("--no-pdf-header-footer", f"--print-to-pdf={out}", (page / "report.html").as_uri())
+    content = out.read_bytes()
+    assert content.startswith(b"%PDF")
+    box = re.search(rb"/MediaBox ?\[0 0 ([\d.]+) ([\d.]+)\]", content)
+    assert box is not None
+    assert [round(float(side)) for side in box.groups()] in ([595, 842], [596, 842], [594, 841])
+    pages = len(re.findall(rb"/Type ?/Page\b", content))
+    assert 3 <= pages <= 12
+
+
+def test_the_probe_itself_can_fail(page):
+    broken = page / "broken.html"
+    text = (page / "probed.html").read_text()
+    broken.write_text(
+        text.replace(
+            "<body>",
+            "<body><img src='http://127.0.0.1:9/x'><div style='width:3000px'>wide</div>",
+            1,
+        )
+    )
+    told = chromium("--window-size=800,800", "--dump-dom", Path(broken).as_uri()).stdout
+    found = json.loads(re.search(r'<pre id="probe">(.*?)</pre>', told)[1])
+    assert found["resources"] != []
+    assert found["content"] > found["width"]
