@@ -5,10 +5,13 @@
 The tables come with the package skordinal: lecturers graded by students (LEV), the risk to
 children judged by social workers (SWD), job applicants matched to posts (ESL) and job offers rated
 by applicants (ERA). Five folds; every loss sees the same folds, batches and initial weights.
+
+The predictions for the test folds are kept in build/demo, and judged there in a report.
 """
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -19,13 +22,16 @@ from rich.table import Table
 from skordinal.datasets import load_era, load_esl, load_lev, load_swd
 from torch import Tensor, nn
 
-from orcu import losses, metrics
+from orcu import Predictions, evaluate, losses, metrics
+from orcu.report import write
 
 DATA: dict[str, Callable] = {"LEV": load_lev, "SWD": load_swd, "ESL": load_esl, "ERA": load_era}
 LOSSES = ["ce", "sord", "orcu"]
 FOLDS = 5
 EPOCHS = 50
 BATCH = 64
+KEPT = Path("build/demo")
+JUDGED = "SWD"  # the table whose predictions the report judges
 
 # heading -> (metric, factor and digits in print, which way is better)
 COLUMNS = {
@@ -65,16 +71,15 @@ def train(loss: str, x: Tensor, y: Tensor, num_classes: int, seed: int) -> nn.Mo
     return model
 
 
-def scores(
+def predictions(
     loss: str, x: np.ndarray, y: np.ndarray, num_classes: int, test: np.ndarray, seed: int
-) -> list[float]:
-    """The metrics on the test rows of a network trained on the others."""
+) -> np.ndarray:
+    """Logits for the test rows from a network trained on the others."""
     seen = ~test
     scaled = torch.from_numpy((x - x[seen].mean(0)) / x[seen].std(0))
     model = train(loss, scaled[seen], torch.from_numpy(y)[seen], num_classes, seed)
     with torch.no_grad():
-        probs = model(scaled[test]).double().softmax(-1)
-    return [metric(probs, y[test]) for metric, *_ in COLUMNS.values()]
+        return model(scaled[test]).double().numpy()
 
 
 def main() -> None:
@@ -93,12 +98,16 @@ def main() -> None:
 
     runs = [(name, loss, fold) for name in DATA for loss in LOSSES for fold in range(FOLDS)]
     results: dict[tuple[str, str], list[list[float]]] = {}
+    kept: dict[tuple[str, str], np.ndarray] = {}  # logits of all rows, each from its test fold
     for name, loss, fold in track(runs, description="training", transient=True):
         data = DATA[name]()
         x, y = np.asarray(data.data, np.float32), np.asarray(data.target, np.int64)
         test = stratified_folds(y, FOLDS, seed=0) == fold
-        row = scores(loss, x, y, data.n_classes, test, seed=fold)
+        logits = predictions(loss, x, y, data.n_classes, test, seed=fold)
+        probs = torch.from_numpy(logits).softmax(-1)
+        row = [metric(probs, y[test]) for metric, *_ in COLUMNS.values()]
         results.setdefault((name, loss), []).append(row)
+        kept.setdefault((name, loss), np.zeros((len(y), data.n_classes)))[test] = logits
 
     for name in DATA:
         means = {loss: np.mean(results[name, loss], axis=0) for loss in LOSSES}
@@ -116,12 +125,31 @@ def main() -> None:
     console = Console()
     console.print(table)
     seconds = time.perf_counter() - started
+    report = judge(kept)
     console.print(
         f"{len(runs)} networks in {seconds:.0f} s; the best of each column is green.\n"
         "ECE and SCE: how far probabilities are from what happens. Unimodal: rows whose mass falls off "
-        "away from the mode.\nNext: orcu theory --classes 5 --label 2 --scale 3",
+        "away from the mode.\n\n"
+        f"The predictions are in {KEPT}, and {report} judges those on {JUDGED}. Judge others yourself:\n"
+        f"  .venv/bin/orcu evaluate {KEPT}/LEV-orcu.parquet --compare {KEPT}/LEV-ce.parquet "
+        "--report lev.html",
         highlight=False,
+        soft_wrap=True,
     )
+
+
+def judge(kept: dict[tuple[str, str], np.ndarray]) -> Path:
+    """Keep all predictions as Parquet files, and write the report on one table."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    told = {}
+    for (name, loss), logits in kept.items():
+        y = np.asarray(DATA[name]().target, np.int64)
+        told[name, loss] = Predictions(logits=logits, y=y, ids=np.arange(len(y)))
+        told[name, loss].write(KEPT / f"{name}-{loss}.parquet")
+    others = {loss: told[JUDGED, loss] for loss in LOSSES if loss != "orcu"}
+    found = evaluate(told[JUDGED, "orcu"], compare=others, name="orcu")
+    write(found, KEPT / "report.html")
+    return KEPT / "report.html"
 
 
 if __name__ == "__main__":

@@ -244,7 +244,7 @@ def test_classes_rename_or_reorder_columns(tmp_path):
 def test_percent_and_rounding(tmp_path):
     told = read_text(tmp_path, "p_0,p_1,p_2,y\n33,33,33,0\n50,25,25,1\n", percent=True)
     assert told.probs.sum(1) == pytest.approx([1, 1])
-    assert "1 rows did not sum to 1 within rounding and were normalised" in told.notes[-1]
+    assert "1 rows missed a sum of 1 by up to 0.01 and were normalised" in told.notes[-1]
     two_digits = "p_0,p_1,p_2,y\n0.33,0.33,0.33,0\n0.12,0.34,0.54,1\n"
     assert read_text(tmp_path, two_digits).probs.sum(1) == pytest.approx([1, 1])
     # a digit more makes the same miss an error: 0.99 is then no rounding

@@ -86,15 +86,12 @@ class Predictions:
             self.logits = as_logits(logits)
             rows, num_classes = self.logits.shape
         else:
-            checked, normalised = distributions(
+            checked, missed = distributions(
                 as_matrix(probs, name="probs"), rounding=half_unit(probs)
             )
             self.__dict__["probs"] = checked
             rows, num_classes = checked.shape
-            if normalised:
-                self.notes.append(
-                    f"{normalised} of {rows} rows did not sum to 1 and were normalised"
-                )
+            self.notes += normalisation_note(missed)
         self.classes = class_names(classes, num_classes)
         self.y: IntArray | None = None
         if y is not None:
@@ -265,8 +262,8 @@ class Predictions:
 
 def distributions(
     probs: FloatArray, *, rounding: float, name: str = "probs", first_row: int = 0
-) -> tuple[FloatArray, int]:
-    """Probability rows that sum to 1, and how many had to be normalised.
+) -> tuple[FloatArray, FloatArray]:
+    """Probability rows that sum to 1, and by how much those missed it that had to be normalised.
 
     A row may miss 1 by the rounding of its C values, and by 1e-3 in any case.
 
@@ -280,9 +277,9 @@ def distributions(
         InputError: if a value is outside [0, 1] or a row misses 1 by more.
 
     Example:
-        >>> rows, normalised = distributions(np.array([[0.33, 0.33, 0.33]]), rounding=0.005)
-        >>> rows.round(4).tolist(), normalised
-        ([[0.3333, 0.3333, 0.3333]], 1)
+        >>> rows, missed = distributions(np.array([[0.33, 0.33, 0.33]]), rounding=0.005)
+        >>> rows.round(4).tolist(), missed.round(4).tolist()
+        ([[0.3333, 0.3333, 0.3333]], [0.01])
     """
     outside = (probs < 0) | (probs > 1)
     if outside.any():
@@ -303,8 +300,17 @@ def distributions(
         )
     off = miss > _FLOAT_NOISE
     if not off.any():
-        return probs, 0
-    return np.where(off[:, None], probs / sums[:, None], probs), int(off.sum())
+        return probs, miss[off]
+    return np.where(off[:, None], probs / sums[:, None], probs), miss[off]
+
+
+def normalisation_note(missed: FloatArray) -> list[str]:
+    """What to tell about rows that were normalised; nothing if there were none."""
+    if len(missed) == 0:
+        return []
+    return [
+        f"{len(missed):,} rows missed a sum of 1 by up to {missed.max():.2g} and were normalised"
+    ]
 
 
 def printed_decimals(values: FloatArray) -> int:

@@ -17,7 +17,14 @@ from orcu.columns import Columns, columns_of, listed, no_column, ordered_classes
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, as_matrix, as_weight, half_unit
 from orcu.labels import canonical, label_codes
-from orcu.predictions import EXTRAS, SCHEMA_VERSION, Predictions, distributions, printed_decimals
+from orcu.predictions import (
+    EXTRAS,
+    SCHEMA_VERSION,
+    Predictions,
+    distributions,
+    normalisation_note,
+    printed_decimals,
+)
 
 BATCH_ROWS = 1 << 18
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
@@ -41,7 +48,7 @@ class PredictionsSource:
     open_batches: Any  # () -> iterator of pyarrow record batches
     decimal: str = "."
     mapping: str = ""
-    normalised: int = 0
+    _missed: list[FloatArray] = field(default_factory=list, repr=False)
     _digits: int = field(default=0, repr=False)
 
     @property
@@ -55,7 +62,7 @@ class PredictionsSource:
         Raises:
             InputError: if a row cannot be used; the text names it.
         """
-        first_row, self.normalised = 1, 0
+        first_row, self._missed = 1, []
         for batch in self.open_batches():
             if batch.num_rows:
                 yield self._batch(batch, first_row)
@@ -82,12 +89,7 @@ class PredictionsSource:
 
     def all_notes(self) -> list[str]:
         """What was recognised when opening, and repaired while reading."""
-        told = list(self.notes)
-        if self.normalised:
-            told.append(
-                f"{self.normalised} rows did not sum to 1 within rounding and were normalised"
-            )
-        return told
+        return [*self.notes, *normalisation_note(np.concatenate([*self._missed, np.zeros(0)]))]
 
     def _batch(self, batch: Any, first_row: int) -> Predictions:
         columns = [
@@ -99,10 +101,10 @@ class PredictionsSource:
             values = values / 100 if self.columns.percent else values
             self._digits = max(self._digits, printed_decimals(values))
             rounding = max(0.5 * 10.0**-self._digits, self._half_unit(batch))
-            kept, normalised = distributions(
+            kept, missed = distributions(
                 values, rounding=rounding, name=self.name, first_row=first_row
             )
-            self.normalised += normalised
+            self._missed.append(missed)
             options["probs"] = kept
         else:
             options["logits"] = values

@@ -15,6 +15,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from orcu.errors import InputError
+from orcu.files import replacing
 
 if TYPE_CHECKING:
     from orcu.metrics.evaluate import Evaluation
@@ -101,19 +102,18 @@ def evaluate(
         "id": id_column, "subject": cluster, "percent": percent,
         "classes": None if classes is None else [name.strip() for name in classes.split(",")],
     }  # fmt: skip
-    console = Console()
     try:
         found = _judge(paths, options, separator, decimal, bootstrap, seed, bins)
-        _print(console, found)
         outputs = _outputs(found, paths, title, show_ids, report, json_path)
     except InputError as error:
         _complain(error)
         raise typer.Exit(BAD_DATA) from None
-    from orcu.files import replacing
-
-    for path, text in outputs.items():
+    for path, text in outputs.items():  # before printing, which a closed pipe may end
         with replacing(path) as temporary:
             temporary.write_text(text, encoding="utf-8")
+    console = Console()
+    _print(console, found)
+    for path in outputs:
         console.print(f"wrote {escape(str(path))}", highlight=False)
     tripped = [gate for gate in gates if gate.trips(found)]
     for gate in gates:

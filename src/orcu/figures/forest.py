@@ -8,7 +8,7 @@ from orcu.figures.style import ROLES, shortened
 from orcu.metrics.evaluate import Estimate
 
 
-def draw(ax: Any, estimates: dict[str, Estimate], *, percent: bool, title: str) -> None:
+def draw(ax: Any, estimates: dict[str, Estimate], *, percent: bool) -> None:
     """A line per group: the value, its 95 % interval and, as a tick, the calibrated 95 % point."""
     names = list(estimates)
     scale = 100 if percent else 1
@@ -28,5 +28,4 @@ def draw(ax: Any, estimates: dict[str, Estimate], *, percent: bool, title: str) 
     ax.grid(axis="x", color=ROLES["grid"], linewidth=0.6)
     ax.set_axisbelow(True)
     ax.spines["left"].set_visible(False)
-    ax.set_title(shortened(title, 34), fontsize=9)
     ax.set_xlabel("percent" if percent else "")

@@ -52,7 +52,7 @@ def data(table: FloatArray, *, rows: float | None = None) -> Reliability:
     )
 
 
-def draw(ax: Any, found: Reliability, *, title: str = "", xlabel: str = "said") -> None:
+def draw(ax: Any, found: Reliability, *, xlabel: str = "said") -> None:
     """Points with intervals against the diagonal, rows per bin as bars below, sparse bins hollow."""
     top = found.count.max()
     ax.bar(
@@ -82,4 +82,3 @@ def draw(ax: Any, found: Reliability, *, title: str = "", xlabel: str = "said") 
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.22, 1.03), xlabel=xlabel, ylabel="came true")
     ax.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
     ax.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
-    ax.set_title(title)

@@ -1,8 +1,8 @@
-"""Equal-count groups of a stream too long to sort: exact, in three passes over the values.
+"""Equal-count groups of a stream too long to sort: exact, in four passes over the values.
 
-The bits of non-negative floats sort like the floats. Each pass counts how often the next 22 (then
-21, 21) bits occur among the values that still compete for a group's first position, so after three
-passes the value there is known to the last bit. Rows of the same value as a boundary are dealt in
+The bits of non-negative floats sort like the floats. Each pass counts how often the next 16 bits
+occur among the values that still compete for a group's first position, so after four passes the
+value there is known to the last bit. Rows of the same value as a boundary are dealt in
 the order of the stream, as a stable sort would.
 """
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from orcu.inputs import FloatArray, IntArray
 from orcu.metrics.binning import group_starts
 
-_STEPS = (22, 21, 21)  # bits per pass; the first includes the sign, which is 0
+_BITS = 16  # per pass
 
 
 class StreamGroups:
@@ -39,17 +39,17 @@ class StreamGroups:
         shift = 64
         prefixes: list[npt.NDArray[np.uint64]] = [np.zeros(0, np.uint64)] * columns
         ranks: list[IntArray] = []
-        for step, width in enumerate(_STEPS):
-            shift -= width
+        for step in range(64 // _BITS):
+            shift -= _BITS
             counts = [
-                np.zeros((max(1, len(np.unique(prefixes[k]))), 1 << width), dtype=np.int64)
+                np.zeros((max(1, len(np.unique(prefixes[k]))), 1 << _BITS), dtype=np.int64)
                 for k in range(columns)
             ]
             for batch in passes():
                 if step == 0:
                     self.rows += batch.shape[1]
                 for k in range(columns):
-                    _count(counts[k], _bits(batch[k]), prefixes[k], shift, width)
+                    _count(counts[k], _bits(batch[k]), prefixes[k], shift)
             if step == 0:
                 starts = group_starts(self.rows, groups)[1:]
                 starts = starts[starts < self.rows]
@@ -59,7 +59,7 @@ class StreamGroups:
                 if len(starts) == 0:  # one group
                     break
             for k in range(columns):
-                prefixes[k], ranks[k] = _narrow(counts[k], prefixes[k], ranks[k], width)
+                prefixes[k], ranks[k] = _narrow(counts[k], prefixes[k], ranks[k])
         # The value at each group's first position, and how many smaller values there are.
         self._first = [prefix.view(np.float64) for prefix in prefixes]
         self._below = [self._starts - rank for rank in ranks]
@@ -91,21 +91,20 @@ def _count(
     bits: npt.NDArray[np.uint64],
     prefixes: npt.NDArray[np.uint64],
     shift: int,
-    width: int,
 ) -> None:
-    """Add the next ``width`` bits of the values that begin with each distinct prefix."""
+    """Add the next bits of the values that begin with each distinct prefix."""
     if len(prefixes) == 0:
-        counts[0] += np.bincount((bits >> np.uint64(shift)).astype(np.intp), minlength=1 << width)
+        counts[0] += np.bincount((bits >> np.uint64(shift)).astype(np.intp), minlength=1 << _BITS)
         return
-    head = bits >> np.uint64(shift + width)
+    head = bits >> np.uint64(shift + _BITS)
     for i, prefix in enumerate(np.unique(prefixes)):
-        tail = (bits[head == prefix] >> np.uint64(shift)) & np.uint64((1 << width) - 1)
+        tail = (bits[head == prefix] >> np.uint64(shift)) & np.uint64((1 << _BITS) - 1)
         if len(tail):
-            counts[i] += np.bincount(tail.astype(np.intp), minlength=1 << width)
+            counts[i] += np.bincount(tail.astype(np.intp), minlength=1 << _BITS)
 
 
 def _narrow(
-    counts: IntArray, prefixes: npt.NDArray[np.uint64], ranks: IntArray, width: int
+    counts: IntArray, prefixes: npt.NDArray[np.uint64], ranks: IntArray
 ) -> tuple[npt.NDArray[np.uint64], IntArray]:
     """The longer prefix in which each rank falls, and the rank among the values of that prefix."""
     distinct = np.unique(prefixes)
@@ -114,6 +113,6 @@ def _narrow(
         mine = prefixes == prefix
         upto = np.cumsum(counts[i])
         cell = np.searchsorted(upto, ranks[mine], side="right")
-        longer[mine] = (prefix << np.uint64(width)) | cell.astype(np.uint64)
+        longer[mine] = (prefix << np.uint64(_BITS)) | cell.astype(np.uint64)
         left[mine] = ranks[mine] - (upto[cell] - counts[i][cell])
     return longer, left

@@ -145,7 +145,7 @@ class _Stream:
 def _stream(
     source: PredictionsSource, bins: int, progress: Progress
 ) -> tuple[Evidence, dict[str, Evidence]]:
-    """The same sums from a file that does not fit: three passes for the groups, one for the rest."""
+    """The same sums from a file that does not fit: four passes for the groups, one for the rest."""
 
     def columns() -> Iterator[FloatArray]:
         rows = 0

@@ -12,7 +12,7 @@ from orcu.figures import confidence, confusion, distribution, forest, referral, 
 from orcu.figures.style import shortened
 from orcu.figures.svg import render
 from orcu.files import replacing
-from orcu.metrics.evaluate import Estimate, Evaluation, conventions
+from orcu.metrics.evaluate import Evaluation, conventions
 from orcu.metrics.tables import all_metrics
 from orcu.report import plain
 from orcu.report.examples import examples
@@ -91,11 +91,9 @@ def build(
             height=2.7,
         ),
         examples=_examples(found, show_ids),
-        group_figures=_forest(found, {"all": found, **found.groups}, "group")
-        if found.groups
-        else [],
+        group_figures=_forest({"all": found, **found.groups}, "group") if found.groups else [],
         group_table=_side_by_side({"all": found, **found.groups}) if found.groups else None,
-        model_figures=_forest(found, _models(found), "model") if found.others else [],
+        model_figures=_forest(_models(found), "model") if found.others else [],
         model_table=_side_by_side(_models(found)) if found.others else None,
         differences=_differences(found),
         conventions=conventions(found.bins),
@@ -140,15 +138,16 @@ def _event(table: Any) -> Any:
     return mirrored[:, ::-1]
 
 
-def _reliability(table: Any, prefix: str, name: str, xlabel: str, rows: float | None) -> str:
+def _reliability(
+    table: Any, prefix: str, name: str, xlabel: str, rows: float | None
+) -> dict[str, str]:
     found = reliability.data(table, rows=rows)
-    return render(
-        partial(
-            reliability.draw, found=found, title=shortened(name, 28), xlabel=shortened(xlabel, 34)
-        ),
+    svg = render(
+        partial(reliability.draw, found=found, xlabel=shortened(xlabel, 34)),
         prefix=f"reliability-{prefix}",
         title=f"Reliability diagram: {name}",
     )
+    return {"name": name, "svg": svg}
 
 
 def _confidence(found: Evaluation) -> str:
@@ -191,24 +190,18 @@ def _examples(found: Evaluation, show_ids: bool) -> list[dict[str, str]]:
     return shown
 
 
-def _forest(found: Evaluation, several: dict[str, Evaluation], prefix: str) -> list[str]:
+def _forest(several: dict[str, Evaluation], prefix: str) -> list[dict[str, str]]:
     figures = []
     for metric in all_metrics():
-        if metric.name not in SIDE_BY_SIDE:
-            continue
-        estimates: dict[str, Estimate] = {
-            name: one.metrics[metric.name] for name, one in several.items()
-        }
-        figures.append(
-            render(
-                partial(
-                    forest.draw, estimates=estimates, percent=metric.percent, title=metric.title
-                ),
+        if metric.name in SIDE_BY_SIDE:
+            estimates = {name: one.metrics[metric.name] for name, one in several.items()}
+            svg = render(
+                partial(forest.draw, estimates=estimates, percent=metric.percent),
                 prefix=f"{prefix}-{metric.name}",
                 title=f"{metric.title} by {prefix}",
-                height=0.9 + 0.26 * len(estimates),
+                height=0.7 + 0.26 * len(estimates),
             )
-        )
+            figures.append({"name": metric.title, "svg": svg})
     return figures
 
 

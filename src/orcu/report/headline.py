@@ -58,7 +58,8 @@ def _shape(found: Evaluation) -> str:
             "All predictions are unimodal: mass falls off on both sides of the most likely class."
         )
     odd = round((1 - share) * found.rows)
-    unit = "by weight" if found.weighted else f"{odd:,} rows have several humps"
+    rows = "one row has" if odd == 1 else f"{odd:,} rows have"
+    unit = "by weight" if found.weighted else f"{rows} several humps"
     told = "Nearly 100 %" if share >= 0.9995 else shown(share, percent=True)
     return f"{told} of the predictions are unimodal ({unit})."
 
