@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
-    from orcu import geometry, losses, metrics, targets, theory
+    from orcu import calibrators, geometry, losses, metrics, targets, theory
     from orcu.errors import InputError, MissingExtraError, UnknownNameError
     from orcu.losses.orcu import ORCULoss
     from orcu.metrics.evaluate import Evaluation, evaluate
@@ -26,6 +26,7 @@ _HOMES = {
     "InputError": "errors",
     "MissingExtraError": "errors",
     "UnknownNameError": "errors",
+    "calibrators": "",
     "geometry": "",
     "losses": "",
     "metrics": "",
@@ -42,6 +43,7 @@ __all__ = [
     "Tally",
     "UnknownNameError",
     "__version__",
+    "calibrators",
     "evaluate",
     "geometry",
     "losses",

@@ -1,0 +1,54 @@
+"""Calibrators: maps from a model's logits to probabilities that can be trusted, ordinal shape included."""
+
+from typing import Any
+
+from orcu.calibrators.base import CALIBRATORS, CalibrationWarning, Calibrator, from_dict, load
+from orcu.calibrators.chain import Chain
+from orcu.calibrators.dirichlet import DirichletCalibration
+from orcu.calibrators.gap import GapScaling
+from orcu.calibrators.ordinal_dirichlet import OrdinalDirichlet
+from orcu.calibrators.projection import UnimodalProjection
+from orcu.calibrators.temperature import TemperatureScaling
+from orcu.calibrators.vector import VectorScaling
+
+__all__ = [
+    "CalibrationWarning",
+    "Calibrator",
+    "Chain",
+    "DirichletCalibration",
+    "GapScaling",
+    "OrdinalDirichlet",
+    "TemperatureScaling",
+    "UnimodalProjection",
+    "VectorScaling",
+    "create",
+    "from_dict",
+    "load",
+    "names",
+]
+
+
+def names() -> list[str]:
+    """The names that `create` knows.
+
+    Example:
+        >>> names()
+        ['chain', 'dirichlet', 'gap', 'ordinal_dirichlet', 'projection', 'temperature', 'vector']
+    """
+    return CALIBRATORS.names()
+
+
+def create(spec: str | dict[str, Any], **options: Any) -> Calibrator:
+    """The calibrator that a name or table describes; names joined by "+" are a chain.
+
+    Raises:
+        UnknownNameError: if a name or option does not exist.
+
+    Example:
+        >>> create("gap+projection")
+        Chain(steps=['gap', 'projection'])
+    """
+    if isinstance(spec, str) and "+" in spec:
+        return Chain(spec.split("+"))
+    made: Calibrator = CALIBRATORS.create(spec, **options)
+    return made

@@ -1,0 +1,238 @@
+"""What every calibrator shares: checks, containers, parameters, JSON."""
+
+import inspect
+import json
+import os
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from orcu import geometry
+from orcu.errors import InputError
+from orcu.files import replacing
+from orcu.inputs import FloatArray, IntArray, as_labels, as_logits, as_weight
+from orcu.predictions import Predictions
+from orcu.registry import Registry
+
+STATE_VERSION = 1
+CALIBRATORS: Registry[type["Calibrator"]] = Registry("calibrator", package="orcu.calibrators")
+
+
+class CalibrationWarning(UserWarning):
+    """A calibrator was fitted on rows that cannot determine it well; the text says why."""
+
+
+class Calibrator:
+    """A map from a model's logits to better ones, fitted on rows the model was not trained on.
+
+    ``fit(logits, y)``, then ``predict_logits`` or ``predict_proba``. What is given by position is
+    logits; probabilities are given as ``probs=``. numpy in, numpy out (float64); torch in, torch
+    out, on the tensor's device. Options are stored as given, what is learned ends in ``_``.
+    """
+
+    name: ClassVar[str]
+
+    def fit(
+        self, logits: Any = None, y: Any = None, *, probs: Any = None, weight: Any = None
+    ) -> Self:
+        """Learn the map from held-out rows.
+
+        Args:
+            logits: shape (n, C), or ``None`` if ``probs`` is given.
+            y: labels 0..C-1, shape (n,).
+            probs: class probabilities in place of logits.
+            weight: one non-negative weight per row.
+
+        Raises:
+            InputError: if an argument cannot be used; the text names the row.
+
+        Warns:
+            CalibrationWarning: if rows are few or a class is missing.
+        """
+        values = _as_logits(logits, probs)
+        n, num_classes = values.shape
+        labels = as_labels(y, num_classes, rows=n)
+        weights = np.ones(n) if weight is None else as_weight(weight, rows=n)
+        self._check(values, labels, weights)
+        self.num_classes_ = num_classes
+        self.rows_ = n
+        self._fit(values, labels, weights / weights.mean())
+        return self
+
+    def predict_logits(self, logits: Any = None, *, probs: Any = None) -> Any:
+        """Calibrated logits, shape (n, C).
+
+        Raises:
+            InputError: if it is not fitted, or was fitted for another number of classes.
+        """
+        return self._apply(self._transform, logits, probs)
+
+    def predict_proba(self, logits: Any = None, *, probs: Any = None) -> Any:
+        """Calibrated probabilities, shape (n, C).
+
+        Raises:
+            InputError: if it is not fitted, or was fitted for another number of classes.
+        """
+        return self._apply(self._transform_probs, logits, probs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Options and learned state as plain data, fit for JSON.
+
+        Raises:
+            InputError: if it is not fitted.
+        """
+        self._need_fit()
+        return {
+            "calibrator": self.name,
+            "state_version": STATE_VERSION,
+            "options": self.get_params(),
+            "num_classes": self.num_classes_,
+            "rows": self.rows_,
+            "state": self._state(),
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write `to_dict` as JSON; the file appears whole or not at all."""
+        with replacing(path) as temporary:
+            temporary.write_text(json.dumps(self.to_dict(), indent=1) + "\n")
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The options, as scikit-learn asks for them."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def set_params(self, **options: Any) -> Self:
+        """Change options, as scikit-learn does.
+
+        Raises:
+            InputError: if there is no such option.
+        """
+        known = self.get_params()
+        for option, value in options.items():
+            if option not in known:
+                raise InputError(
+                    f"{self.name}: there is no option {option!r}; known: {', '.join(known)}."
+                )
+            setattr(self, option, value)
+        return self
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
+        return f"{type(self).__name__}({options})"
+
+    # What a calibrator writes:
+
+    def parameters(self, num_classes: int) -> int:
+        """How many numbers are fitted for C classes."""
+        raise NotImplementedError
+
+    def _fit(self, logits: FloatArray, y: IntArray, weight: FloatArray) -> None:
+        raise NotImplementedError
+
+    def _transform(self, logits: FloatArray) -> FloatArray:
+        raise NotImplementedError
+
+    def _state(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        raise NotImplementedError
+
+    # and what it gets:
+
+    def _transform_probs(self, logits: FloatArray) -> FloatArray:
+        return np.exp(geometry.log_probs(self._transform(logits)))
+
+    def _check(self, logits: FloatArray, y: IntArray, weight: FloatArray) -> None:
+        """Warn where the rows cannot determine the map well."""
+        num_classes = logits.shape[1]
+        wanted = 5 * self.parameters(num_classes)
+        if len(y) < wanted:
+            _warn(
+                f"{self.name}: {len(y)} rows for {self.parameters(num_classes)} parameters; "
+                f"{wanted} or more are advisable."
+            )
+        counts = np.bincount(y[weight > 0], minlength=num_classes)
+        if self.parameters(num_classes) > 1 and (counts == 0).any():
+            absent = ", ".join(map(str, np.flatnonzero(counts == 0)))
+            _warn(
+                f"{self.name}: no row has class {absent}; its probability is learned from the others alone."
+            )
+
+    def _need_fit(self) -> None:
+        if not hasattr(self, "num_classes_"):
+            raise InputError(f"{type(self).__name__} is not fitted; call fit(logits, y) first.")
+
+    def _apply(self, function: Any, logits: Any, probs: Any) -> Any:
+        self._need_fit()
+        given = logits if logits is not None else probs
+        values = _as_logits(logits, probs)
+        if values.shape[1] != self.num_classes_:
+            raise InputError(
+                f"{type(self).__name__} was fitted for {self.num_classes_} classes, got {values.shape[1]}."
+            )
+        result = function(values)
+        return _like(given, result) if hasattr(given, "detach") else result
+
+
+def from_dict(state: Mapping[str, Any]) -> Calibrator:
+    """The fitted calibrator that `Calibrator.to_dict` gave.
+
+    Raises:
+        InputError: if the data are of another kind or version.
+
+    Example:
+        >>> from orcu.calibrators import TemperatureScaling
+        >>> fitted = TemperatureScaling().fit([[2.0, 0.0]] * 5, [0, 1, 0, 0, 0])
+        >>> from_dict(fitted.to_dict()).temperature_ == fitted.temperature_
+        True
+    """
+    if not isinstance(state, Mapping) or "calibrator" not in state:
+        raise InputError(
+            "this is no calibrator: expected the JSON that `orcu calibrate fit` writes."
+        )
+    if state.get("state_version") != STATE_VERSION:
+        raise InputError(
+            f"state_version: this orcu reads {STATE_VERSION}, got {state.get('state_version')!r}; "
+            "fit it anew."
+        )
+    made: Calibrator = CALIBRATORS.create(state["calibrator"], **state["options"])
+    made.num_classes_, made.rows_ = int(state["num_classes"]), int(state["rows"])
+    made._restore(state["state"])
+    return made
+
+
+def load(path: str | os.PathLike[str]) -> Calibrator:
+    """The calibrator in a JSON file that `Calibrator.save` wrote.
+
+    Raises:
+        InputError: if the file cannot be read as one.
+    """
+    try:
+        state = json.loads(Path(path).read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: not a calibrator's JSON file ({error}).") from None
+    return from_dict(state)
+
+
+def _as_logits(logits: Any, probs: Any) -> FloatArray:
+    if (logits is None) == (probs is None):
+        raise InputError("logits, probs: give exactly one of the two.")
+    if logits is not None:
+        return as_logits(logits)
+    return Predictions(probs=probs).as_logits()[0]
+
+
+def _like(tensor: Any, values: FloatArray) -> Any:
+    """The values as a tensor of the same kind, on the same device."""
+    return (
+        tensor.new_tensor(values)
+        if tensor.is_floating_point()
+        else tensor.float().new_tensor(values)
+    )
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, CalibrationWarning, stacklevel=4)

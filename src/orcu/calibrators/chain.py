@@ -1,0 +1,85 @@
+"""Calibrators one after the other."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from orcu.calibrators.base import CALIBRATORS, Calibrator, from_dict
+from orcu.errors import InputError
+from orcu.inputs import FloatArray, IntArray
+
+
+@CALIBRATORS.register("chain")
+class Chain(Calibrator):
+    """Each calibrator is fitted on what the one before it gives.
+
+    ``Chain(DirichletCalibration(), UnimodalProjection())`` calibrates, then restores the shape.
+
+    Args:
+        steps: calibrators in order, also by name: ``Chain(["dirichlet", "projection"])``.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> z, y = rng.normal(size=(500, 4)), rng.integers(4, size=500)
+        >>> from orcu import metrics
+        >>> metrics.unimodality(Chain(["temperature", "projection"]).fit(z, y).predict_proba(z))
+        1.0
+    """
+
+    name = "chain"
+
+    def __init__(self, steps: Any) -> None:
+        self.steps = steps
+
+    def _made(self) -> list[Calibrator]:
+        steps = self.steps.split("+") if isinstance(self.steps, str) else list(self.steps)
+        if not steps:
+            raise InputError("chain: give at least one calibrator.")
+        return [CALIBRATORS.create(s) if isinstance(s, (str, Mapping)) else s for s in steps]
+
+    def parameters(self, num_classes: int) -> int:
+        """Of all steps."""
+        return sum(step.parameters(num_classes) for step in self._made())
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The steps; plain names where they were given so."""
+        return {"steps": self.steps}
+
+    def _fit(self, logits: FloatArray, y: IntArray, weight: FloatArray) -> None:
+        self.steps_ = []
+        for step in self._made():
+            fitted = type(step)(**step.get_params()).fit(logits, y, weight=weight)
+            logits = fitted.predict_logits(logits)
+            self.steps_.append(fitted)
+
+    def _check(self, logits: FloatArray, y: IntArray, weight: FloatArray) -> None:
+        """Each step checks for itself."""
+
+    def _transform(self, logits: FloatArray) -> FloatArray:
+        for step in self.steps_:
+            logits = step.predict_logits(logits)
+        return logits
+
+    def _transform_probs(self, logits: FloatArray) -> FloatArray:
+        for step in self.steps_[:-1]:
+            logits = step.predict_logits(logits)
+        probs: FloatArray = self.steps_[-1].predict_proba(logits)
+        return probs
+
+    def to_dict(self) -> dict[str, Any]:
+        """Options and learned state as plain data, fit for JSON."""
+        self._need_fit()
+        steps = [step.to_dict() for step in self.steps_]
+        return {
+            "calibrator": self.name,
+            "state_version": steps[0]["state_version"],
+            "options": {
+                "steps": [{"name": step["calibrator"], **step["options"]} for step in steps]
+            },
+            "num_classes": self.num_classes_,
+            "rows": self.rows_,
+            "state": {"steps": steps},
+        }
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self.steps_ = [from_dict(step) for step in state["steps"]]

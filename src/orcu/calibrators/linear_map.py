@@ -1,0 +1,112 @@
+"""Maps z' = W x + b fitted by penalised likelihood: one Newton solver for all of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from orcu import geometry
+from orcu.calibrators.base import Calibrator, _warn
+from orcu.inputs import FloatArray, IntArray
+
+_STEPS = 100
+_TOLERANCE = 1e-9  # on the gradient of the mean loss
+_RIDGE = 1e-9  # softmax does not see common shifts; this fixes them without moving the rest
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Mean negative log-likelihood of W x + b plus penalty * (parameters - anchor)^2.
+
+    Parameters are (C, d + 1) with b in the last column; ``free`` marks those that may move.
+    """
+
+    features: FloatArray  # (n, d + 1), the last column 1
+    y: IntArray
+    weight: FloatArray  # mean 1
+    anchor: FloatArray
+    free: Any
+    penalty: FloatArray
+
+    def loss(self, parameters: FloatArray) -> float:
+        """The objective."""
+        log_probs = geometry.log_probs(self.features @ parameters.T)
+        likelihood = self.weight @ log_probs[np.arange(len(self.y)), self.y] / len(self.y)
+        return float((self.penalty * (parameters - self.anchor) ** 2).sum() - likelihood)
+
+    def slopes(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Gradient and Hessian over the free parameters."""
+        n, d = self.features.shape
+        size = len(parameters)
+        probs = np.exp(geometry.log_probs(self.features @ parameters.T))
+        miss = probs.copy()
+        miss[np.arange(n), self.y] -= 1
+        scaled = self.weight / n
+        gradient = (miss * scaled[:, None]).T @ self.features
+        gradient += 2 * self.penalty * (parameters - self.anchor)
+        bend = np.empty((size, d, size, d))
+        for i in range(size):
+            for j in range(i + 1):
+                factor = scaled * probs[:, i] * ((i == j) - probs[:, j])
+                block = (self.features * factor[:, None]).T @ self.features
+                bend[i, :, j, :] = bend[j, :, i, :] = block
+        hessian = bend.reshape(size * d, size * d)
+        hessian[np.diag_indices(size * d)] += 2 * self.penalty.ravel() + _RIDGE
+        chosen = np.flatnonzero(self.free.ravel())
+        return gradient.ravel()[chosen], hessian[np.ix_(chosen, chosen)]
+
+
+def solve(problem: Problem, start: FloatArray) -> tuple[FloatArray, bool]:
+    """The minimum by damped Newton steps, and whether it was reached."""
+    parameters = start.copy()
+    loss = problem.loss(parameters)
+    for _ in range(_STEPS):
+        gradient, hessian = problem.slopes(parameters)
+        if np.abs(gradient).max() < _TOLERANCE:
+            return parameters, True
+        step = np.zeros(parameters.size)
+        step[problem.free.ravel()] = np.linalg.solve(hessian, gradient)
+        move = step.reshape(parameters.shape)
+        fraction = 1.0
+        while fraction > 1e-8:
+            trial = parameters - fraction * move
+            trial_loss = problem.loss(trial)
+            if trial_loss <= loss - 1e-4 * fraction * float(gradient @ step[problem.free.ravel()]):
+                break
+            fraction /= 2
+        else:
+            return parameters, bool(np.abs(gradient).max() < 1e-6)  # no descent left in float64
+        parameters, loss = trial, trial_loss
+    return parameters, False
+
+
+class LinearMap(Calibrator):
+    """z' = W x + b, where x are logits or log-probabilities."""
+
+    on: str = "logits"
+
+    def _features(self, logits: FloatArray) -> FloatArray:
+        values = geometry.log_probs(logits) if self.on == "log-probabilities" else logits
+        return np.concatenate([values, np.ones((len(values), 1))], axis=1)
+
+    def _identity(self, num_classes: int) -> FloatArray:
+        return np.concatenate([np.eye(num_classes), np.zeros((num_classes, 1))], axis=1)
+
+    def _keep(self, parameters: FloatArray, reached: bool) -> None:
+        if not reached:
+            _warn(
+                f"{self.name}: the likelihood has no finite optimum on these rows (a class is told without "
+                "error); use more rows or a penalty."
+            )
+        self.weight_, self.bias_ = parameters[:, :-1], parameters[:, -1]
+
+    def _transform(self, logits: FloatArray) -> FloatArray:
+        return self._features(logits)[:, :-1] @ self.weight_.T + self.bias_
+
+    def _state(self) -> dict[str, Any]:
+        return {"weight": self.weight_.tolist(), "bias": self.bias_.tolist()}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self.weight_ = np.array(state["weight"], dtype=np.float64)
+        self.bias_ = np.array(state["bias"], dtype=np.float64)

@@ -1,0 +1,182 @@
+"""What every registered calibrator keeps: containers, checks, JSON, scikit-learn's manners."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+
+from orcu import calibrators, geometry, metrics
+from orcu.calibrators import CalibrationWarning, Chain
+from orcu.errors import InputError, UnknownNameError
+
+SPECS = [
+    *(name for name in calibrators.names() if name != "chain"),
+    "gap+projection",
+    "dirichlet+projection",
+]
+DIRICHLET = {"name": "dirichlet", "off_diagonal": 0.1, "bias": 0.1}
+QUICK = {  # without the search over 65 penalties
+    "dirichlet": DIRICHLET,
+    "dirichlet+projection": {"name": "chain", "steps": [DIRICHLET, "projection"]},
+}
+
+
+def sample(rows=600, num_classes=4, sharpen=2.0, seed=0):
+    rng = np.random.default_rng(seed)
+    center = rng.uniform(-0.5, num_classes - 0.5, size=(rows, 1))
+    logits = -((np.arange(num_classes) - center) ** 2) + rng.normal(
+        scale=0.5, size=(rows, num_classes)
+    )
+    p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    y = (rng.random(rows)[:, None] > np.cumsum(p, 1)[:, :-1]).sum(1)
+    return sharpen * logits, y
+
+
+@pytest.fixture(params=SPECS)
+def calibrator(request):
+    return calibrators.create(QUICK.get(request.param, request.param))
+
+
+def test_it_gives_distributions_and_helps(calibrator):
+    z, y = sample(2000)
+    new, labels = sample(2000, seed=1)
+    fitted = calibrator.fit(z, y)
+    assert fitted is calibrator
+    probs = fitted.predict_proba(new)
+    assert probs.dtype == np.float64
+    assert probs.sum(1) == pytest.approx(np.ones(len(new)))
+    assert (probs >= 0).all()
+    again = np.exp(geometry.log_probs(fitted.predict_logits(new)))
+    assert again == pytest.approx(probs, abs=1e-12)
+    if calibrator.name != "projection":
+        before = metrics.nll(logits=new, y=labels)
+        assert metrics.nll(logits=fitted.predict_logits(new), y=labels) < before - 0.05
+
+
+def test_torch_in_torch_out(calibrator):
+    z, y = sample()
+    expected = calibrator.fit(z, y).predict_proba(z)
+    for dtype in (torch.float32, torch.float64):
+        tensor = torch.tensor(z, dtype=dtype)
+        found = calibrator.fit(tensor, torch.tensor(y)).predict_proba(tensor)
+        assert isinstance(found, torch.Tensor)
+        assert found.dtype == dtype
+        assert found.numpy() == pytest.approx(expected, abs=1e-3)
+
+
+def test_probabilities_are_given_by_name(calibrator):
+    z, y = sample()
+    probs = np.exp(geometry.log_probs(z))
+    centered = geometry.log_probs(z)
+    by_probs = calibrator.fit(probs=probs, y=y).predict_proba(probs=probs)
+    assert by_probs == pytest.approx(calibrator.fit(centered, y).predict_proba(centered), abs=1e-8)
+    with pytest.raises(InputError, match="exactly one of the two"):
+        calibrator.fit(z, y, probs=probs)
+    with pytest.raises(InputError, match="exactly one of the two"):
+        calibrator.predict_proba()
+
+
+def test_it_travels_as_json(calibrator, tmp_path):
+    z, y = sample()
+    expected = calibrator.fit(z, y).predict_proba(z)
+    again = calibrators.from_dict(json.loads(json.dumps(calibrator.to_dict())))
+    assert (again.predict_proba(z) == expected).all()
+    calibrator.save(tmp_path / "c.json")
+    assert (calibrators.load(tmp_path / "c.json").predict_proba(z) == expected).all()
+    assert again.rows_ == len(y)
+
+
+def test_scikit_learn_can_clone_it(calibrator):
+    copy = clone(calibrator)
+    assert type(copy) is type(calibrator)
+    assert copy.get_params().keys() == calibrator.get_params().keys()
+    with pytest.raises(InputError, match="is not fitted; call fit"):
+        copy.predict_proba([[0.0, 1.0]])
+    with pytest.raises(InputError, match="is not fitted"):
+        copy.to_dict()
+    with pytest.raises(InputError, match="no option 'nonsense'"):
+        copy.set_params(nonsense=1)
+
+
+def test_weights_count_rows_several_times(calibrator):
+    z, y = sample(400)
+    weight = np.random.default_rng(0).integers(1, 4, size=400).astype(float)
+    again = np.repeat(np.arange(400), weight.astype(int))
+    # options that are chosen by cross-validation would see other folds
+    fixed = {
+        "gap": {"shrinkage": 0.1},
+        "ordinal_dirichlet": {"band": 1, "ridge": 0.1},
+    }.get(calibrator.name, {})
+    if calibrator.name == "chain":
+        pytest.skip("its steps are tested alone")
+    calibrator.set_params(**fixed)
+    weighted = calibrator.fit(z, y, weight=weight).predict_proba(z)
+    assert weighted == pytest.approx(calibrator.fit(z[again], y[again]).predict_proba(z), abs=1e-4)
+
+
+def test_bad_input_is_named(calibrator):
+    z, y = sample()
+    fitted = calibrator.fit(z, y)
+    with pytest.raises(InputError, match="fitted for 4 classes, got 3"):
+        fitted.predict_proba(z[:, :3])
+    with pytest.raises(InputError, match="row 0 has label 4"):
+        calibrator.fit(z, np.full(len(y), 4))
+    bad = z.copy()
+    bad[3, 1] = np.nan
+    with pytest.raises(InputError, match="row 3 has nan"):
+        calibrator.fit(bad, y)
+    with pytest.raises(InputError, match="row 3 has nan"):
+        fitted.predict_proba(bad)
+
+
+def test_absurd_rows_give_warnings_and_no_nan(calibrator):
+    z, y = sample(40)
+    cases = {
+        "few rows": (z[:3], y[:3]),
+        "a class missing": (z[y != 2], y[y != 2]),
+        "one class only": (z, np.zeros_like(y)),
+        "perfect separation": (50 * np.eye(4)[y], y),
+        "equal logits": (np.zeros_like(z), y),
+        "large logits": (1e4 * z, y),
+    }
+    for name, (logits, labels) in cases.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CalibrationWarning)
+            probs = calibrator.fit(logits, labels).predict_proba(z)
+        assert np.isfinite(probs).all(), name
+        assert probs.sum(1) == pytest.approx(np.ones(len(z))), name
+
+
+def test_warnings_say_why():
+    z, y = sample(200)
+    with pytest.warns(CalibrationWarning, match="20 rows for 7 parameters; 35 or more"):
+        calibrators.create("gap").fit(z[:20], y[:20])
+    with pytest.warns(CalibrationWarning, match="no row has class 2"):
+        calibrators.create("vector").fit(z[y != 2], y[y != 2])
+    with pytest.warns(CalibrationWarning, match="every row is predicted right"):
+        calibrators.create("temperature").fit(50 * np.eye(4)[y], y)
+    with pytest.warns(CalibrationWarning, match="say nothing about the labels"):
+        calibrators.create("temperature").fit(-z, y)
+
+
+def test_unknown_names_and_files_are_answered(tmp_path):
+    with pytest.raises(
+        UnknownNameError, match="unknown calibrator 'temprature'. Did you mean 'temperature'"
+    ):
+        calibrators.create("temprature")
+    with pytest.raises(UnknownNameError, match="search of temperature scaling"):
+        calibrators.create("temperature", search="binary").fit(*sample(50))
+    with pytest.raises(UnknownNameError, match="select of Dirichlet"):
+        calibrators.create("dirichlet", select="aic").fit(*sample(200))
+    with pytest.raises(InputError, match="this is no calibrator"):
+        calibrators.from_dict({"a": 1})
+    with pytest.raises(InputError, match="state_version"):
+        calibrators.from_dict({"calibrator": "gap", "state_version": 9})
+    (tmp_path / "x.json").write_text("{")
+    with pytest.raises(InputError, match="not a calibrator's JSON file"):
+        calibrators.load(tmp_path / "x.json")
+    with pytest.raises(InputError, match="at least one calibrator"):
+        Chain([]).fit(*sample(50))

@@ -1,0 +1,299 @@
+"""Each method against its definition, independent solvers, and its guarantee."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize, minimize_scalar
+
+from orcu import geometry, metrics
+from orcu.calibrators import (
+    DirichletCalibration,
+    GapScaling,
+    OrdinalDirichlet,
+    TemperatureScaling,
+    UnimodalProjection,
+    VectorScaling,
+)
+from orcu.calibrators.cross_validation import splits, stratified_folds
+from orcu.calibrators.gap import _fitted
+from orcu.calibrators.linear_map import Problem
+from orcu.calibrators.projection import nearest_unimodal
+
+
+def sample(rows=800, num_classes=4, sharpen=2.0, seed=0):
+    rng = np.random.default_rng(seed)
+    center = rng.uniform(-0.5, num_classes - 0.5, size=(rows, 1))
+    logits = -((np.arange(num_classes) - center) ** 2) + rng.normal(
+        scale=0.5, size=(rows, num_classes)
+    )
+    p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    y = (rng.random(rows)[:, None] > np.cumsum(p, 1)[:, :-1]).sum(1)
+    return sharpen * logits, y
+
+
+def test_temperature_is_the_minimum_of_the_likelihood():
+    for seed in range(5):
+        z, y = sample(300, sharpen=0.2 + seed, seed=seed)
+        fitted = TemperatureScaling().fit(z, y)
+        found = minimize_scalar(
+            lambda s, z=z, y=y: metrics.nll(logits=z * np.exp(s), y=y),
+            bounds=(-8, 8),
+            method="bounded",
+            options={"xatol": 1e-10},
+        )
+        assert fitted.temperature_ == pytest.approx(np.exp(-found.x), rel=1e-5)
+        assert (fitted.predict_proba(z).argmax(1) == z.argmax(1)).all()
+
+
+def test_float32_logits_do_not_stop_the_temperature():  # netcal stays at 1 there
+    z, y = sample(1000, sharpen=3.0)
+    assert TemperatureScaling().fit(z.astype(np.float32), y).temperature_ > 2
+
+
+def test_the_published_optima(loss_vectors, reference_logits):
+    z, y = reference_logits
+    told = loss_vectors["metrics_200"]
+    fitted = TemperatureScaling().fit(z, y)
+    assert fitted.temperature_ == pytest.approx(told["temperature_continuous_nll"], abs=1e-6)
+    assert metrics.nll(logits=fitted.predict_logits(z), y=y) == pytest.approx(
+        told["nll_at_T_continuous"], abs=1e-12
+    )
+    assert TemperatureScaling(search="grid").fit(z, y).temperature_ == told["temperature_grid_nll"]
+    for key, options in {
+        "dirichlet_logprob_lambda0.1_mu0.1_normalised": {"off_diagonal": 0.1, "bias": 0.1},
+        "dirichlet_logits_lambda0.1_mu0.1_normalised": {"off_diagonal": 0.1, "bias": 0.1, "on": "logits"},
+        "dirichlet_logprob_lambda0.01_mu0.01_unnormalised": {
+            "off_diagonal": 0.01, "bias": 0.01, "normalize": False,
+        },
+    }.items():  # fmt: skip
+        fitted = DirichletCalibration(**options).fit(z, y)
+        assert fitted.weight_ == pytest.approx(np.array(told[key]["W"]), abs=1e-6)
+        assert fitted.bias_ == pytest.approx(np.array(told[key]["b"]), abs=1e-6)
+        assert metrics.nll(logits=fitted.predict_logits(z), y=y) == pytest.approx(
+            told[key]["nll"], abs=1e-8
+        )
+        assert metrics.ece(fitted.predict_proba(z), y) == pytest.approx(
+            told[key]["ece_after"], abs=1e-6
+        )
+
+
+@pytest.fixture(scope="module")
+def reference_logits():
+    state, rows, labels = 12345, [], []
+
+    def uniform():
+        nonlocal state
+        state = (1664525 * state + 1013904223) % 2**32
+        return state / 2**32
+
+    for _ in range(200):
+        z = np.array([6 * uniform() - 3 for _ in range(5)])
+        p = np.exp(z / 1.5)
+        rows.append(z)
+        labels.append(int(np.searchsorted(np.cumsum(p / p.sum()), uniform())))
+    return np.array(rows), np.array(labels)
+
+
+def test_the_newton_solver_has_the_right_slopes():
+    rng = np.random.default_rng(0)
+    n, size = 60, 3
+    features = np.concatenate([rng.normal(size=(n, size)), np.ones((n, 1))], axis=1)
+    anchor = np.eye(size, size + 1)
+    free = rng.random((size, size + 1)) < 0.7
+    problem = Problem(
+        features,
+        rng.integers(size, size=n),
+        rng.random(n),
+        anchor,
+        free,
+        rng.random((size, size + 1)),
+    )
+    at = rng.normal(size=(size, size + 1))
+    gradient, hessian = problem.slopes(at)
+    step = 1e-5
+    for i, where in enumerate(np.argwhere(free)):
+        moved = [at.copy(), at.copy()]
+        moved[0][tuple(where)] += step
+        moved[1][tuple(where)] -= step
+        numeric = (problem.loss(moved[0]) - problem.loss(moved[1])) / (2 * step)
+        assert gradient[i] == pytest.approx(numeric, abs=1e-7)
+        bend = (problem.slopes(moved[0])[0] - problem.slopes(moved[1])[0]) / (2 * step)
+        assert hessian[i] == pytest.approx(bend, abs=1e-6)
+
+
+def test_vector_scaling_is_the_minimum_of_the_likelihood():
+    z, y = sample(500)
+
+    def loss(p):
+        return metrics.nll(logits=z * p[:4] + p[4:], y=y)
+
+    found = minimize(loss, np.r_[np.ones(4), np.zeros(4)], method="BFGS")
+    fitted = VectorScaling().fit(z, y)
+    assert loss(np.r_[np.diag(fitted.weight_), fitted.bias_]) == pytest.approx(found.fun, abs=1e-5)
+    assert (fitted.weight_[~np.eye(4, dtype=bool)] == 0).all()
+
+
+def test_the_grid_of_the_paper_is_chosen_from_held_out_rows():
+    z, y = sample(150, num_classes=5)
+    by_cv = DirichletCalibration().fit(z, y)
+    by_fit = DirichletCalibration(select="fit").fit(z, y)
+    assert by_fit.off_diagonal_ == 0
+    assert by_fit.bias_penalty_ == 0
+    assert by_cv.off_diagonal_ > 0
+    new, labels = sample(4000, num_classes=5, seed=9)
+    loss_cv, loss_fit = (
+        metrics.nll(logits=c.predict_logits(new), y=labels) for c in (by_cv, by_fit)
+    )
+    assert loss_cv < loss_fit
+
+
+def test_the_banded_map_beats_the_full_one_on_few_rows():
+    wins = 0
+    for seed in range(6):
+        z, y = sample(160, num_classes=8, seed=seed)
+        new, labels = sample(3000, num_classes=8, seed=100 + seed)
+        with pytest.warns(UserWarning, match="rows for"):
+            full = DirichletCalibration(off_diagonal=0.0025, bias=0.01).fit(z, y)
+        import warnings
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            banded = OrdinalDirichlet().fit(z, y)
+        k = np.arange(8)
+        assert (banded.weight_[np.abs(k[:, None] - k) > banded.band_] == 0).all()
+        wins += metrics.rps(banded.predict_proba(new), labels) < metrics.rps(
+            full.predict_proba(new), labels
+        )
+    assert wins >= 5
+
+
+def test_gap_scaling_has_the_right_gradient():
+    z, y = sample(50)
+    gaps = np.diff(z, axis=1)
+    gaps[3, 1] = 0.0
+    weight = np.random.default_rng(1).random(50)
+    weight /= weight.mean()
+    captured = {}
+
+    def capture(objective, start, **_):
+        captured["objective"] = objective
+        return type("Found", (), {"x": start, "success": True})
+
+    import orcu.calibrators.gap as module
+
+    original, module.minimize = module.minimize, capture
+    try:
+        _fitted(gaps, y, weight, 0.3, np.zeros(7))
+    finally:
+        module.minimize = original
+    objective = captured["objective"]
+    at = np.random.default_rng(2).normal(scale=0.3, size=7)
+    _, gradient = objective(at)
+    for i in range(7):
+        step = np.zeros(7)
+        step[i] = 1e-6
+        numeric = (objective(at + step)[0] - objective(at - step)[0]) / 2e-6
+        assert gradient[i] == pytest.approx(numeric, abs=1e-7)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 9))
+@settings(deadline=None, max_examples=60)
+def test_gap_scaling_keeps_every_unimodal_row_and_its_mode(seed, num_classes):
+    rng = np.random.default_rng(seed)
+    calibrator = GapScaling()
+    calibrator.num_classes_ = num_classes
+    calibrator.log_parameters_ = rng.normal(scale=1.5, size=2 * (num_classes - 1) + 1).clip(
+        -1.6, 1.0
+    )
+    rows = np.sort(rng.normal(size=(30, num_classes)), axis=1)
+    mode = rng.integers(num_classes, size=30)
+    unimodal = np.stack(
+        [
+            np.concatenate([np.sort(r[:m]), np.sort(r[m:])[::-1]])
+            for r, m in zip(rows, mode, strict=True)
+        ]
+    )
+    kept = calibrator.predict_logits(unimodal)
+    before = geometry.is_unimodal(unimodal)
+    assert before.any()
+    assert geometry.is_unimodal(kept)[before].all()
+    assert (kept.argmax(1) == unimodal.argmax(1))[before].all()
+    wild = rng.normal(size=(30, num_classes))
+    assert (np.sign(np.diff(calibrator.predict_logits(wild))) == np.sign(np.diff(wild))).all()
+
+
+def test_a_common_scale_is_temperature_scaling():
+    z, y = sample(2000)
+    gap = GapScaling(shrinkage=1e6).fit(z, y)
+    assert gap.power_ == pytest.approx(1, abs=1e-3)
+    assert gap.scales_ == pytest.approx(1 / TemperatureScaling().fit(z, y).temperature_, abs=1e-3)
+
+
+def test_gap_scaling_beats_temperature_where_directions_differ():
+    rng = np.random.default_rng(0)
+    z, y = sample(4000, sharpen=1.0)
+    gaps = np.diff(z, axis=1)
+    bent = np.where(gaps > 0, 3 * gaps, 0.7 * gaps) * [1, 2, 0.5]
+    z = np.concatenate([np.zeros((4000, 1)), np.cumsum(bent, 1)], axis=1)
+    half = rng.random(4000) < 0.5
+    gap, temperature = (
+        c.fit(z[half], y[half]).predict_proba(z[~half])
+        for c in (GapScaling(), TemperatureScaling())
+    )
+    assert metrics.sce(gap, y[~half]) < 0.6 * metrics.sce(temperature, y[~half])
+    assert metrics.rps(gap, y[~half]) < metrics.rps(temperature, y[~half])
+
+
+def brute_force(p):
+    """Least squares over all modes by a quadratic program solved through isotonic loops."""
+    from sklearn.isotonic import IsotonicRegression
+
+    best, cost = None, np.inf
+    size = len(p)
+    for split in range(size):
+        left = IsotonicRegression().fit_transform(np.arange(split + 1), p[: split + 1])
+        right = p[split + 1 :]
+        if len(right):
+            right = IsotonicRegression(increasing=False).fit_transform(np.arange(len(right)), right)
+        fit = np.concatenate([left, right])
+        if ((fit - p) ** 2).sum() < cost - 1e-15:
+            best, cost = fit, ((fit - p) ** 2).sum()
+    return best, cost
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 9), st.sampled_from([0.1, 1.0, 10.0]))
+@settings(deadline=None, max_examples=60)
+def test_the_projection_is_the_nearest_unimodal_row(seed, num_classes, concentration):
+    rng = np.random.default_rng(seed)
+    probs = rng.dirichlet(np.full(num_classes, concentration), size=6)
+    found = nearest_unimodal(probs)
+    assert geometry.is_unimodal(found).all()
+    assert found.sum(1) == pytest.approx(probs.sum(1))
+    assert (found >= 0).all()
+    for row, fit in zip(probs, found, strict=True):
+        _, cost = brute_force(row)
+        assert ((fit - row) ** 2).sum() == pytest.approx(cost, abs=1e-12)
+        if geometry.is_unimodal(row):
+            assert (fit == row).all()
+    assert nearest_unimodal(found) == pytest.approx(found)
+
+
+def test_the_projection_needs_no_fit_to_be_exact_and_handles_certainty():
+    fitted = UnimodalProjection().fit(np.zeros((4, 3)), [0, 1, 2, 0])
+    assert fitted.predict_proba(probs=[[1.0, 0.0, 0.0]]).round(9).tolist() == [[1.0, 0.0, 0.0]]
+    extreme = fitted.predict_proba([[1e4, -1e4, 1e4]])
+    assert extreme == pytest.approx(np.array([[0.5, 0.25, 0.25]]))
+    assert np.isfinite(fitted.predict_logits([[1e4, -1e4, 0.0]])).all()
+
+
+def test_folds_are_stratified_and_large_sets_are_thinned():
+    y = np.repeat([0, 1, 2], [50_000, 20_000, 1_000])
+    seen = [judge for _, judge in splits(y)]
+    assert sum(map(len, seen)) <= 20_000
+    assert len(np.unique(np.concatenate(seen))) == sum(map(len, seen))
+    for fit, judge in splits(y):
+        assert not set(fit) & set(judge)
+        assert (np.bincount(y[judge], minlength=3) > 0).all()
+    counts = np.bincount(stratified_folds(y[:100], 5))
+    assert counts.max() - counts.min() <= 1
