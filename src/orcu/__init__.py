@@ -10,6 +10,9 @@ __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
     from orcu import calibrators, geometry, losses, metrics, targets, theory
+    from orcu.calibrated import CalibratedOrdinal
+    from orcu.conformal import OrdinalPredictionSets
+    from orcu.decisions import decide
     from orcu.errors import InputError, MissingExtraError, UnknownNameError
     from orcu.losses.orcu import ORCULoss
     from orcu.metrics.evaluate import Evaluation, evaluate
@@ -18,10 +21,13 @@ if TYPE_CHECKING:
 
 # public name -> the module that holds it ("" = the name is itself a module of orcu)
 _HOMES = {
+    "CalibratedOrdinal": "calibrated",
     "Evaluation": "metrics.evaluate",
     "ORCULoss": "losses.orcu",
+    "OrdinalPredictionSets": "conformal",
     "Predictions": "predictions",
     "Tally": "metrics.tally",
+    "decide": "decisions",
     "evaluate": "metrics.evaluate",
     "InputError": "errors",
     "MissingExtraError": "errors",
@@ -35,15 +41,18 @@ _HOMES = {
 }
 
 __all__ = [
+    "CalibratedOrdinal",
     "Evaluation",
     "InputError",
     "MissingExtraError",
     "ORCULoss",
+    "OrdinalPredictionSets",
     "Predictions",
     "Tally",
     "UnknownNameError",
     "__version__",
     "calibrators",
+    "decide",
     "evaluate",
     "geometry",
     "losses",

@@ -81,6 +81,7 @@ class Predictions:
         if (probs is None) == (logits is None):
             raise InputError("probs, logits: give exactly one of the two; it is never guessed.")
         self.notes: list[str] = []
+        self.rule: Any = "argmax"  # how `rows` decides, see orcu.decide
         self.logits: FloatArray | None = None
         if logits is not None:
             self.logits = as_logits(logits)
@@ -162,7 +163,7 @@ class Predictions:
                 "the predictions have no labels; what comes true is needed to judge them. "
                 "Give y=..., or --label COLUMN on the command line."
             )
-        return Rows(self.probs, self.y, self.weight, logits=self.logits)
+        return Rows(self.probs, self.y, self.weight, logits=self.logits, rule=self.rule)
 
     def as_logits(self) -> tuple[FloatArray, int]:
         """Logits, and how many zero probabilities had to be replaced for them.

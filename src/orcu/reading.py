@@ -47,6 +47,7 @@ class PredictionsSource:
     notes: list[str]
     open_batches: Any  # () -> iterator of pyarrow record batches
     decimal: str = "."
+    rule: Any = "argmax"
     mapping: str = ""
     _missed: list[FloatArray] = field(default_factory=list, repr=False)
     _digits: int = field(default=0, repr=False)
@@ -109,7 +110,7 @@ class PredictionsSource:
         else:
             options["logits"] = values
         part = Predictions(**options)
-        part.notes = []
+        part.notes, part.rule = [], self.rule
         if self.columns.label is not None:
             self._add_labels(part, batch.column(self.columns.label), first_row)
         if self.columns.weight is not None:

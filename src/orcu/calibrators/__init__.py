@@ -8,6 +8,7 @@ from orcu.calibrators.dirichlet import DirichletCalibration
 from orcu.calibrators.gap import GapScaling
 from orcu.calibrators.ordinal_dirichlet import OrdinalDirichlet
 from orcu.calibrators.projection import UnimodalProjection
+from orcu.calibrators.recommend import Recommendation, recommend
 from orcu.calibrators.temperature import TemperatureScaling
 from orcu.calibrators.vector import VectorScaling
 
@@ -18,6 +19,7 @@ __all__ = [
     "DirichletCalibration",
     "GapScaling",
     "OrdinalDirichlet",
+    "Recommendation",
     "TemperatureScaling",
     "UnimodalProjection",
     "VectorScaling",
@@ -25,6 +27,7 @@ __all__ = [
     "from_dict",
     "load",
     "names",
+    "recommend",
 ]
 
 

@@ -34,6 +34,7 @@ class Calibrator:
     """
 
     name: ClassVar[str]
+    floor_: float | None = None  # what stood for a probability of 0 when fitting
 
     def fit(
         self, logits: Any = None, y: Any = None, *, probs: Any = None, weight: Any = None
@@ -52,7 +53,10 @@ class Calibrator:
         Warns:
             CalibrationWarning: if rows are few or a class is missing.
         """
-        values = _as_logits(logits, probs)
+        self.floor_ = None
+        values = self._as_logits(logits, probs)
+        if logits is None:  # later rows get the same stand-in for a probability of 0
+            self.floor_ = float(np.exp(values.min()))
         n, num_classes = values.shape
         labels = as_labels(y, num_classes, rows=n)
         weights = np.ones(n) if weight is None else as_weight(weight, rows=n)
@@ -91,6 +95,7 @@ class Calibrator:
             "options": self.get_params(),
             "num_classes": self.num_classes_,
             "rows": self.rows_,
+            "floor": self.floor_,
             "state": self._state(),
         }
 
@@ -165,10 +170,20 @@ class Calibrator:
         if not hasattr(self, "num_classes_"):
             raise InputError(f"{type(self).__name__} is not fitted; call fit(logits, y) first.")
 
+    def _as_logits(self, logits: Any, probs: Any) -> FloatArray:
+        if (logits is None) == (probs is None):
+            raise InputError("logits, probs: give exactly one of the two.")
+        if logits is not None:
+            return as_logits(logits)
+        told = Predictions(probs=probs)
+        if self.floor_ is None:
+            return told.as_logits()[0]
+        return np.log(np.maximum(told.probs, self.floor_))
+
     def _apply(self, function: Any, logits: Any, probs: Any) -> Any:
         self._need_fit()
         given = logits if logits is not None else probs
-        values = _as_logits(logits, probs)
+        values = self._as_logits(logits, probs)
         if values.shape[1] != self.num_classes_:
             raise InputError(
                 f"{type(self).__name__} was fitted for {self.num_classes_} classes, got {values.shape[1]}."
@@ -200,6 +215,7 @@ def from_dict(state: Mapping[str, Any]) -> Calibrator:
         )
     made: Calibrator = CALIBRATORS.create(state["calibrator"], **state["options"])
     made.num_classes_, made.rows_ = int(state["num_classes"]), int(state["rows"])
+    made.floor_ = state["floor"]
     made._restore(state["state"])
     return made
 
@@ -215,14 +231,6 @@ def load(path: str | os.PathLike[str]) -> Calibrator:
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: not a calibrator's JSON file ({error}).") from None
     return from_dict(state)
-
-
-def _as_logits(logits: Any, probs: Any) -> FloatArray:
-    if (logits is None) == (probs is None):
-        raise InputError("logits, probs: give exactly one of the two.")
-    if logits is not None:
-        return as_logits(logits)
-    return Predictions(probs=probs).as_logits()[0]
 
 
 def _like(tensor: Any, values: FloatArray) -> Any:

@@ -78,6 +78,7 @@ class Chain(Calibrator):
             },
             "num_classes": self.num_classes_,
             "rows": self.rows_,
+            "floor": self.floor_,
             "state": {"steps": steps},
         }
 

@@ -14,7 +14,8 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from orcu.errors import InputError
+from orcu.decisions import RULES
+from orcu.errors import InputError, UnknownNameError
 from orcu.files import replacing
 
 if TYPE_CHECKING:
@@ -52,6 +53,9 @@ def evaluate(
     cluster: Annotated[
         str | None, typer.Option(help="Column of subjects; the bootstrap draws whole subjects.")
     ] = None,
+    decide: Annotated[
+        str, typer.Option(help="How to decide for a class: argmax, median (least MAE) or mean.")
+    ] = "argmax",
     bootstrap: Annotated[
         int | None, typer.Option(min=0, help="Resamples; by default chosen by the number of rows.")
     ] = None,
@@ -95,6 +99,8 @@ def evaluate(
     separator = {"tab": "\t", "\\t": "\t"}.get(sep or "", sep)
     if separator is not None and len(separator) != 1:
         raise InputError(f"--sep: expected one character or 'tab', got {sep!r}.")
+    if decide not in RULES:
+        raise UnknownNameError("decision rule", decide, list(RULES))
     if decimal not in {None, ".", ","}:
         raise InputError(f"--decimal: expected . or , and got {decimal!r}.")
     options: dict[str, Any] = {
@@ -103,7 +109,7 @@ def evaluate(
         "classes": None if classes is None else [name.strip() for name in classes.split(",")],
     }  # fmt: skip
     try:
-        found = _judge(paths, options, separator, decimal, bootstrap, seed, bins)
+        found = _judge(paths, options, separator, decimal, decide, bootstrap, seed, bins)
         outputs = _outputs(found, paths, title, show_ids, report, json_path)
     except InputError as error:
         _complain(error)
@@ -141,7 +147,8 @@ def _names(paths: list[Path]) -> list[str]:
 
 
 def _judge(
-    paths: list[Path], options: dict[str, Any], sep: str | None, decimal: str | None, bootstrap: int | None,
+    paths: list[Path], options: dict[str, Any], sep: str | None, decimal: str | None, decide: str,
+    bootstrap: int | None,
     seed: int, bins: int,
 ) -> "Evaluation":  # fmt: skip
     from orcu.metrics.evaluate import evaluate as judge
@@ -161,7 +168,7 @@ def _judge(
 
         return judge(
             sources[0], compare=dict(zip(names[1:], sources[1:], strict=True)), name=names[0],
-            bootstrap=bootstrap, seed=seed, bins=bins, progress=told,
+            decide=decide, bootstrap=bootstrap, seed=seed, bins=bins, progress=told,
         )  # fmt: skip
 
 

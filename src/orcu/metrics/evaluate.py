@@ -1,7 +1,7 @@
 """Judge a model's predictions: every metric with its interval and its reference, side by side."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -85,6 +85,7 @@ class Evaluation:
     bins: int
     mapping: str
     notes: list[str]
+    decide: Any = "argmax"
     groups: dict[str, "Evaluation"] = field(default_factory=dict)
     others: list["Evaluation"] = field(default_factory=list)
     differences: dict[str, dict[str, Difference]] = field(default_factory=dict)  # by other model
@@ -128,6 +129,7 @@ def evaluate(
     subject: Any = None,
     compare: Mapping[str, Judged] | None = None,
     name: str = "model",
+    decide: Any = "argmax",
     bootstrap: int | None = None,
     seed: int = 0,
     bins: int = 15,
@@ -146,6 +148,7 @@ def evaluate(
         subject: a subject per row; the bootstrap then draws whole subjects.
         compare: other models' predictions for the same rows, by name.
         name: what this model is called.
+        decide: how decisions are made, as for `orcu.decide`: "argmax", "median", "mean" or a cost matrix.
         bootstrap: number of resamples; 0 for none; by default it depends on the number of rows.
         seed: of the resamples and simulated outcomes.
         bins: B of the binned errors.
@@ -176,6 +179,7 @@ def evaluate(
         bootstrap = as_count(bootstrap, name="bootstrap", minimum=0)
     bins = as_count(bins, name="bins", minimum=1)
     seed = as_count(seed, name="seed", minimum=0)
+    predictions = _deciding(predictions, decide)
     evidence, groups = gather(predictions, bins=bins, progress=progress)
     judged = _judge(name, evidence, predictions, bootstrap, seed)
     judged.groups = {
@@ -189,12 +193,21 @@ def evaluate(
             )
         if isinstance(other, PredictionsSource) and not evidence.sampled:
             other = other.load()
-        aligned = _aligned(evidence, other, other_name)
+        aligned = _deciding(_aligned(evidence, other, other_name), decide)
         theirs, _ = gather(aligned, bins=bins, progress=progress)
         _same_rows(evidence, theirs, other_name)
         judged.others.append(_judge(other_name, theirs, aligned, bootstrap, seed))
         judged.differences[other_name] = _differences(evidence, theirs, judged.resamples, seed)
     return judged
+
+
+def _deciding(source: Judged, rule: Any) -> Judged:
+    """The same predictions, deciding by the rule."""
+    if isinstance(source, PredictionsSource):
+        return replace(source, rule=rule)
+    part = source[:]
+    part.rule = rule
+    return part
 
 
 def _judge(
@@ -249,6 +262,7 @@ def _judge(
         bins=layout.bins,
         mapping=sample.mapping,
         notes=_notes(source, evidence),
+        decide=sample.rule,
     )
 
 

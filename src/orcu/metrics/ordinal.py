@@ -223,7 +223,7 @@ def _qwk_of(confusion: FloatArray) -> Any:
     family="decision",
     better="higher",
     percent=True,
-    convention="first argmax",
+    convention="first argmax, unless another decision is asked for",
 )
 def _accuracy(t: Tables) -> Any:
     return _accuracy_of(t.confusion)

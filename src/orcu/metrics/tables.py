@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from orcu import geometry
+from orcu.decisions import decide_checked
 from orcu.inputs import FloatArray, IntArray
 from orcu.metrics.binning import bin_index
 from orcu.registry import Registry
@@ -34,6 +35,7 @@ class Rows:
     y: IntArray
     weight: FloatArray | None = None
     logits: FloatArray | None = None
+    rule: Any = "argmax"  # of the decisions, see orcu.decide
 
     @classmethod
     def of(
@@ -53,6 +55,7 @@ class Rows:
             self.y[rows],
             None if self.weight is None else self.weight[rows],
             None if self.logits is None else self.logits[rows],
+            self.rule,
         )
 
     @property
@@ -74,6 +77,11 @@ class Rows:
     def pred(self) -> IntArray:
         """The first argmax of each row."""
         return self.probs.argmax(axis=1)
+
+    @cached_property
+    def decision(self) -> IntArray:
+        """The decided class of each row; the first argmax unless another rule was asked for."""
+        return self.pred if self.rule == "argmax" else decide_checked(self.probs, self.rule)
 
     @cached_property
     def confidence(self) -> FloatArray:
@@ -107,7 +115,7 @@ class Tables:
     classes: FloatArray  # (..., C, 3, B)
     thresholds: FloatArray  # (..., C-1, 3, B)
     adaptive: FloatArray  # (..., C, 3, B); zero where the groups were not given
-    confusion: FloatArray  # (..., C, C): label, first argmax
+    confusion: FloatArray  # (..., C, C): label, decision
     threshold_squares: FloatArray  # (..., C-1): sum of (F(k) - 1[y <= k])^2
     scores: dict[str, FloatArray]  # (...) each: sums of the registered row scores
 
@@ -295,7 +303,7 @@ class Layout:
         for k in range(self.num_classes if groups is not None else 0):
             start = self.slices["adaptive"].start + 3 * self.bins * k
             yield from binned(start, groups[k], rows.columns[k], rows.y == k)  # type: ignore[index]
-        cell = rows.y * self.num_classes + rows.pred
+        cell = rows.y * self.num_classes + rows.decision
         yield self.slices["confusion"].start, self.num_classes**2, cell, w
         nowhere = np.zeros(n, dtype=np.intp)
         for k, value in enumerate(rows.cumulative):

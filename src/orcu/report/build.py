@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import orcu
+from orcu.decisions import RULES
 from orcu.figures import confidence, confusion, distribution, forest, referral, reliability
 from orcu.figures.style import shortened
 from orcu.figures.svg import render
 from orcu.files import replacing
 from orcu.metrics.evaluate import Evaluation, conventions
-from orcu.metrics.tables import all_metrics
+from orcu.metrics.tables import OUTCOME, VALUE, WEIGHT, all_metrics
 from orcu.report import plain
 from orcu.report.examples import examples
 from orcu.report.headline import headline, verdict
@@ -97,6 +98,7 @@ def build(
         model_table=_side_by_side(_models(found)) if found.others else None,
         differences=_differences(found),
         conventions=conventions(found.bins),
+        rules=RULES,
         titles={metric.name: metric.title for metric in all_metrics()},
     )
     return html.replace(" %", "\u00a0%")  # no line breaks between a number and its sign
@@ -151,8 +153,8 @@ def _reliability(
 
 
 def _confidence(found: Evaluation) -> str:
-    accuracy = found.metrics["accuracy"].value
-    mean = accuracy + found.metrics["overconfidence"].value
+    top = found.tables.top.sum(-1)
+    mean, accuracy = float(top[VALUE] / top[WEIGHT]), float(top[OUTCOME] / top[WEIGHT])
     return render(
         lambda ax: confidence.draw(
             ax, confidence.data(found.tables.top), confidence=mean, accuracy=accuracy

@@ -3,6 +3,7 @@
 import math
 
 from orcu.metrics.evaluate import Evaluation
+from orcu.metrics.tables import OUTCOME, VALUE, WEIGHT
 from orcu.report.plain import shown
 
 
@@ -24,10 +25,8 @@ def _confidence(found: Evaluation) -> str:
     points = f"{abs(gap.value) * 100:.{0 if abs(gap.value) >= 0.1 else 1}f} points"
     kind = "Over-confident" if gap.value > 0 else "Under-confident"
     certain = not math.isnan(gap.low) and (gap.low > 0 or gap.high < 0)
-    accuracy, confidence = (
-        found.metrics["accuracy"].value,
-        found.metrics["accuracy"].value + gap.value,
-    )
+    top = found.tables.top.sum(-1)
+    confidence, accuracy = float(top[VALUE] / top[WEIGHT]), float(top[OUTCOME] / top[WEIGHT])
     told = (
         f"it says {shown(confidence, percent=True)} on average and is right "
         f"{shown(accuracy, percent=True)}"

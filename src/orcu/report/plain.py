@@ -3,6 +3,8 @@
 import math
 from typing import Any
 
+import numpy as np
+
 import orcu
 from orcu.metrics.evaluate import Difference, Estimate, Evaluation, conventions
 from orcu.metrics.tables import Metric, all_metrics
@@ -22,6 +24,9 @@ def as_dict(found: Evaluation) -> dict[str, Any]:
         "weighted": found.weighted,
         "classes": list(found.classes),
         "label_mapping": found.mapping,
+        "decide": found.decide
+        if isinstance(found.decide, str)
+        else np.asarray(found.decide).tolist(),
         "notes": found.notes,
         "bootstrap": {"resamples": found.resamples, "seed": found.seed, "level": 0.95},
         "conventions": conventions(found.bins),

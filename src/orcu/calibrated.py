@@ -1,0 +1,123 @@
+"""Any scikit-learn classifier, calibrated out of fold, with its classes in their order."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.model_selection import cross_val_predict
+from sklearn.utils.validation import check_is_fitted
+
+from orcu import calibrators
+from orcu.errors import InputError
+from orcu.inputs import FloatArray
+from orcu.labels import canonical, label_codes
+
+
+class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier whose probabilities are calibrated on predictions it made out of fold.
+
+    ``fit`` predicts every row by a copy of the estimator that has not seen it, fits the calibrator on
+    these, and refits the estimator on all rows. ``predict_proba`` has a column per class in the order
+    of ``classes_``, which is the order given, not the alphabet's.
+
+    Args:
+        estimator: any classifier with ``predict_proba``.
+        method: a calibrator, or its name: "gap", "dirichlet+projection", ...
+        cv: folds, or a splitter of scikit-learn.
+        classes: labels from lowest to highest. Needed for strings; numbers and ordered pandas
+            categories carry their order.
+
+    Example:
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(300, 2))
+        >>> y = np.array(["low", "mid", "high"])[
+        ...     np.digitize(X[:, 0] + rng.normal(size=300), [-0.7, 0.7])
+        ... ]
+        >>> model = CalibratedOrdinal(LogisticRegression(), classes=["low", "mid", "high"]).fit(
+        ...     X, y
+        ... )
+        >>> model.classes_.tolist(), model.predict_proba(X).shape
+        (['low', 'mid', 'high'], (300, 3))
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        method: Any = "gap",
+        cv: Any = 5,
+        classes: Sequence[Any] | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.method = method
+        self.cv = cv
+        self.classes = classes
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
+        """Fit the estimator and its calibrator.
+
+        Args:
+            X: what the estimator takes, one row per case.
+            y: labels.
+            sample_weight: one weight per row, for both.
+
+        Raises:
+            InputError: if the order of the classes is not known, or a label is none of them.
+        """
+        self.classes_ = ordered_labels(y, self.classes)
+        names = tuple(canonical(label) for label in self.classes_.tolist())
+        codes, _ = label_codes(y, names, given=False)
+        params = None if sample_weight is None else {"sample_weight": sample_weight}
+        told = cross_val_predict(
+            self.estimator, X, codes, cv=self.cv, method="predict_proba", params=params
+        )
+        seen = np.unique(codes)
+        out_of_fold = np.zeros((len(codes), len(names)))
+        out_of_fold[:, seen] = told
+        method = (
+            calibrators.create(self.method) if isinstance(self.method, str) else clone(self.method)
+        )
+        self.calibrator_ = method.fit(probs=out_of_fold, y=codes, weight=sample_weight)
+        self.estimator_ = clone(self.estimator).fit(X, codes, **(params or {}))
+        self.n_features_in_ = getattr(self.estimator_, "n_features_in_", None)
+        return self
+
+    def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803
+        """Calibrated probabilities, columns in the order of ``classes_``, shape (n, C)."""
+        check_is_fitted(self, "calibrator_")
+        told = self.estimator_.predict_proba(X)
+        probs = np.zeros((len(told), len(self.classes_)))
+        probs[:, self.estimator_.classes_] = told
+        calibrated: FloatArray = self.calibrator_.predict_proba(probs=probs)
+        return calibrated
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
+        """The most likely class of each row."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+def ordered_labels(y: Any, classes: Sequence[Any] | None) -> npt.NDArray[Any]:
+    """The labels from lowest to highest.
+
+    Raises:
+        InputError: if they are strings whose order was not given.
+
+    Example:
+        >>> ordered_labels([3, 1, 2, 1], None).tolist()
+        [1, 2, 3]
+    """
+    if classes is not None:
+        return np.asarray(classes)
+    dtype: Any = getattr(y, "dtype", None)
+    if getattr(dtype, "ordered", False):  # an ordered pandas categorical
+        return np.asarray(dtype.categories)
+    found = np.unique(np.asarray(y))
+    if not np.issubdtype(found.dtype, np.number):
+        raise InputError(
+            f"classes: the labels are {', '.join(map(str, found[:5].tolist()))}; their order cannot be told "
+            "from the alphabet. Give classes=[lowest, ..., highest]."
+        )
+    return found

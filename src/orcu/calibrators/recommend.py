@@ -1,0 +1,119 @@
+"""Which calibrator for these rows: a cross-validated comparison and a stated rule."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from orcu import geometry, metrics
+from orcu.calibrators.base import CALIBRATORS, CalibrationWarning, Calibrator
+from orcu.calibrators.chain import Chain
+from orcu.calibrators.cross_validation import FOLDS, stratified_folds
+from orcu.errors import InputError
+from orcu.inputs import FloatArray, IntArray, as_labels, as_logits
+
+METHODS = ("temperature", "vector", "dirichlet", "ordinal_dirichlet", "gap")
+COLUMNS = ("nll", "rps", "sce", "ece", "unimodality", "accuracy", "mae")
+FEWEST_ROWS = 50
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The comparison, the winner by the rule, and the winner fitted on all rows."""
+
+    table: dict[str, dict[str, float]]
+    chosen: str
+    rule: str
+    calibrator: Calibrator | None  # None: leave the predictions as they are
+
+    def __str__(self) -> str:
+        lines = [f"{'method':32s}" + "".join(f"{column:>12s}" for column in COLUMNS)]
+        for name, row in self.table.items():
+            mark = "→ " if name == self.chosen else "  "
+            lines.append(
+                f"{mark}{name:30s}" + "".join(f"{row[column]:12.4f}" for column in COLUMNS)
+            )
+        return "\n".join([*lines, self.rule])
+
+
+def recommend(
+    logits: Any,
+    y: Any,
+    *,
+    unimodality: float = 0.99,
+    methods: tuple[str, ...] = METHODS,
+    seed: int = 0,
+) -> Recommendation:
+    """Compare calibrators on held-out rows by cross-validation and pick one.
+
+    Every method, alone and followed by the projection, is fitted on four fifths and judged on the
+    fifth, in turn. The rule: the lowest RPS among those with at least the asked unimodality; if
+    none has it, the lowest RPS after the projection.
+
+    Args:
+        logits: shape (n, C), of rows the model was not trained on.
+        y: labels 0..C-1, shape (n,).
+        unimodality: the share of unimodal predictions that is asked for, 0 to 1.
+        methods: names of calibrators to try.
+        seed: of the folds.
+
+    Raises:
+        InputError: if an argument cannot be used, or rows are too few to compare anything.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> z = -((np.arange(3) - rng.uniform(-0.5, 2.5, size=(400, 1))) ** 2)
+        >>> p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+        >>> y = (rng.random((400, 1)) > np.cumsum(p, axis=1)[:, :-1]).sum(axis=1)
+        >>> recommend(4 * z, y, methods=("temperature",)).chosen
+        'temperature'
+    """
+    values = as_logits(logits)
+    labels = as_labels(y, values.shape[1], rows=len(values))
+    if len(labels) < FEWEST_ROWS:
+        raise InputError(
+            f"recommend: {len(labels)} rows are too few to compare calibrators; {FEWEST_ROWS} are the least. "
+            "Use temperature scaling."
+        )
+    table = {"none": _judged(np.exp(geometry.log_probs(values)), labels)}
+    candidates: dict[str, Calibrator] = {}
+    for name in methods:
+        candidates[name] = CALIBRATORS.create(name)
+        candidates[f"{name}+projection"] = Chain([name, "projection"])
+    candidates["projection"] = CALIBRATORS.create("projection")
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", CalibrationWarning
+        )  # folds are small; the final fit may warn
+        for name, candidate in candidates.items():
+            table[name] = _judged(cross_fitted(candidate, values, labels, seed=seed), labels)
+    kept = [name for name, row in table.items() if row["unimodality"] >= unimodality]
+    chosen = min(kept or ["projection"], key=lambda name: table[name]["rps"])
+    made = None if chosen == "none" else _fresh(candidates[chosen]).fit(values, labels)
+    rule = f"rule: the lowest cross-validated RPS among methods with at least {unimodality:.1%} unimodal rows"
+    return Recommendation(table, chosen, rule, made)
+
+
+def cross_fitted(
+    calibrator: Calibrator, logits: FloatArray, y: IntArray, *, folds: int = FOLDS, seed: int = 0
+) -> FloatArray:
+    """Probabilities of every row from a calibrator that has not seen it, shape (n, C)."""
+    fold = stratified_folds(y, folds, seed)
+    out = np.empty(logits.shape)
+    for k in range(folds):
+        fitted = _fresh(calibrator).fit(logits[fold != k], y[fold != k])
+        out[fold == k] = fitted.predict_proba(logits[fold == k])
+    return out
+
+
+def _fresh(calibrator: Calibrator) -> Calibrator:
+    return type(calibrator)(**calibrator.get_params())
+
+
+def _judged(probs: FloatArray, y: IntArray) -> dict[str, float]:
+    row = {}
+    for name in COLUMNS:
+        function = getattr(metrics, name)
+        row[name] = function(probs) if name == "unimodality" else function(probs, y)
+    return row
