@@ -139,6 +139,12 @@ def test_gates_pass_quietly(folder):
         (["sharp.parquet", *BASIC, "--decimal", "x"], "--decimal: expected . or ,"),
         (["sharp.parquet", *BASIC, "--sep", "ab"], "--sep: expected one character"),
         (["sharp.parquet", *BASIC, "--bootstrap", "-1"], "--bootstrap"),
+        (["sharp.parquet", *BASIC, "--logits", "p_*"], "give only one of the two"),
+        (["sharp.parquet", *BASIC, "--fail-if", "sce>5"], "5 % is 0.05"),
+        (["sharp.parquet", *BASIC, "--report", "sharp.parquet"], "sharp.parquet: is an input"),
+        (["sharp.parquet", *BASIC, "--report", "x", "--json", "x"], "is named for two outputs"),
+        (["sharp.parquet", *BASIC, "--json", "."], "is a folder"),
+        (["sharp.parquet", *BASIC, "--decide", "modus"], "unknown decision rule"),
         ([], "Missing argument"),
     ],
 )
@@ -182,6 +188,20 @@ def test_bad_data_is_code_3_and_writes_nothing(arguments, message, folder, tmp_p
 
 
 def test_one_command_compares_several_files(folder):
-    result = run("calm.parquet", "sharp.parquet", *BASIC, "--bootstrap", "50", cwd=folder)
+    result = run(
+        "calm.csv.gz", "sharp.csv.gz", *BASIC, "--bootstrap", "50", "--decide", "median", cwd=folder
+    )
     assert result.returncode == 0
     assert "calm minus sharp" in result.stdout
+    assert "sharp: sharp.csv.gz: separator comma" in result.stdout  # the notes of every file
+
+
+def test_numbers_are_never_cut(folder):
+    (folder / "zero.csv").write_text(
+        "grade,p_none,p_mild,p_severe\n"
+        + "none,0,0.6,0.4\nmild,0.2,0.5,0.3\nsevere,0.1,0.2,0.7\n" * 20
+    )
+    result = run("zero.csv", *BASIC, cwd=folder)
+    assert result.returncode == 0
+    assert "infinite (20 rows)" in result.stdout.replace("\u00a0", " ")
+    assert "…" not in result.stdout

@@ -251,7 +251,7 @@ def test_percent_and_rounding(tmp_path):
     four_digits = "p_0,p_1,p_2,y\n0.33,0.33,0.33,0\n0.1234,0.34,0.5366,1\n"
     with pytest.raises(InputError, match=r"p.csv: row 1 sums to 0.99, expected 1 ± 0.001"):
         read_text(tmp_path, four_digits)
-    with pytest.raises(InputError, match=r"row 1 has 33 in column 0.*--logits.*--percent"):
+    with pytest.raises(InputError, match=r"row 1 has 33 in column 'p_0'.*--logits.*--percent"):
         read_text(tmp_path, "p_0,p_1,p_2,y\n33,33,34,0\n")
 
 
@@ -263,7 +263,7 @@ BAD = {
     "p_0,p_1,y\n0.5,nan,0\n": "row 1 has nan",
     "p_0,p_1,y\n0.5,inf,0\n": "row 1 has inf",
     "p_0,p_1,y\n0.5,0.1,0\n": "row 1 sums to 0.6",
-    "p_0,p_1,y\n2.5,-1.5,0\n": "row 1 has 2.5 in column 0.*--logits",
+    "p_0,p_1,y\n2.5,-1.5,0\n": "row 1 has 2.5 in column 'p_0'.*--logits",
     "p_0,p_1,y\n0.5,0.5,2\n": "y: row 1 has label '2'.*--classes",
     "p_0,p_1,y\n0.5,0.5,\n": "row 1 has no label",
     "p_0,p_1,z\n0.5,0.5,1\n": r"no column 'y' \(label\).*The columns are: p_0, p_1, z",
@@ -344,6 +344,54 @@ def test_files_are_streamed_in_batches(tmp_path, monkeypatch):
     data.to_parquet(tmp_path / "d.parquet")
     with pytest.raises(InputError, match="row 34"):
         open_predictions(tmp_path / "d.parquet", **OPTIONS).load()
+
+
+def test_labels_that_may_start_at_one_are_refused(tmp_path):
+    text = "p_a,p_b,p_c,y\n0.5,0.25,0.25,1\n0.5,0.25,0.25,2\n"
+    with pytest.raises(InputError, match="y: .*none is 0, so they may start at 1"):
+        read_text(tmp_path, text, classes=["none", "mild", "severe"])
+    with pytest.raises(InputError, match="none is 0"):
+        Predictions(probs=[[0.5, 0.5], [0.5, 0.5]], y=[1, 1], classes=["a", "b"])
+    with pytest.raises(
+        InputError, match=r"start at 1 need `y - 1`, or classes= \(--classes 1,2,3\)"
+    ):
+        read_text(tmp_path, "p_0,p_1,p_2,y\n0.5,0.25,0.25,3\n")
+    assert Predictions(probs=[[0.5, 0.5], [0.5, 0.5]], y=[1, 0], classes=["a", "b"]).y.tolist() == [
+        1,
+        0,
+    ]
+
+
+def test_empty_groups_and_subjects_are_named(tmp_path):
+    text = "p_0,p_1,y,g\n0.5,0.5,0,a\n0.5,0.5,1,\n"
+    with pytest.raises(InputError, match="column 'g': row 2 is empty"):
+        read_text(tmp_path, text, group="g")
+    data = pd.DataFrame({"p_0": [0.5, 0.5], "p_1": [0.5, 0.5], "y": [0, 1], "g": [1.0, np.nan]})
+    with pytest.raises(InputError, match="column 'g': row 2 is empty"):
+        Predictions.from_frame(data, label="y", probs="p_*", subject="g")
+    with pytest.raises(InputError, match="subject: row 1 is empty"):
+        Predictions(probs=[[0.5, 0.5]] * 2, subject=["a", None])
+
+
+def test_frames_that_do_not_fit_together_are_refused():
+    data = frame(10)
+    with pytest.raises(InputError, match="columns stand in the order severe, none, mild"):
+        Predictions(probs=data[["p_severe", "p_none", "p_mild"]], y=data["grade"], classes=CLASSES)
+    shuffled = data["grade"].sample(frac=1, random_state=0)
+    with pytest.raises(InputError, match="its index is not that of the predictions"):
+        Predictions(probs=data[[f"p_{c}" for c in CLASSES]], y=shuffled, classes=CLASSES)
+    with pytest.raises(InputError, match="expected a list of names"):
+        Predictions(probs=[[0.5, 0.5]], classes="a,b")
+
+
+def test_cells_with_percent_signs_are_explained(tmp_path):
+    with pytest.raises(InputError, match="has '50%', which is no number. Write .* say --percent"):
+        read_text(tmp_path, "p_0,p_1,y\n50%,50%,0\n")
+
+
+def test_the_smallest_float_is_no_trap():
+    told = Predictions(probs=[[5e-324, 1.0, 0.0], [0.5, 0.5, 0.0]])
+    assert np.isfinite(told.as_logits()[0]).all()
 
 
 def test_mixed_types_in_a_parquet_column(tmp_path):

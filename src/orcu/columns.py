@@ -58,7 +58,7 @@ def value_columns(wanted: Any, names: list[str], file: str) -> tuple[list[str], 
         for column in columns:
             if column not in names:
                 raise InputError(no_column(column, names, file, "predictions"))
-        found = _without_common_prefix(columns)
+        found = without_common_prefix(columns)
     if len(columns) < 2:
         raise InputError(
             f"{file}: {wanted!r} matches {listed(columns) or 'no column'}; one column per class and at least "
@@ -71,7 +71,13 @@ def _literal(pattern: str) -> str:
     return re.sub(r"([\[\]?])", r"[\1]", pattern)
 
 
-def _without_common_prefix(columns: list[str]) -> list[str]:
+def without_common_prefix(columns: list[str]) -> list[str]:
+    """Class names from column names: what follows a prefix that ends in _ . - or a space.
+
+    Example:
+        >>> without_common_prefix(["p_low", "p_high"])
+        ['low', 'high']
+    """
     prefix = os.path.commonprefix(columns)  # noqa: RUF071 - names, not paths
     prefix = prefix[: re.search(r"\d*$", prefix).start()]  # type: ignore[union-attr]
     cut = [name[len(prefix) :] for name in columns]

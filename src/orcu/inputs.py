@@ -8,6 +8,7 @@ answers bad input with the same words: which argument, which row, what was expec
 
 import math
 import numbers
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -201,11 +202,14 @@ def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return view
 
 
-def as_matrix(values: Any, *, name: str, first_row: int = 0) -> FloatArray:
+def as_matrix(
+    values: Any, *, name: str, first_row: int = 0, columns: Sequence[Any] | None = None
+) -> FloatArray:
     """Finite float64 values of shape (n, C), n >= 1 and C >= 2.
 
     Raises:
-        InputError: if the shape, the type or a value is another; rows count from ``first_row``.
+        InputError: if the shape, the type or a value is another; rows count from ``first_row``, and
+            columns have names where they are given.
     """
     array = _to_numpy(values, name)
     if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] < 2:
@@ -218,8 +222,9 @@ def as_matrix(values: Any, *, name: str, first_row: int = 0) -> FloatArray:
     finite = np.isfinite(array)
     if not finite.all():
         row, column = (int(i) for i in np.argwhere(~finite)[0])
+        named = column if columns is None else repr(columns[column])
         raise InputError(
-            f"{name}: row {row + first_row} has {array[row, column]} in column {column}; every value must be "
+            f"{name}: row {row + first_row} has {array[row, column]} in column {named}; every value must be "
             "finite. Drop or repair such rows first."
         )
     return array

@@ -11,6 +11,9 @@ import numpy.typing as npt
 from orcu.errors import InputError
 from orcu.inputs import IntArray
 
+BY_VALUE = "labels matched to class names by value"
+POSITIONS = "integer labels taken as positions 0, 1, ... of the class names"
+
 
 def class_names(classes: Sequence[Any] | None, num_classes: int) -> tuple[str, ...]:
     """The names of the classes in their order, as text; "0".."C-1" if none are given.
@@ -24,6 +27,8 @@ def class_names(classes: Sequence[Any] | None, num_classes: int) -> tuple[str, .
     """
     if classes is None:
         return tuple(str(k) for k in range(num_classes))
+    if isinstance(classes, str):
+        raise InputError(f"classes: expected a list of names, got the text {classes!r}.")
     names = tuple(canonical(name) for name in classes)
     if len(names) != num_classes:
         raise InputError(
@@ -96,11 +101,11 @@ def label_codes(
     number = {class_name: k for k, class_name in enumerate(classes)}
     if all(text in number for text in texts):
         codes = np.array([number[text] for text in texts], dtype=np.int64)
-        return codes[index], "labels matched to class names by value"
+        return codes[index], BY_VALUE
     positions = {str(k): k for k in range(len(classes))}
     named = not any(_is_number(class_name) for class_name in classes)
     if given and named and all(_is_number(text) for text in texts):
-        number, how = positions, "integer labels taken as positions 0, 1, ... of the class names"
+        number, how = positions, POSITIONS
     else:
         how = ""
     wrong = next((i for i, text in enumerate(texts) if text not in number), None)
@@ -108,15 +113,15 @@ def label_codes(
         codes = np.array([number[text] for text in texts], dtype=np.int64)
         return codes[index], how
     row = int(np.flatnonzero(index == wrong)[0])
-    if _is_missing(values[wrong]):
+    if is_missing(values[wrong]):
         raise InputError(
             f"{name}: row {row + first_row} has no label. Fill it in or drop the row; for new cases "
             "leave the labels out altogether."
         )
     known = ", ".join(number) if len(number) <= 12 else f"{len(number)} names"
-    one_based = how and texts[wrong] == str(len(classes))
+    one_based = texts[wrong] == str(len(classes)) and (how or classes[0] == "0")
     hint = (
-        "Labels that start at 1 need `y - 1`."
+        "Labels that start at 1 need `y - 1`, or classes= (--classes 1,2,3)."
         if one_based
         else "Name the classes in their order with classes= (--classes low,mid,high)."
     )
@@ -147,7 +152,21 @@ def _distinct(array: npt.NDArray[Any]) -> tuple[list[Any], npt.NDArray[np.intp]]
     return values.tolist(), inverse
 
 
-def _is_missing(value: Any) -> bool:
+def need_position_zero(lowest: int, name: str) -> None:
+    """Refuse integer labels taken as positions among which 0 never occurs: they may start at 1.
+
+    Raises:
+        InputError: if the lowest is not 0.
+    """
+    if lowest != 0:
+        raise InputError(
+            f"{name}: integer labels are taken as positions 0, 1, ... of the named classes, but none is 0, "
+            "so they may start at 1. Write the class names as labels, or name the classes by the labels."
+        )
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a cell stands for no entry."""
     return (
         value is None
         or (isinstance(value, float) and math.isnan(value))

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orcu import geometry
+from orcu.columns import without_common_prefix
 from orcu.errors import InputError
 from orcu.files import replacing
 from orcu.inputs import (
@@ -26,7 +27,14 @@ from orcu.inputs import (
     as_weight,
     half_unit,
 )
-from orcu.labels import class_names, label_codes
+from orcu.labels import (
+    POSITIONS,
+    canonical,
+    class_names,
+    is_missing,
+    label_codes,
+    need_position_zero,
+)
 from orcu.metrics.tables import Rows
 
 SCHEMA_VERSION = 1
@@ -96,9 +104,12 @@ class Predictions:
         self.classes = class_names(classes, num_classes)
         self.y: IntArray | None = None
         if y is not None:
+            _check_frames(probs if logits is None else logits, y, classes, self.classes)
             self.y, self.mapping = label_codes(
                 y, self.classes, given=classes is not None, rows=rows
             )
+            if self.mapping == POSITIONS:
+                need_position_zero(int(self.y.min()), "y")
         else:
             self.mapping = "no labels"
         self.ids = _column(ids, rows, "ids")
@@ -178,7 +189,9 @@ class Predictions:
         if self.logits is not None:
             return self.logits, 0
         zero = self.probs == 0
-        floor = self.probs[~zero].min() / 2
+        floor = max(
+            self.probs[~zero].min() / 2, np.finfo(np.float64).tiny
+        )  # half of a denormal may be 0
         return np.log(np.where(zero, floor, self.probs)), int(zero.sum())
 
     def write(self, path: str | os.PathLike[str]) -> None:
@@ -262,7 +275,12 @@ class Predictions:
 
 
 def distributions(
-    probs: FloatArray, *, rounding: float, name: str = "probs", first_row: int = 0
+    probs: FloatArray,
+    *,
+    rounding: float,
+    name: str = "probs",
+    first_row: int = 0,
+    columns: Sequence[Any] | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Probability rows that sum to 1, and by how much those missed it that had to be normalised.
 
@@ -273,6 +291,7 @@ def distributions(
         rounding: how far each value may be off: half a unit of its last printed digit or bit.
         name: what the values are called in messages.
         first_row: the number of the first row in messages.
+        columns: what the columns are called in messages, if not by number.
 
     Raises:
         InputError: if a value is outside [0, 1] or a row misses 1 by more.
@@ -285,8 +304,9 @@ def distributions(
     outside = (probs < 0) | (probs > 1)
     if outside.any():
         row, column = (int(i) for i in np.argwhere(outside)[0])
+        named = column if columns is None else repr(columns[column])
         raise InputError(
-            f"{name}: row {row + first_row} has {probs[row, column]:.6g} in column {column}, expected "
+            f"{name}: row {row + first_row} has {probs[row, column]:.6g} in column {named}, expected "
             "values in [0, 1]. If these are logits, say logits= (--logits); if they are percentages, "
             "say --percent or divide by 100."
         )
@@ -296,8 +316,9 @@ def distributions(
     if miss.max() > tolerance * (1 + 1e-9):
         row = int(np.argmax(miss > tolerance * (1 + 1e-9)))
         raise InputError(
-            f"{name}: row {row + first_row} sums to {sums[row]:.6g}, expected 1 ± {tolerance:g}. If "
-            "these are logits, say logits= (--logits); if they are percentages, say --percent."
+            f"{name}: row {row + first_row} sums to {sums[row]:.6g}, expected 1 ± {tolerance:g}"
+            f"{'' if columns is None else ' over ' + ', '.join(map(str, columns))}. If these are logits, say "
+            "logits= (--logits); --percent is for values that sum to 100."
         )
     off = miss > _FLOAT_NOISE
     if not off.any():
@@ -330,6 +351,25 @@ def printed_decimals(values: FloatArray) -> int:
     return next((d for d in range(1, 9) if written(few, d) and written(values, d)), 9)
 
 
+def _check_frames(values: Any, y: Any, given: Any, classes: tuple[str, ...]) -> None:
+    """Refuse frames whose own names or index say that they do not fit together."""
+    names = [str(name) for name in getattr(values, "columns", [])]
+    if given is not None and names:
+        found = [canonical(name) for name in without_common_prefix(names)]
+        if set(found) == set(classes) and tuple(found) != classes:
+            raise InputError(
+                f"probs: the columns stand in the order {', '.join(found)}, the classes are "
+                f"{', '.join(classes)}; put the columns in that order."
+            )
+    mine: Any = getattr(values, "index", None)
+    theirs: Any = getattr(y, "index", None)
+    if hasattr(mine, "equals") and hasattr(theirs, "equals") and not mine.equals(theirs):
+        raise InputError(
+            "y: its index is not that of the predictions; align them, or pass y.to_numpy() if the rows do "
+            "stand in the same order."
+        )
+
+
 def _column(values: Any, rows: int, name: str) -> ObjectArray | None:
     if values is None:
         return None
@@ -338,6 +378,10 @@ def _column(values: Any, rows: int, name: str) -> ObjectArray | None:
         raise InputError(
             f"{name}: expected one entry per row, shape ({rows},); got {column.shape}."
         )
+    if column.dtype == object or column.dtype.kind == "f":
+        empty = [row for row, value in enumerate(column.tolist()) if is_missing(value)]
+        if empty:
+            raise InputError(f"{name}: row {empty[0]} is empty; every row needs an entry there.")
     return column
 
 

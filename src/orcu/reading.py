@@ -16,7 +16,7 @@ import numpy as np
 from orcu.columns import Columns, columns_of, listed, no_column, ordered_classes, value_columns
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, as_matrix, as_weight, half_unit
-from orcu.labels import canonical, label_codes
+from orcu.labels import POSITIONS, canonical, is_missing, label_codes, need_position_zero
 from orcu.predictions import (
     EXTRAS,
     SCHEMA_VERSION,
@@ -63,11 +63,17 @@ class PredictionsSource:
         Raises:
             InputError: if a row cannot be used; the text names it.
         """
-        first_row, self._missed = 1, []
+        first_row, self._missed, lowest = 1, [], 0
         for batch in self.open_batches():
             if batch.num_rows:
-                yield self._batch(batch, first_row)
+                part = self._batch(batch, first_row)
+                if part.y is not None:
+                    found = int(part.y.min())
+                    lowest = found if first_row == 1 else min(lowest, found)
+                yield part
                 first_row += batch.num_rows
+        if self.mapping == POSITIONS:
+            need_position_zero(lowest, str(self.columns.label))
         if first_row == 1:
             raise InputError(f"{self.name}: there is no row below the header.")
 
@@ -96,14 +102,17 @@ class PredictionsSource:
         columns = [
             self._numbers(batch.column(name), name, first_row) for name in self.value_columns
         ]
-        values = as_matrix(np.stack(columns, axis=1), name=self.name, first_row=first_row)
+        names = tuple(self.value_columns)
+        values = as_matrix(
+            np.stack(columns, axis=1), name=self.name, first_row=first_row, columns=names
+        )
         options: dict[str, Any] = {"classes": self.classes}
         if self.kind == "probs":
             values = values / 100 if self.columns.percent else values
             self._digits = max(self._digits, printed_decimals(values))
             rounding = max(0.5 * 10.0**-self._digits, self._half_unit(batch))
             kept, missed = distributions(
-                values, rounding=rounding, name=self.name, first_row=first_row
+                values, rounding=rounding, name=self.name, first_row=first_row, columns=names
             )
             self._missed.append(missed)
             options["probs"] = kept
@@ -293,7 +302,7 @@ def _open_csv(
             head = _head(file)
     except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, OSError) as error:
         raise InputError(
-            f"{path.name}: not readable as UTF-8 text ({_first_line(error)})."
+            f"{path.name}: not readable as UTF-8 text ({_first_line(error)}). In Excel, save as 'CSV UTF-8'."
         ) from None
     if not head:
         raise InputError(f"{path.name}: the file is empty.")
@@ -396,12 +405,18 @@ def _decimal(rows: list[list[str]]) -> str:
 
 
 def _texts(column: Any, name: str, first_row: int) -> Any:
-    if column.null_count:
-        row = column.is_null().to_pylist().index(True)
-        raise InputError(f"column {name!r}: row {row + first_row} is empty.")
     encoded = column.dictionary_encode()
-    values = np.array([canonical(value) for value in encoded.dictionary.to_pylist()], dtype=object)
-    return values[encoded.indices.to_numpy(zero_copy_only=False)]
+    found = encoded.dictionary.to_pylist()
+    index = encoded.indices.to_numpy(zero_copy_only=False)
+    missing = [k for k, value in enumerate(found) if is_missing(value)]
+    empty = np.isnan(index) if column.null_count else np.isin(index, missing)
+    if missing and column.null_count:
+        empty |= np.isin(index, missing)
+    if empty.any():
+        row = int(np.argmax(empty)) + first_row
+        raise InputError(f"column {name!r}: row {row} is empty; every row needs an entry there.")
+    values = np.array([canonical(value) for value in found], dtype=object)
+    return values[index.astype(np.intp)]
 
 
 def _check_ids(ids: Any, file: str) -> None:
@@ -429,10 +444,13 @@ def _not_a_number(texts: list[str | None], name: str, first_row: int) -> str:
         try:
             float(text or "x")
         except ValueError:
-            told = "is empty" if not text else f"has {text!r}, which is no number"
+            if not text:
+                return f"column {name!r}: row {row + first_row} is empty; every row needs a number there."
+            hint = "Check the separator and the decimal sign (--sep, --decimal)."
+            if text.endswith("%"):
+                hint = "Write the numbers without the sign, and say --percent."
             return (
-                f"column {name!r}: row {row + first_row} {told}. Check the separator and the decimal sign "
-                "(--sep, --decimal)."
+                f"column {name!r}: row {row + first_row} has {text!r}, which is no number. {hint}"
             )
     return f"column {name!r}: holds text that is no number."
 

@@ -116,6 +116,78 @@ def test_subjects_are_drawn_as_wholes(ordinal_sample):
     assert width > 2 * (rows["rps"].high - rows["rps"].low)
 
 
+def test_the_reference_respects_subjects(ordinal_sample):
+    """Rows repeated for each subject: a calibrated model must not be condemned."""
+    beyond = 0
+    for seed in range(12):
+        logits, y = ordinal_sample(150, sharpen=1.0, seed=seed)
+        found = evaluate(
+            logits=np.repeat(logits, 8, axis=0),
+            y=np.repeat(y, 8),
+            subject=np.repeat(np.arange(150), 8),
+            bootstrap=200,
+        )
+        beyond += found["sce"].value > found["sce"].limit
+    assert beyond <= 3
+    sharp = evaluate(
+        logits=np.repeat(4 * logits, 8, axis=0),
+        y=np.repeat(y, 8),
+        subject=np.repeat(np.arange(150), 8),
+        bootstrap=200,
+    )
+    assert sharp["sce"].value > sharp["sce"].limit
+
+
+def test_labels_that_are_off_by_one_are_doubted(ordinal_sample):
+    logits, y = ordinal_sample(400, num_classes=5, sharpen=6.0)
+    keep = y < 4
+    found = evaluate(logits=logits[keep], y=y[keep] + 1, bootstrap=20)
+    assert "WARNING: labels one class lower would be right in" in found.notes[-1]
+    assert "WARNING" in found.to_html()
+    assert not evaluate(logits=logits, y=y, bootstrap=20).notes
+
+
+def test_the_smallest_float_is_judged():
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.ones(3), size=40)
+    probs[0], probs[1] = [5e-324, 1.0, 0.0], [0.0, 0.5, 0.5]
+    found = evaluate(probs=probs, y=rng.integers(3, size=40), bootstrap=20)
+    assert np.isfinite(found.per_threshold[0]["slope"].value)
+
+
+def test_intervals_stay_in_range():
+    found = evaluate(
+        probs=[[0.9, 0.1, 0.0], [0.2, 0.7, 0.1], [0.6, 0.3, 0.1]], y=[1, 1, 2], bootstrap=50
+    )
+    for name in METRICS.names():
+        metric = METRICS.get(name)
+        if metric.percent and np.isfinite(found[name].high):
+            assert -1 <= found[name].low <= found[name].high <= 1, name
+    assert all(r["auc"].low >= 0 for r in found.per_threshold if np.isfinite(r["auc"].low))
+    assert repr(found).startswith("Evaluation('model', 3 rows: accuracy 0.333")
+
+
+def test_decisions_follow_the_rule(ordinal_sample, softmax):
+    from orcu import decide
+
+    logits, y = ordinal_sample(500, sharpen=0.5)
+    probs = softmax(logits)
+    for rule in ("median", "mean", np.abs(np.arange(5)[:, None] - np.arange(5)) ** 3):
+        found = evaluate(logits=logits, y=y, decide=rule, bootstrap=0)
+        pred = decide(probs, rule)
+        assert found["mae"].value == pytest.approx(metrics.mae(y=y, pred=pred))
+        assert found["accuracy"].value == pytest.approx(metrics.accuracy(y=y, pred=pred))
+        assert found["ece"].value == pytest.approx(
+            metrics.ece(probs, y)
+        )  # of the top label as ever
+        assert found.referral.mae[0] == pytest.approx(found["mae"].value)
+        assert json.dumps(found.to_dict()["decide"])
+    assert (
+        "smallest class with P(Y"
+        in evaluate(logits=logits, y=y, decide="median", bootstrap=0).to_html()
+    )
+
+
 def test_models_are_compared_in_pairs(ordinal_sample):
     logits, y = ordinal_sample(800)
     ids = np.array([f"row{i}" for i in range(800)])
@@ -146,7 +218,7 @@ def test_models_on_other_rows_are_refused(ordinal_sample):
     with pytest.raises(InputError, match=r"other: other labels.*in row 1;.*--id COLUMN"):
         evaluate(mine, compare={"other": Predictions(logits=logits, y=(y + 1) % 5)})
     with pytest.raises(InputError, match="its classes are a, b, c, d, e"):
-        evaluate(mine, compare={"other": Predictions(logits=logits, y=y, classes="abcde")})
+        evaluate(mine, compare={"other": Predictions(logits=logits, y=y, classes=list("abcde"))})
     with pytest.raises(InputError, match="two models are called 'model'"):
         evaluate(mine, compare={"model": mine})
     named = Predictions(logits=logits, y=y, ids=np.arange(50))
@@ -247,7 +319,7 @@ def test_gates(judged):
     assert Gate.parse(f"sce>{sce / 2}").trips(judged)
     assert not Gate.parse(f"sce > {sce * 2}").trips(judged)
     assert Gate.parse(f"sce.low>={judged['sce'].low}").trips(judged)
-    assert Gate.parse("accuracy<1.1").trips(judged)
+    assert Gate.parse("accuracy<1").trips(judged)
     assert not Gate.parse("accuracy <= 0").trips(judged)
     assert "sce.high = " in Gate.parse("sce.high>1").told(judged)
     undefined = evaluate(probs=[[0.9, 0.1], [0.2, 0.8]], y=[0, 1], bootstrap=0)
@@ -256,6 +328,9 @@ def test_gates(judged):
     for wrong in ("sce", "sce>", "sce>abc", "sce.mean>0.1", ">0.1", "sce=0.1"):
         with pytest.raises(InputError, match="expected a metric, a comparison and a number"):
             Gate.parse(wrong)
+    with pytest.raises(InputError, match="values are fractions.*5 % is 0.05"):
+        Gate.parse("sce>5")
+    assert not Gate.parse("mae>5").trips(judged)  # in classes
     with pytest.raises(UnknownNameError, match="unknown metric 'sec'. Did you mean"):
         Gate.parse("sec>0.1")
 

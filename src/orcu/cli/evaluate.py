@@ -1,6 +1,7 @@
 """``orcu evaluate``: judge the predictions in a file, print a table, write a report."""
 
 import json
+import os
 import shlex
 import sys
 from datetime import date
@@ -96,6 +97,8 @@ def evaluate(
     gates = [Gate.parse(text) for text in fail_if or []]
     paths = [*files, *(compare or [])]
     _check_paths(paths, [report, json_path])
+    if probs is not None and logits is not None:
+        raise InputError("--probs, --logits: give only one of the two.")
     separator = {"tab": "\t", "\\t": "\t"}.get(sep or "", sep)
     if separator is not None and len(separator) != 1:
         raise InputError(f"--sep: expected one character or 'tab', got {sep!r}.")
@@ -115,8 +118,11 @@ def evaluate(
         _complain(error)
         raise typer.Exit(BAD_DATA) from None
     for path, text in outputs.items():  # before printing, which a closed pipe may end
-        with replacing(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        try:
+            with replacing(path) as temporary:
+                temporary.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written ({error}).") from None
     console = Console()
     _print(console, found)
     for path in outputs:
@@ -132,12 +138,23 @@ def evaluate(
 
 
 def _check_paths(inputs: list[Path], outputs: list[Path | None]) -> None:
+    """Complain before the work rather than after it."""
     for path in inputs:
         if not path.is_file():
             raise InputError(f"{path}: there is no such file.")
+    taken = {path.resolve(): "is an input" for path in inputs}
     for out in outputs:
-        if out is not None and not out.absolute().parent.is_dir():
+        if out is None:
+            continue
+        if out.is_dir():
+            raise InputError(f"{out}: is a folder; name a file.")
+        if not out.absolute().parent.is_dir():
             raise InputError(f"{out}: its folder does not exist; make it first.")
+        if not os.access(out.absolute().parent, os.W_OK):
+            raise InputError(f"{out}: its folder cannot be written to.")
+        if out.resolve() in taken:
+            raise InputError(f"{out}: {taken[out.resolve()]}; choose another name for the output.")
+        taken[out.resolve()] = "is named for two outputs"
 
 
 def _names(paths: list[Path]) -> list[str]:
@@ -207,14 +224,17 @@ def _print(console: Console, found: "Evaluation") -> None:
     from orcu.report.headline import headline, verdict
 
     console.print()
-    for note in [*found.notes, found.mapping]:
-        console.print(f"[dim]{escape(note)}[/]", highlight=False)
+    for one in (found, *found.others):
+        told = f"{one.name}: " if found.others else ""
+        for note in [*one.notes, one.mapping]:
+            style = "bold red" if note.startswith("WARNING") else "dim"
+            console.print(f"[{style}]{escape(told + note)}[/]", highlight=False)
     console.print()
     for sentence in headline(found):
         console.print(escape(sentence), highlight=False)
     console.print()
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(escape(found.name), no_wrap=True)
+    table.add_column(escape(found.name))
     for heading in ("value", "95 % interval", "if calibrated"):
         table.add_column(heading, justify="right", no_wrap=True)
     family = ""
@@ -255,6 +275,7 @@ def _print(console: Console, found: "Evaluation") -> None:
 def _group_table(found: "Evaluation") -> Table:
     from orcu.metrics.tables import METRICS
     from orcu.report import plain
+    from orcu.report.headline import verdict
 
     shown = [METRICS.get(name) for name in ("accuracy", "mae", "ece", "sce", "unimodality")]
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
@@ -265,7 +286,8 @@ def _group_table(found: "Evaluation") -> Table:
             f"{metric.name} {plain.ARROWS[metric.better]}", justify="right", no_wrap=True
         )
     for name, group in found.groups.items():
-        cells = [plain.shown_value(group, metric) for metric in shown]
+        marks = {"beyond chance": " ✗", "within chance": " ✓", "": ""}
+        cells = [plain.shown_value(group, m) + marks[verdict(group, m.name)] for m in shown]
         table.add_row(escape(name), f"{group.rows:,}", *cells)
     return table
 

@@ -53,7 +53,7 @@ def draw(ax: Any, found: tuple[FloatArray, FloatArray], classes: tuple[str, ...]
         np.arange(size) + 0.48, names, rotation=30 if max(map(len, names)) > 5 else 0, ha="center"
     )
     ax.set_yticks(np.arange(size) + 0.48, names)
-    ax.tick_params(length=0)
+    ax.tick_params(length=0, labelsize=8 if size <= 12 else 5)
     ax.set(xlim=(0, size), ylim=(size, 0), xlabel="decided", ylabel="true", aspect="equal")
     for spine in ax.spines.values():
         spine.set_visible(False)

@@ -22,6 +22,9 @@ def draw(ax: Any, estimates: dict[str, Estimate], *, percent: bool) -> None:
             ax.plot([estimate.limit * scale], [i], **tick)
         if np.isfinite(estimate.value):
             ax.plot([estimate.value * scale], [i], marker="o", color=accent, markersize=5)
+    low, high = _limits(estimates, scale)
+    ax.set_xlim(low, high)
+    ax.ticklabel_format(axis="x", useOffset=False)
     ax.set_yticks(range(len(names)), [shortened(name, 18) for name in names])
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
@@ -29,3 +32,12 @@ def draw(ax: Any, estimates: dict[str, Estimate], *, percent: bool) -> None:
     ax.set_axisbelow(True)
     ax.spines["left"].set_visible(False)
     ax.set_xlabel("percent" if percent else "")
+
+
+def _limits(estimates: dict[str, Estimate], scale: int) -> tuple[float, float]:
+    """An axis that shows all values with some room, and does not blow up equal ones."""
+    ends = [scale * v for e in estimates.values() for v in (e.value, e.low, e.high, e.limit)
+            if v is not None and np.isfinite(v)]  # fmt: skip
+    low, high = min(ends, default=0.0), max(ends, default=1.0)
+    room = max(0.06 * (high - low), 0.01 * scale)
+    return low - room, high + room

@@ -40,10 +40,12 @@ SETTINGS: dict[Any, Any] = {
 
 
 def shortened(name: str, length: int = 14) -> str:
-    """A name that fits a figure.
+    """A name that fits a figure; beginning and end stay, so that similar names can be told apart.
 
     Example:
         >>> shortened("proliferative retinopathy", 14)
-        'proliferative…'
+        'prolife…opathy'
     """
-    return name if len(name) <= length else name[: length - 1] + "…"
+    if len(name) <= length:
+        return name
+    return name[: length // 2] + "…" + name[len(name) - (length - length // 2 - 1) :]

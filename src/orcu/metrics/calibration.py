@@ -269,14 +269,14 @@ def _flat(gaps: FloatArray) -> FloatArray:
     return gaps.reshape(*gaps.shape[:-2], -1)
 
 
-def per_class_ce(t: Tables) -> FloatArray:
-    """The calibration error of each class, shape (..., C)."""
-    return weighted_gap(t.classes, t.total[..., None])
+def class_gaps(t: Tables) -> FloatArray:
+    """Signed gaps of each class's bins, shape (..., C, B); the sums of |gaps| are the errors."""
+    return _gaps(t.classes) / t.total[..., None, None]
 
 
-def per_threshold_ce(t: Tables) -> FloatArray:
-    """The calibration error of each cumulative probability, shape (..., C-1)."""
-    return weighted_gap(t.thresholds, t.total[..., None])
+def threshold_gaps(t: Tables) -> FloatArray:
+    """Signed gaps of each cumulative probability's bins, shape (..., C-1, B)."""
+    return _gaps(t.thresholds) / t.total[..., None, None]
 
 
 def _total(rows: Rows) -> float:

@@ -1,6 +1,6 @@
 """Judge a model's predictions: every metric with its interval and its reference, side by side."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, as_count
 from orcu.metrics.binning import CONVENTIONS
-from orcu.metrics.calibration import per_class_ce, per_threshold_ce
+from orcu.metrics.calibration import class_gaps, threshold_gaps
 from orcu.metrics.evidence import Evidence, Progress, gather
 from orcu.metrics.ordinal import class_mae_of, recall_of
 from orcu.metrics.referral import ReferralCurve, curve_of
@@ -23,7 +23,7 @@ from orcu.metrics.resample import (
     resampled_sums,
 )
 from orcu.metrics.scoring import decomposition
-from orcu.metrics.tables import Metric, Tables, all_metrics
+from orcu.metrics.tables import Metric, Tables, all_metrics, total_gap
 from orcu.metrics.thresholds import threshold_fit
 from orcu.predictions import Predictions
 from orcu.reading import PredictionsSource
@@ -60,7 +60,7 @@ class Difference:
     favour: float | None
 
 
-@dataclass
+@dataclass(repr=False)
 class Evaluation:
     """What is known of one model after judging it; fractions throughout.
 
@@ -97,6 +97,12 @@ class Evaluation:
 
     def __getitem__(self, metric: str) -> Estimate:
         return self.metrics[metric]
+
+    def __repr__(self) -> str:
+        told = ", ".join(
+            f"{name} {self.metrics[name].value:.3f}" for name in ("accuracy", "mae", "sce")
+        )
+        return f"Evaluation({self.name!r}, {self.rows} rows: {told}, ...)"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data, fit for JSON: fractions, None where not defined."""
@@ -221,18 +227,11 @@ def _judge(
     fits = [threshold_fit(sample.rows(), k) for k in range(layout.num_classes - 1)]
     drawn = resampled_sums(evidence.sums, resamples, seed) if resamples else None
     draws = None if drawn is None else layout.tables(drawn)
-    reference = layout.tables(
-        calibrated_sums(
-            layout, sample.rows(), evidence.sample_groups, _sample_vector(evidence),
-            default_draws(len(sample)), seed + 1,
-        )
-    )  # fmt: skip
-    # Noise falls with the root of the rows, so the reference of a sample is scaled to all of them.
-    shrink = float(np.sqrt(len(sample) / evidence.rows))
+    reference = _Reference(evidence, tables, draws, seed)
     metrics = {}
     for metric in all_metrics():
         found = _interval(metric, tables, draws)
-        null = metric(reference) * shrink if metric.binned else None
+        null = reference.of(metric.from_tables, metric.reduce) if metric.reduce else None
         metrics[metric.name] = Estimate(
             float(metric(tables)), found.low, found.high,
             None if null is None else float(null.mean()),
@@ -249,10 +248,8 @@ def _judge(
         weighted=sample.weight is not None,
         impossible_rows=_impossible(evidence, tables),
         metrics=metrics,
-        per_class=_per_class(tables, reference, shrink, sample.classes),
-        per_threshold=_per_threshold(
-            tables, draws, reference, shrink, fits, fit_draws, sample.classes
-        ),
+        per_class=_per_class(tables, reference, sample.classes),
+        per_threshold=_per_threshold(tables, draws, reference, fits, fit_draws, sample.classes),
         decomposition={part: float(value) for part, value in decomposition(tables).items()},
         referral=curve_of(sample.rows()),
         tables=tables,
@@ -261,7 +258,7 @@ def _judge(
         seed=seed,
         bins=layout.bins,
         mapping=sample.mapping,
-        notes=_notes(source, evidence),
+        notes=[*_notes(source, evidence), *_label_doubts(tables)],
         decide=sample.rule,
     )
 
@@ -275,6 +272,20 @@ def _notes(source: Judged, evidence: Evidence) -> list[str]:
             f"{evidence.rows:,}; everything else from all rows"
         )
     return notes
+
+
+def _label_doubts(tables: Tables) -> list[str]:
+    """A warning where labels moved by one class would fit far better: they may start elsewhere."""
+    total = float(tables.total)
+    right = float(np.trace(tables.confusion)) / total
+    for shift, told in ((1, "one class higher"), (-1, "one class lower")):
+        moved = float(np.trace(tables.confusion, offset=shift)) / total
+        if moved > right + 0.2:
+            return [
+                f"WARNING: labels {told} would be right in {moved:.0%} of the rows instead of {right:.0%}; "
+                "do labels and classes start at the same number?"
+            ]
+    return []
 
 
 def _impossible(evidence: Evidence, tables: Tables) -> int:
@@ -294,12 +305,51 @@ def _sample_vector(evidence: Evidence) -> FloatArray:
     return tally.vector()
 
 
+class _Reference:
+    """What binned errors would be if the model were calibrated, as draws of their distribution.
+
+    Labels are drawn from the probabilities. Rows of one subject are not independent, which such draws
+    would miss: with subjects it is the noise of the resamples around the observed gaps.
+    """
+
+    def __init__(self, evidence: Evidence, tables: Tables, draws: Tables | None, seed: int) -> None:
+        rows = evidence.sample.rows()
+        clustered = "subject" in evidence.sample.extras and draws is not None
+        self._around = tables if clustered else None
+        self._scale = 1.0
+        if clustered and draws is not None:
+            self._tables = draws
+            return
+        layout = evidence.layout
+        simulated = calibrated_sums(
+            layout,
+            rows,
+            evidence.sample_groups,
+            _sample_vector(evidence),
+            default_draws(len(rows)),
+            seed + 1,
+        )
+        self._tables = layout.tables(simulated)
+        # Noise falls with the root of the rows, so that of a sample is scaled to all of them.
+        self._scale = float(np.sqrt(len(rows) / evidence.rows))
+
+    def of(
+        self, gaps: Callable[[Tables], Any], reduce: Callable[[FloatArray], FloatArray]
+    ) -> FloatArray:
+        """The error that ``reduce`` makes of |gaps|, in every draw."""
+        drawn = np.asarray(gaps(self._tables))
+        if self._around is not None:
+            drawn = drawn - np.asarray(gaps(self._around))
+        return reduce(np.abs(drawn)) * self._scale
+
+
 def _interval(metric: Metric, tables: Tables, draws: Tables | None) -> Interval:
     if draws is None:
         return Interval(np.nan, np.nan)
     if metric.reduce is None:
         return interval(float(metric(tables)), metric(draws))
-    return gap_interval(metric.from_tables(tables), metric.from_tables(draws), metric.reduce)
+    found = gap_interval(metric.from_tables(tables), metric.from_tables(draws), metric.reduce)
+    return Interval(min(found.low, 1.0), min(found.high, 1.0))
 
 
 def _fit_draws(evidence: Evidence, fits: list[Any], resamples: int, seed: int) -> FloatArray:
@@ -316,9 +366,9 @@ def _fit_draws(evidence: Evidence, fits: list[Any], resamples: int, seed: int) -
 
 
 def _per_class(
-    tables: Tables, reference: Tables, shrink: float, classes: tuple[str, ...]
+    tables: Tables, reference: _Reference, classes: tuple[str, ...]
 ) -> list[dict[str, Any]]:
-    error, null = per_class_ce(tables), per_class_ce(reference) * shrink
+    error, null = total_gap(np.abs(class_gaps(tables))), reference.of(class_gaps, total_gap)
     recall, off = recall_of(tables.confusion), class_mae_of(tables.confusion)
     said = tables.classes[..., 1, :].sum(-1) / tables.total
     seen = tables.confusion.sum(-1) / tables.total
@@ -364,10 +414,10 @@ def decision_rates(confusion: FloatArray) -> dict[str, FloatArray]:
 
 
 def _per_threshold(
-    tables: Tables, draws: Tables | None, reference: Tables, shrink: float, fits: list[Any],
+    tables: Tables, draws: Tables | None, reference: _Reference, fits: list[Any],
     fit_draws: FloatArray | None, classes: tuple[str, ...],
 ) -> list[dict[str, Any]]:  # fmt: skip
-    error, null = per_threshold_ce(tables), per_threshold_ce(reference) * shrink
+    error, null = total_gap(np.abs(threshold_gaps(tables))), reference.of(threshold_gaps, total_gap)
     rates = decision_rates(tables.confusion)
     rate_draws = None if draws is None else decision_rates(draws.confusion)
     seen = tables.confusion.sum(-1)
@@ -392,8 +442,9 @@ def _per_threshold(
                 Interval(np.nan, np.nan) if fit_draws is None
                 else interval(value, fit_draws[:, k, i])
             )  # fmt: skip
-            high = min(found.high, 1.0) if name == "auc" else found.high
-            record[name] = Estimate(value, found.low, high)
+            if name == "auc":
+                found = Interval(*np.clip([found.low, found.high], 0, 1).tolist())
+            record[name] = Estimate(value, found.low, found.high)
         out.append(record)
     return out
 

@@ -81,7 +81,7 @@ class Rows:
     @cached_property
     def decision(self) -> IntArray:
         """The decided class of each row; the first argmax unless another rule was asked for."""
-        return self.pred if self.rule == "argmax" else decide_checked(self.probs, self.rule)
+        return decide_checked(self.probs, self.rule)
 
     @cached_property
     def confidence(self) -> FloatArray:

@@ -106,7 +106,7 @@ def log_odds(rows: Rows, k: int) -> FloatArray:
     below = rows.columns[: k + 1].sum(axis=0)
     above = rows.columns[k + 1 :].sum(axis=0)
     positive = np.concatenate([below[below > 0], above[above > 0]])
-    floor = positive.min() / 2
+    floor = max(positive.min() / 2, np.finfo(np.float64).tiny)  # half of a denormal may be 0
     return np.log(np.where(above > 0, above, floor)) - np.log(np.where(below > 0, below, floor))
 
 

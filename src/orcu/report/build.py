@@ -164,9 +164,14 @@ def _confidence(found: Evaluation) -> str:
     )
 
 
+def _in_rows(found: Evaluation) -> Any:
+    """The confusion matrix with weights scaled to the number of rows."""
+    return found.tables.confusion * (found.rows / found.tables.total)
+
+
 def _confusion(found: Evaluation) -> str:
     return render(
-        lambda ax: confusion.draw(ax, confusion.data(found.tables.confusion), found.classes),
+        lambda ax: confusion.draw(ax, confusion.data(_in_rows(found)), found.classes),
         prefix="confusion",
         title="Confusion matrix: true class against decided class",
         width=3.8,

@@ -6,6 +6,8 @@ from orcu.metrics.evaluate import Evaluation
 from orcu.metrics.tables import OUTCOME, VALUE, WEIGHT
 from orcu.report.plain import shown
 
+FEW_ROWS = 30
+
 
 def headline(found: Evaluation) -> list[str]:
     """Sentences for the top of a report, most important first."""
@@ -17,7 +19,8 @@ def verdict(found: Evaluation, metric: str) -> str:
     estimate = found.metrics[metric]
     if estimate.limit is None or math.isnan(estimate.value):
         return ""
-    return "beyond chance" if estimate.value > estimate.limit else "within chance"
+    beyond = estimate.value > estimate.limit and estimate.low != 0
+    return "beyond chance" if beyond else "within chance"
 
 
 def _confidence(found: Evaluation) -> str:
@@ -31,6 +34,8 @@ def _confidence(found: Evaluation) -> str:
         f"it says {shown(confidence, percent=True)} on average and is right "
         f"{shown(accuracy, percent=True)}"
     )
+    if found.rows < FEW_ROWS:
+        return f"{found.rows} rows are too few to judge confidence: {told} of the time."
     if certain:
         return f"{kind} by {points}: {told} of the time."
     if math.isnan(gap.low):
@@ -65,6 +70,8 @@ def _shape(found: Evaluation) -> str:
 
 def _decisions(found: Evaluation) -> str:
     near, mae = found.metrics["within_one"].value, found.metrics["mae"].value
+    if len(found.classes) == 2:
+        return f"Decisions are right in {shown(found.metrics['accuracy'].value, percent=True)}."
     return (
         f"Decisions are right or one class off in {shown(near, percent=True)}, "
         f"and {mae:.2f} classes off on average."

@@ -67,6 +67,7 @@ def as_dict(found: Evaluation) -> dict[str, Any]:
 def _short(found: Evaluation) -> dict[str, Any]:
     return {
         "rows": found.rows,
+        "notes": found.notes,
         "metrics": {name: _estimate(estimate) for name, estimate in found.metrics.items()},
         "per_class": [_plain(record) for record in found.per_class],
         "per_threshold": [_plain(record) for record in found.per_threshold],
@@ -106,8 +107,8 @@ def shown(value: float, *, percent: bool, signed: bool = False) -> str:
         return "infinite"
     sign = "+" if signed and value > 0 else ""
     if percent:
-        return f"{sign}{value * 100:.{1 if abs(value) >= 0.01 else 2}f} %"
-    return f"{sign}{value:.3f}"
+        return f"{sign}{value * 100:.{1 if abs(value) >= 0.01 or value == 0 else 2}f} %"
+    return f"{sign}{round(value, 3) + 0.0:.3f}"  # + 0.0: no minus before a zero
 
 
 def shown_interval(
