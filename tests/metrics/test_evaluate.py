@@ -9,10 +9,9 @@ import pytest
 
 from orcu import Predictions, evaluate, metrics
 from orcu.errors import InputError, UnknownNameError
-from orcu.metrics.evaluate import decision_rates
 from orcu.metrics.gates import Gate
 from orcu.metrics.tables import METRICS, all_metrics
-from orcu.metrics.thresholds import auc, calibration_line
+from orcu.metrics.thresholds import auc, calibration_line, decision_rates
 from orcu.reading import open_predictions
 
 

@@ -10,6 +10,7 @@ from orcu.errors import InputError
 from orcu.inputs import FloatArray, as_count
 from orcu.metrics.binning import CONVENTIONS
 from orcu.metrics.calibration import class_gaps, threshold_gaps
+from orcu.metrics.compare import Difference, aligned, check_same_rows, paired_differences
 from orcu.metrics.evidence import Evidence, Progress, gather
 from orcu.metrics.ordinal import class_mae_of, recall_of
 from orcu.metrics.referral import ReferralCurve, curve_of
@@ -24,7 +25,7 @@ from orcu.metrics.resample import (
 )
 from orcu.metrics.scoring import decomposition
 from orcu.metrics.tables import Metric, Tables, all_metrics, total_gap
-from orcu.metrics.thresholds import threshold_fit
+from orcu.metrics.thresholds import decision_rates, threshold_fit
 from orcu.predictions import Predictions
 from orcu.reading import PredictionsSource
 
@@ -45,19 +46,6 @@ class Estimate:
     high: float = float("nan")
     expected: float | None = None
     limit: float | None = None
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A metric of the first model minus that of another on the same rows.
-
-    ``favour`` is the share of resamples in which the first model is better; None if neither is.
-    """
-
-    value: float
-    low: float
-    high: float
-    favour: float | None
 
 
 @dataclass(repr=False)
@@ -199,11 +187,13 @@ def evaluate(
             )
         if isinstance(other, PredictionsSource) and not evidence.sampled:
             other = other.load()
-        aligned = _deciding(_aligned(evidence, other, other_name), decide)
-        theirs, _ = gather(aligned, bins=bins, progress=progress)
-        _same_rows(evidence, theirs, other_name)
-        judged.others.append(_judge(other_name, theirs, aligned, bootstrap, seed))
-        judged.differences[other_name] = _differences(evidence, theirs, judged.resamples, seed)
+        others_rows = _deciding(aligned(evidence, other, other_name), decide)
+        theirs, _ = gather(others_rows, bins=bins, progress=progress)
+        check_same_rows(evidence, theirs, other_name)
+        judged.others.append(_judge(other_name, theirs, others_rows, bootstrap, seed))
+        judged.differences[other_name] = paired_differences(
+            evidence, theirs, judged.resamples, seed
+        )
     return judged
 
 
@@ -386,33 +376,6 @@ def _per_class(
     ]
 
 
-def decision_rates(confusion: FloatArray) -> dict[str, FloatArray]:
-    """Sensitivity, specificity, PPV and NPV of "class k or above" for k = 1..C-1, shape (..., C-1).
-
-    Example:
-        >>> rates = decision_rates(np.array([[3.0, 1.0], [2.0, 4.0]]))
-        >>> {name: rate.round(3).tolist() for name, rate in rates.items()}
-        {'sensitivity': [0.667], 'specificity': [0.75], 'ppv': [0.8], 'npv': [0.6]}
-    """
-    upper = np.triu(np.ones((confusion.shape[-1], confusion.shape[-1])), 1)[
-        :-1
-    ]  # (C-1, C): class > k
-    lower = 1 - upper
-
-    def count(label: FloatArray, decision: FloatArray) -> FloatArray:
-        return np.einsum("...ij,ki,kj->...k", confusion, label, decision)
-
-    hit, miss = count(upper, upper), count(upper, lower)
-    alarm, clear = count(lower, upper), count(lower, lower)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return {
-            "sensitivity": hit / (hit + miss),
-            "specificity": clear / (clear + alarm),
-            "ppv": hit / (hit + alarm),
-            "npv": clear / (clear + miss),
-        }
-
-
 def _per_threshold(
     tables: Tables, draws: Tables | None, reference: _Reference, fits: list[Any],
     fit_draws: FloatArray | None, classes: tuple[str, ...],
@@ -447,82 +410,6 @@ def _per_threshold(
             record[name] = Estimate(value, found.low, found.high)
         out.append(record)
     return out
-
-
-def _aligned(evidence: Evidence, other: Judged, name: str) -> Judged:
-    """The other model's rows in the order of the first, by id where both have ids."""
-    mine = evidence.sample
-    if not isinstance(other, Predictions) or evidence.sampled:
-        return other
-    if mine.ids is None or other.ids is None:
-        return other
-    place = {str(value): row for row, value in enumerate(other.ids.tolist())}
-    wanted = [str(value) for value in mine.ids.tolist()]
-    missing = [value for value in wanted if value not in place]
-    if missing or len(place) != len(wanted):
-        example = f", for example {missing[0]!r}" if missing else ""
-        raise InputError(
-            f"{name}: models are compared on the same rows, but {len(missing)} ids of the first model are "
-            f"not there{example}, and {len(place) - len(wanted) + len(missing)} others are."
-        )
-    return other[np.array([place[value] for value in wanted])]
-
-
-def _same_rows(mine: Evidence, theirs: Evidence, name: str) -> None:
-    if mine.sample.classes != theirs.sample.classes:
-        raise InputError(
-            f"{name}: its classes are {', '.join(theirs.sample.classes)}, "
-            f"the first model's {', '.join(mine.sample.classes)}."
-        )
-    if mine.rows != theirs.rows:
-        raise InputError(
-            f"{name}: {theirs.rows} rows, the first model has {mine.rows}; "
-            "models are compared on the same rows."
-        )
-    unlike = mine.sample.rows().y != theirs.sample.rows().y
-    if unlike.any():
-        row = int(np.argmax(unlike))
-        raise InputError(
-            f"{name}: other labels than the first model's, first in row {row + 1}; models are compared on "
-            "the same rows in the same order, or by ids (--id COLUMN)."
-        )
-
-
-def _differences(
-    mine: Evidence, theirs: Evidence, resamples: int, seed: int
-) -> dict[str, Difference]:
-    layout = mine.layout
-    tables = layout.tables(mine.vector), layout.tables(theirs.vector)
-    draws = None
-    if resamples:  # the same units of the same seed: paired
-        draws = tuple(
-            layout.tables(resampled_sums(e.sums, resamples, seed)) for e in (mine, theirs)
-        )
-    out = {}
-    for metric in all_metrics():
-        value = float(metric(tables[0]) - metric(tables[1]))
-        if draws is None:
-            out[metric.name] = Difference(value, np.nan, np.nan, None)
-            continue
-        a, b = metric(draws[0]), metric(draws[1])
-        with np.errstate(invalid="ignore"):
-            drawn = a - b
-        found = interval(value, drawn)
-        bias = float(drawn.mean() - value) if metric.binned else 0.0
-        out[metric.name] = Difference(
-            value, found.low - bias, found.high - bias, _favour(metric, a, b)
-        )
-    return out
-
-
-def _favour(metric: Metric, a: FloatArray, b: FloatArray) -> float | None:
-    if not metric.better:
-        return None
-    if metric.better == "zero":
-        a, b = -np.abs(a), -np.abs(b)
-    elif metric.better == "lower":
-        a, b = -a, -b
-    return float(np.mean((a > b) + 0.5 * (a == b)))
 
 
 def conventions(bins: int) -> dict[str, str]:

@@ -82,6 +82,33 @@ def calibration_line(probs: Any, y: Any, *, weight: Any = None) -> FloatArray:
     return np.array([(fit.intercept, fit.slope) for fit in fits])
 
 
+def decision_rates(confusion: FloatArray) -> dict[str, FloatArray]:
+    """Sensitivity, specificity, PPV and NPV of "class k or above" for k = 1..C-1, shape (..., C-1).
+
+    Example:
+        >>> rates = decision_rates(np.array([[3.0, 1.0], [2.0, 4.0]]))
+        >>> {name: rate.round(3).tolist() for name, rate in rates.items()}
+        {'sensitivity': [0.667], 'specificity': [0.75], 'ppv': [0.8], 'npv': [0.6]}
+    """
+    upper = np.triu(np.ones((confusion.shape[-1], confusion.shape[-1])), 1)[
+        :-1
+    ]  # (C-1, C): class > k
+    lower = 1 - upper
+
+    def count(label: FloatArray, decision: FloatArray) -> FloatArray:
+        return np.einsum("...ij,ki,kj->...k", confusion, label, decision)
+
+    hit, miss = count(upper, upper), count(upper, lower)
+    alarm, clear = count(lower, upper), count(lower, lower)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return {
+            "sensitivity": hit / (hit + miss),
+            "specificity": clear / (clear + alarm),
+            "ppv": hit / (hit + alarm),
+            "npv": clear / (clear + miss),
+        }
+
+
 def threshold_fit(rows: Rows, k: int) -> ThresholdFit:
     """AUC and calibration line of the event Y > k, and their influence functions."""
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight

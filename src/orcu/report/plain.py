@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 import orcu
-from orcu.metrics.evaluate import Difference, Estimate, Evaluation, conventions
+from orcu.metrics.compare import Difference
+from orcu.metrics.evaluate import Estimate, Evaluation, conventions
 from orcu.metrics.tables import Metric, all_metrics
 
 RESULT_VERSION = 1
