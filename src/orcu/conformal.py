@@ -14,7 +14,6 @@ from orcu.calibrators.base import CalibrationWarning
 from orcu.errors import InputError
 from orcu.files import replacing
 from orcu.inputs import FloatArray, IntArray, as_fraction, as_labels, as_probs
-from orcu.metrics.tables import summed
 
 STATE_VERSION = 1
 
@@ -189,7 +188,8 @@ class OrdinalPredictionSets:
 def scores(probs: FloatArray) -> FloatArray:
     """The mass of the interval, grown from the mode, that first holds each class, shape (n, C).
 
-    Of two neighbours the likelier is added first, the lower one on a tie.
+    Of two neighbours the likelier is added first, the lower one on a tie. Each step also adds 1e-9, so
+    that classes too unlikely to move the mass are told apart by the order in which they join.
 
     Example:
         >>> scores(np.array([[0.1, 0.5, 0.3, 0.1]])).round(3)
@@ -202,12 +202,12 @@ def scores(probs: FloatArray) -> FloatArray:
     out = np.empty_like(probs)
     out[rows, low] = mass
     padded = np.concatenate([np.full((n, 1), -1.0), probs, np.full((n, 1), -1.0)], axis=1)
-    for _ in range(size - 1):
+    for step in range(1, size):
         below, above = padded[rows, low], padded[rows, high + 2]
         down = below >= above
         low, high = low - down, high + ~down
-        mass = summed([mass, np.where(down, below, above)])
-        out[rows, np.where(down, low, high)] = mass
+        mass = mass + np.where(down, below, above)
+        out[rows, np.where(down, low, high)] = mass + 1e-9 * step
     return out
 
 
