@@ -32,7 +32,7 @@ class OrdinalPredictionSets:
     """Split-conformal sets that are always contiguous.
 
     Each row's classes are added around its mode, the likelier neighbour first, so the sets are nested
-    intervals; a class's score is the mass of the interval that first holds it. Sets hold the classes
+    intervals; a class's score is the mass of the interval that it joins. Sets hold the classes
     whose score is at most the ceil((n+1)(1-alpha))-th smallest score of the fitting rows' labels, and
     always the mode. For exchangeable rows the true class is inside with probability 1 - alpha or
     more, whatever the model.
@@ -186,28 +186,28 @@ class OrdinalPredictionSets:
 
 
 def scores(probs: FloatArray) -> FloatArray:
-    """The mass of the interval, grown from the mode, that first holds each class, shape (n, C).
+    """The mass of the interval, grown from the mode, before each class joins it, shape (n, C).
 
-    Of two neighbours the likelier is added first, the lower one on a tie. Each step also adds 1e-9, so
-    that classes too unlikely to move the mass are told apart by the order in which they join.
+    Of two neighbours the likelier joins first, the lower one on a tie. (Counting the class's own mass
+    would give every last class a score of 1, a tie that makes sets too large.) Each step also adds
+    1e-9, so that classes too unlikely to move the mass keep the order in which they join.
 
     Example:
         >>> scores(np.array([[0.1, 0.5, 0.3, 0.1]])).round(3)
-        array([[0.9, 0.5, 0.8, 1. ]])
+        array([[0.8, 0. , 0.5, 0.9]])
     """
     n, size = probs.shape
     rows = np.arange(n)
     low = high = probs.argmax(axis=1)
     mass = probs[rows, low]
-    out = np.empty_like(probs)
-    out[rows, low] = mass
+    out = np.zeros_like(probs)
     padded = np.concatenate([np.full((n, 1), -1.0), probs, np.full((n, 1), -1.0)], axis=1)
     for step in range(1, size):
         below, above = padded[rows, low], padded[rows, high + 2]
         down = below >= above
         low, high = low - down, high + ~down
-        mass = mass + np.where(down, below, above)
         out[rows, np.where(down, low, high)] = mass + 1e-9 * step
+        mass = mass + np.where(down, below, above)
     return out
 
 

@@ -100,7 +100,7 @@ class Predictions:
             )
             self.__dict__["probs"] = checked
             rows, num_classes = checked.shape
-            self.notes += normalisation_note(missed)
+            self.notes += normalisation_note(len(missed), float(missed.max(initial=0.0)))
         self.classes = class_names(classes, num_classes)
         self.y: IntArray | None = None
         if y is not None:
@@ -326,13 +326,11 @@ def distributions(
     return np.where(off[:, None], probs / sums[:, None], probs), miss[off]
 
 
-def normalisation_note(missed: FloatArray) -> list[str]:
+def normalisation_note(rows: int, worst: float) -> list[str]:
     """What to tell about rows that were normalised; nothing if there were none."""
-    if len(missed) == 0:
+    if rows == 0:
         return []
-    return [
-        f"{len(missed):,} rows missed a sum of 1 by up to {missed.max():.2g} and were normalised"
-    ]
+    return [f"{rows:,} rows missed a sum of 1 by up to {worst:.2g} and were normalised"]
 
 
 def printed_decimals(values: FloatArray) -> int:

@@ -49,7 +49,7 @@ class PredictionsSource:
     decimal: str = "."
     rule: Any = "argmax"
     mapping: str = ""
-    _missed: list[FloatArray] = field(default_factory=list, repr=False)
+    _missed: tuple[int, float] = (0, 0.0)  # rows that were normalised, and the largest miss
     _digits: int = field(default=0, repr=False)
 
     @property
@@ -63,7 +63,7 @@ class PredictionsSource:
         Raises:
             InputError: if a row cannot be used; the text names it.
         """
-        first_row, self._missed, lowest = 1, [], 0
+        first_row, self._missed, lowest = 1, (0, 0.0), 0
         for batch in self.open_batches():
             if batch.num_rows:
                 part = self._batch(batch, first_row)
@@ -96,7 +96,7 @@ class PredictionsSource:
 
     def all_notes(self) -> list[str]:
         """What was recognised when opening, and repaired while reading."""
-        return [*self.notes, *normalisation_note(np.concatenate([*self._missed, np.zeros(0)]))]
+        return [*self.notes, *normalisation_note(*self._missed)]
 
     def _batch(self, batch: Any, first_row: int) -> Predictions:
         columns = [
@@ -114,7 +114,8 @@ class PredictionsSource:
             kept, missed = distributions(
                 values, rounding=rounding, name=self.name, first_row=first_row, columns=names
             )
-            self._missed.append(missed)
+            count, worst = self._missed
+            self._missed = count + len(missed), max(worst, float(missed.max(initial=0.0)))
             options["probs"] = kept
         else:
             options["logits"] = values
@@ -266,7 +267,7 @@ def _open_parquet(path: Path, columns: Columns) -> PredictionsSource:
 
     def batches(needed: list[str]) -> Iterator[Any]:
         try:
-            with pq.ParquetFile(path) as file:
+            with pq.ParquetFile(path, pre_buffer=False) as file:  # else it keeps what was read
                 yield from file.iter_batches(BATCH_ROWS, columns=needed)
         except (pa.ArrowInvalid, OSError) as error:
             raise InputError(f"{path.name}: damaged Parquet file ({_first_line(error)}).") from None
