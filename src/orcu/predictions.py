@@ -89,6 +89,9 @@ class Predictions:
         if (probs is None) == (logits is None):
             raise InputError("probs, logits: give exactly one of the two; it is never guessed.")
         self.notes: list[str] = []
+        self.history: list[
+            dict[str, Any]
+        ] = []  # what was done to these predictions, and with which rows
         self.rule: Any = "argmax"  # how `rows` decides, see orcu.decide
         self.logits: FloatArray | None = None
         if logits is not None:
@@ -176,6 +179,14 @@ class Predictions:
             )
         return Rows(self.probs, self.y, self.weight, logits=self.logits, rule=self.rule)
 
+    def label_names(self) -> ObjectArray:
+        """The class name of each row's label.
+
+        Raises:
+            InputError: if there are no labels.
+        """
+        return np.array(self.classes, dtype=object)[self.rows().y]
+
     def as_logits(self) -> tuple[FloatArray, int]:
         """Logits, and how many zero probabilities had to be replaced for them.
 
@@ -229,14 +240,19 @@ class Predictions:
         if self.ids is not None:
             columns["id"] = self.ids
         if self.y is not None:
-            columns["label"] = np.array(self.classes, dtype=object)[self.y]
+            columns["label"] = self.label_names()
         prefix, values = ("prob", self.probs) if self.logits is None else ("logit", self.logits)
         for k, name in enumerate(self.classes):
             columns[f"{prefix}_{name}"] = values[:, k]
         if self.weight is not None:
             columns["weight"] = self.weight
         columns |= self.extras
-        about = {"schema_version": SCHEMA_VERSION, "kind": self.kind, "classes": list(self.classes)}
+        about = {
+            "schema_version": SCHEMA_VERSION,
+            "kind": self.kind,
+            "classes": list(self.classes),
+            "history": self.history,
+        }
         arrays = {name: pyarrow.array(column) for name, column in columns.items()}
         return pyarrow.table(arrays, metadata={"orcu": json.dumps(about)})
 

@@ -48,6 +48,7 @@ class PredictionsSource:
     open_batches: Any  # () -> iterator of pyarrow record batches
     decimal: str = "."
     rule: Any = "argmax"
+    history: list[dict[str, Any]] = field(default_factory=list)
     mapping: str = ""
     _missed: tuple[int, float] = (0, 0.0)  # rows that were normalised, and the largest miss
     _digits: int = field(default=0, repr=False)
@@ -120,7 +121,7 @@ class PredictionsSource:
         else:
             options["logits"] = values
         part = Predictions(**options)
-        part.notes, part.rule = [], self.rule
+        part.notes, part.rule, part.history = [], self.rule, self.history
         if self.columns.label is not None:
             self._add_labels(part, batch.column(self.columns.label), first_row)
         if self.columns.weight is not None:
@@ -274,6 +275,8 @@ def _open_parquet(path: Path, columns: Columns) -> PredictionsSource:
 
     source = _source(path.name, columns, schema.names, [], batches)
     source.open_batches = lambda: batches(_needed(source))
+    if about is not None:
+        source.history = json.loads(about).get("history", [])
     return source
 
 

@@ -7,8 +7,10 @@ from rich.console import Console
 from rich.markup import escape
 
 import orcu
+from orcu.cli.calibrate import calibrate_app
 from orcu.cli.evaluate import evaluate
 from orcu.cli.losses import losses_app
+from orcu.cli.sets import sets_app
 from orcu.cli.theory import theory
 from orcu.errors import InputError, MissingExtraError
 
@@ -21,6 +23,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(evaluate)
+app.add_typer(calibrate_app, name="calibrate")
+app.add_typer(sets_app, name="sets")
 app.add_typer(losses_app, name="losses")
 app.command()(theory)
 

@@ -1,11 +1,9 @@
 """``orcu evaluate``: judge the predictions in a file, print a table, write a report."""
 
 import json
-import os
 import shlex
 import sys
 from datetime import date
-from hashlib import file_digest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +13,21 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from orcu.cli.options import (
+    Classes,
+    Decimal,
+    Id,
+    Label,
+    Logits,
+    Percent,
+    Probs,
+    Separator,
+    Weight,
+    bad_data,
+    check_paths,
+    digest,
+    reading_options,
+)
 from orcu.decisions import RULES
 from orcu.errors import InputError, UnknownNameError
 from orcu.files import replacing
@@ -22,7 +35,6 @@ from orcu.files import replacing
 if TYPE_CHECKING:
     from orcu.metrics.evaluate import Evaluation
 
-BAD_DATA = 3
 GATE_TRIPPED = 4
 
 
@@ -33,24 +45,15 @@ def evaluate(
             help="Predictions: .parquet, .csv, .csv.gz. More files are compared with it."
         ),
     ],
-    label: Annotated[str | None, typer.Option(help="Column of the true class.")] = None,
-    probs: Annotated[
-        str | None,
-        typer.Option(help="Columns of probabilities: 'p_*' (the star is the class) or a,b,c."),
-    ] = None,
-    logits: Annotated[
-        str | None, typer.Option(help="Columns of logits, in place of --probs.")
-    ] = None,
-    classes: Annotated[
-        str | None, typer.Option(help="Class names, lowest first: none,mild,severe.")
-    ] = None,
+    label: Label = None,
+    probs: Probs = None,
+    logits: Logits = None,
+    classes: Classes = None,
     group: Annotated[
         str | None, typer.Option(help="Column of groups to judge side by side.")
     ] = None,
-    weight: Annotated[str | None, typer.Option(help="Column of row weights.")] = None,
-    id_column: Annotated[
-        str | None, typer.Option("--id", help="Column of row ids; models are matched by it.")
-    ] = None,
+    weight: Weight = None,
+    id_column: Id = None,
     cluster: Annotated[
         str | None, typer.Option(help="Column of subjects; the bootstrap draws whole subjects.")
     ] = None,
@@ -80,13 +83,9 @@ def evaluate(
     show_ids: Annotated[
         bool, typer.Option("--show-ids", help="Let row ids appear in the report.")
     ] = False,
-    percent: Annotated[
-        bool, typer.Option("--percent", help="Probabilities run from 0 to 100.")
-    ] = False,
-    sep: Annotated[
-        str | None, typer.Option(help="Separator of a CSV file, if not recognised.")
-    ] = None,
-    decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV file: . or ,")] = None,
+    percent: Percent = False,
+    sep: Separator = None,
+    decimal: Decimal = None,
 ) -> None:
     """Judge a model's predictions: metrics with intervals, a report to show, gates for CI.
 
@@ -96,27 +95,16 @@ def evaluate(
 
     gates = [Gate.parse(text) for text in fail_if or []]
     paths = [*files, *(compare or [])]
-    _check_paths(paths, [report, json_path])
-    if probs is not None and logits is not None:
-        raise InputError("--probs, --logits: give only one of the two.")
-    separator = {"tab": "\t", "\\t": "\t"}.get(sep or "", sep)
-    if separator is not None and len(separator) != 1:
-        raise InputError(f"--sep: expected one character or 'tab', got {sep!r}.")
+    check_paths(paths, [report, json_path])
     if decide not in RULES:
         raise UnknownNameError("decision rule", decide, list(RULES))
-    if decimal not in {None, ".", ","}:
-        raise InputError(f"--decimal: expected . or , and got {decimal!r}.")
-    options: dict[str, Any] = {
-        "label": label, "probs": probs, "logits": logits, "group": group, "weight": weight,
-        "id": id_column, "subject": cluster, "percent": percent,
-        "classes": None if classes is None else [name.strip() for name in classes.split(",")],
-    }  # fmt: skip
-    try:
-        found = _judge(paths, options, separator, decimal, decide, bootstrap, seed, bins)
+    options = reading_options(
+        probs=probs, logits=logits, classes=classes, sep=sep, decimal=decimal, label=label, group=group,
+        weight=weight, id=id_column, subject=cluster, percent=percent,
+    )  # fmt: skip
+    with bad_data():
+        found = _judge(paths, options, decide, bootstrap, seed, bins)
         outputs = _outputs(found, paths, title, show_ids, report, json_path)
-    except InputError as error:
-        _complain(error)
-        raise typer.Exit(BAD_DATA) from None
     for path, text in outputs.items():  # before printing, which a closed pipe may end
         try:
             with replacing(path) as temporary:
@@ -137,26 +125,6 @@ def evaluate(
         raise typer.Exit(GATE_TRIPPED)
 
 
-def _check_paths(inputs: list[Path], outputs: list[Path | None]) -> None:
-    """Complain before the work rather than after it."""
-    for path in inputs:
-        if not path.is_file():
-            raise InputError(f"{path}: there is no such file.")
-    taken = {path.resolve(): "is an input" for path in inputs}
-    for out in outputs:
-        if out is None:
-            continue
-        if out.is_dir():
-            raise InputError(f"{out}: is a folder; name a file.")
-        if not out.absolute().parent.is_dir():
-            raise InputError(f"{out}: its folder does not exist; make it first.")
-        if not os.access(out.absolute().parent, os.W_OK):
-            raise InputError(f"{out}: its folder cannot be written to.")
-        if out.resolve() in taken:
-            raise InputError(f"{out}: {taken[out.resolve()]}; choose another name for the output.")
-        taken[out.resolve()] = "is named for two outputs"
-
-
 def _names(paths: list[Path]) -> list[str]:
     """File names without their endings; whole paths where these are not unique."""
     stems = [path.name.split(".")[0] or path.name for path in paths]
@@ -164,14 +132,17 @@ def _names(paths: list[Path]) -> list[str]:
 
 
 def _judge(
-    paths: list[Path], options: dict[str, Any], sep: str | None, decimal: str | None, decide: str,
+    paths: list[Path],
+    options: dict[str, Any],
+    decide: str,
     bootstrap: int | None,
-    seed: int, bins: int,
-) -> "Evaluation":  # fmt: skip
+    seed: int,
+    bins: int,
+) -> "Evaluation":
     from orcu.metrics.evaluate import evaluate as judge
     from orcu.reading import open_predictions
 
-    sources = [open_predictions(path, sep=sep, decimal=decimal, **options) for path in paths]
+    sources = [open_predictions(path, **options) for path in paths]
     names = _names(paths)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     screen = Console(stderr=True)
@@ -197,10 +168,7 @@ def _outputs(
         return {}
     from orcu.report.build import Provenance
 
-    digests = []
-    for path in paths:
-        with path.open("rb") as file:
-            digests.append((path.name, file_digest(file, "sha256").hexdigest()))
+    digests = [(path.name, digest(path)) for path in paths]
     command = shlex.join(["orcu", *sys.argv[1:]])
     provenance = Provenance(digests, date.today().isoformat(), command)
     outputs = {}
@@ -290,9 +258,3 @@ def _group_table(found: "Evaluation") -> Table:
         cells = [plain.shown_value(group, m) + marks[verdict(group, m.name)] for m in shown]
         table.add_row(escape(name), f"{group.rows:,}", *cells)
     return table
-
-
-def _complain(error: InputError) -> None:
-    Console(stderr=True, soft_wrap=True).print(
-        f"[bold red]bad data:[/] {escape(str(error))}", highlight=False
-    )

@@ -1,0 +1,307 @@
+"""``orcu calibrate``: fit a calibrator, apply it, compare all of them."""
+
+import json
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from orcu.cli.options import (
+    Classes,
+    Decimal,
+    Id,
+    Label,
+    Logits,
+    Percent,
+    Probs,
+    Separator,
+    Weight,
+    bad_data,
+    check_paths,
+    digest,
+    reading_options,
+)
+from orcu.errors import InputError
+from orcu.files import replacing
+
+if TYPE_CHECKING:
+    from orcu.predictions import Predictions
+
+calibrate_app = typer.Typer(
+    help="Calibrate predictions: fit a calibrator, apply it, compare all of them.",
+    no_args_is_help=True,
+)
+COLUMNS = ("accuracy", "mae", "ece", "sce", "rps", "nll", "unimodality")
+
+
+@calibrate_app.command("fit")
+def fit(
+    file: Annotated[
+        Path, typer.Argument(help="Labelled predictions the model was not trained on.")
+    ],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Write the calibrator here, as JSON.")],
+    method: Annotated[
+        str,
+        typer.Option(help="A calibrator, or several joined by +, such as dirichlet+projection."),
+    ] = "gap",
+    label: Label = None,
+    probs: Probs = None,
+    logits: Logits = None,
+    classes: Classes = None,
+    weight: Weight = None,
+    percent: Percent = False,
+    sep: Separator = None,
+    decimal: Decimal = None,
+) -> None:
+    """Fit a calibrator on held-out rows and write it as JSON."""
+    from orcu import calibrators
+
+    check_paths([file], [out])
+    made = calibrators.create(method)
+    options = reading_options(
+        probs=probs, logits=logits, classes=classes, sep=sep, decimal=decimal, label=label, weight=weight,
+        percent=percent,
+    )  # fmt: skip
+    console = Console()
+    with bad_data(), _told_warnings():
+        told = _read(file, options)
+        values, replaced = told.as_logits()
+        rows = told.rows()
+        made.fit(values, rows.y, weight=told.weight)
+        before, after = _judged(values, rows.y), _judged(made.predict_logits(values), rows.y)
+    _tell(console, told, replaced)
+    about = {
+        "classes": list(told.classes),
+        "fitted_on": {"file": file.name, "sha256": digest(file)},
+    }
+    with replacing(out) as temporary:
+        temporary.write_text(json.dumps(made.to_dict() | about, indent=1) + "\n")
+    console.print(
+        _table({"as it was": before, method: after}, "on the fitting rows, which flatters it")
+    )
+    console.print(f"wrote {escape(str(out))}", highlight=False)
+
+
+@calibrate_app.command("apply")
+def apply(
+    file: Annotated[Path, typer.Argument(help="Predictions to calibrate; labels are not needed.")],
+    calibrator: Annotated[Path, typer.Argument(help="What `orcu calibrate fit` wrote.")],
+    out: Annotated[
+        Path, typer.Option("-o", "--out", help="Write the predictions here (.parquet, .csv).")
+    ],
+    label: Label = None,
+    probs: Probs = None,
+    logits: Logits = None,
+    classes: Classes = None,
+    weight: Weight = None,
+    id_column: Id = None,
+    group: Annotated[str | None, typer.Option(help="Column of groups, carried along.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Column of subjects, carried along.")] = None,
+    percent: Percent = False,
+    sep: Separator = None,
+    decimal: Decimal = None,
+) -> None:
+    """Apply a calibrator to new predictions."""
+    from orcu import calibrators
+    from orcu.predictions import Predictions
+
+    check_paths([file, calibrator], [out])
+    options = reading_options(
+        probs=probs, logits=logits, classes=classes, sep=sep, decimal=decimal, label=label, weight=weight,
+        id=id_column, group=group, subject=cluster, percent=percent,
+    )  # fmt: skip
+    console = Console()
+    with bad_data():
+        fitted = calibrators.load(calibrator)
+        about = json.loads(calibrator.read_text())
+        told = _read(file, options)
+        named = tuple(about.get("classes", told.classes))
+        if named != told.classes:
+            raise InputError(
+                f"{file.name}: its classes are {', '.join(told.classes)}, the calibrator was fitted for "
+                f"{', '.join(named)}."
+            )
+        values, replaced = told.as_logits()
+        result = Predictions(
+            logits=fitted.predict_logits(values), y=None if told.y is None else told.label_names(),
+            classes=told.classes, ids=told.ids, weight=told.weight, **told.extras,
+        )  # fmt: skip
+        result.history = [
+            *told.history,
+            {
+                "step": "calibrate",
+                "method": fitted.name,
+                "source": digest(file),
+                **about.get("fitted_on", {}),
+            },
+        ]
+        result.write(out)
+    _tell(console, told, replaced)
+    if about.get("fitted_on", {}).get("sha256") == digest(file):
+        console.print(
+            "[bold red]The calibrator was fitted on these rows: judging it on them flatters it.[/]"
+        )
+    console.print(f"wrote {escape(str(out))}", highlight=False)
+
+
+@calibrate_app.command("compare")
+def compare(
+    file: Annotated[
+        Path, typer.Argument(help="Labelled predictions the model was not trained on.")
+    ],
+    test: Annotated[
+        Path | None, typer.Option(help="Judge on these; without it by cross-validation on FILE.")
+    ] = None,
+    label: Label = None,
+    probs: Probs = None,
+    logits: Logits = None,
+    classes: Classes = None,
+    percent: Percent = False,
+    sep: Separator = None,
+    decimal: Decimal = None,
+    unimodality: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="The share of unimodal predictions that is asked for."),
+    ] = 0.99,
+    report: Annotated[
+        Path | None, typer.Option(help="With --test: write an HTML report here.")
+    ] = None,
+) -> None:
+    """Compare every calibrator: accuracy, errors, scores and shape, and recommend one."""
+    from orcu import calibrators
+
+    check_paths([file, *([test] if test else [])], [report])
+    if report is not None and test is None:
+        raise InputError("--report: needs --test, rows that no calibrator was fitted on.")
+    options = reading_options(
+        probs=probs,
+        logits=logits,
+        classes=classes,
+        sep=sep,
+        decimal=decimal,
+        label=label,
+        percent=percent,
+    )
+    console = Console()
+    with bad_data(), _told_warnings():
+        told = _read(file, options)
+        values, replaced = told.as_logits()
+        y = told.rows().y
+        with console.status("fitting every calibrator, five folds each"):
+            found = calibrators.recommend(values, y, unimodality=unimodality)
+        rows = {
+            name: {column: row[column] for column in COLUMNS} for name, row in found.table.items()
+        }
+        where = "five-fold cross-validation"
+        if test is not None:
+            new = _read(test, options)
+            if new.classes != told.classes:
+                raise InputError(f"{test.name}: its classes are {', '.join(new.classes)}.")
+            rows, page = _on_test(
+                list(found.table), values, y, new, found.chosen, report is not None
+            )
+            where = f"fitted on {file.name}, judged on {test.name}"
+            if report is not None:
+                with replacing(report) as temporary:
+                    temporary.write_text(page, encoding="utf-8")
+    _tell(console, told, replaced)
+    console.print(_table(rows, where, found.chosen))
+    console.print(
+        f"→ {found.chosen}: chosen on {escape(file.name)} by this {found.rule}", highlight=False
+    )
+    if report is not None:
+        console.print(f"wrote {escape(str(report))}", highlight=False)
+
+
+def _on_test(
+    names: list[str], logits: Any, y: Any, test: "Predictions", chosen: str, paged: bool
+) -> tuple[dict[str, dict[str, float]], str]:
+    """Every method fitted on one file and judged on the other; the report compares them in pairs."""
+    from orcu import calibrators
+    from orcu.metrics.evaluate import evaluate
+    from orcu.predictions import Predictions
+
+    labels, values = test.rows().y, test.as_logits()[0]
+    told = {}
+    for name in names:
+        moved = (
+            values
+            if name == "none"
+            else calibrators.create(name).fit(logits, y).predict_logits(values)
+        )
+        told[name] = Predictions(logits=moved, y=labels)
+    rows = {name: _judged(one.logits, labels) for name, one in told.items()}
+    if not paged:
+        return rows, ""
+    for one in told.values():
+        one.classes = test.classes
+    others = {name: one for name, one in told.items() if name != chosen}
+    return rows, evaluate(told[chosen], compare=others, name=chosen).to_html(
+        title="Which calibrator?"
+    )
+
+
+def _read(file: Path, options: dict[str, Any]) -> "Predictions":
+    from orcu.reading import open_predictions
+
+    return open_predictions(file, **options).load()
+
+
+def _judged(logits: Any, y: Any) -> dict[str, float]:
+    import numpy as np
+
+    from orcu import geometry, metrics
+
+    probs = np.exp(geometry.log_probs(logits))
+    scores = {
+        name: getattr(metrics, name)(probs, y)
+        for name in COLUMNS
+        if name not in {"unimodality", "nll"}
+    }
+    return scores | {
+        "nll": metrics.nll(logits=logits, y=y),
+        "unimodality": metrics.unimodality(probs),
+    }
+
+
+def _table(rows: dict[str, dict[str, float]], title: str, chosen: str = "") -> Table:
+    from orcu.metrics.tables import METRICS
+    from orcu.report.plain import ARROWS, shown
+
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), title=title, title_justify="left")
+    table.add_column("method")
+    for name in COLUMNS:
+        table.add_column(
+            f"{name} {ARROWS[METRICS.get(name).better]}", justify="right", no_wrap=True
+        )
+    for method, row in rows.items():
+        cells = [shown(row[name], percent=METRICS.get(name).percent) for name in COLUMNS]
+        style = "bold green" if method == chosen else ""
+        table.add_row(escape(("→ " if method == chosen else "") + method), *cells, style=style)
+    return table
+
+
+def _tell(console: Console, told: "Predictions", replaced: int) -> None:
+    for note in [*told.notes, told.mapping]:
+        console.print(f"[dim]{escape(note)}[/]", highlight=False)
+    if replaced:
+        console.print(
+            f"[dim]{replaced:,} probabilities of 0 became half the smallest positive value, for logits[/]"
+        )
+
+
+@contextmanager
+def _told_warnings() -> Iterator[None]:
+    """Print a calibrator's warnings as lines on stderr."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    screen = Console(stderr=True, soft_wrap=True)
+    for text in dict.fromkeys(str(warning.message) for warning in caught):
+        screen.print(f"[yellow]warning:[/] {escape(text)}", highlight=False)

@@ -1,0 +1,110 @@
+"""Options and checks that all commands on files of predictions share."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import file_digest
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from orcu.errors import InputError
+
+BAD_DATA = 3
+
+Label = Annotated[str | None, typer.Option("--label", help="Column of the true class.")]
+Probs = Annotated[
+    str | None,
+    typer.Option(
+        "--probs", help="Columns of probabilities: 'p_*' (the star is the class) or a,b,c."
+    ),
+]
+Logits = Annotated[
+    str | None, typer.Option("--logits", help="Columns of logits, in place of --probs.")
+]
+Classes = Annotated[
+    str | None, typer.Option("--classes", help="Class names, lowest first: none,mild,severe.")
+]
+Weight = Annotated[str | None, typer.Option("--weight", help="Column of row weights.")]
+Id = Annotated[
+    str | None, typer.Option("--id", help="Column of row ids; models are matched by it.")
+]
+Percent = Annotated[bool, typer.Option("--percent", help="Probabilities run from 0 to 100.")]
+Separator = Annotated[
+    str | None, typer.Option("--sep", help="Separator of a CSV file, if not recognised.")
+]
+Decimal = Annotated[
+    str | None, typer.Option("--decimal", help="Decimal sign of a CSV file: . or ,")
+]
+
+
+def reading_options(
+    *,
+    probs: str | None,
+    logits: str | None,
+    classes: str | None,
+    sep: str | None,
+    decimal: str | None,
+    **columns: Any,
+) -> dict[str, Any]:
+    """What `orcu.reading.open_predictions` takes, from what the user typed.
+
+    Raises:
+        InputError: if options contradict each other.
+    """
+    if probs is not None and logits is not None:
+        raise InputError("--probs, --logits: give only one of the two.")
+    separator = {"tab": "\t", "\\t": "\t"}.get(sep or "", sep)
+    if separator is not None and len(separator) != 1:
+        raise InputError(f"--sep: expected one character or 'tab', got {sep!r}.")
+    if decimal not in {None, ".", ","}:
+        raise InputError(f"--decimal: expected . or , and got {decimal!r}.")
+    names = None if classes is None else [name.strip() for name in classes.split(",")]
+    return {
+        "probs": probs, "logits": logits, "classes": names, "sep": separator, "decimal": decimal, **columns,
+    }  # fmt: skip
+
+
+def check_paths(inputs: list[Path], outputs: list[Path | None]) -> None:
+    """Complain before the work rather than after it.
+
+    Raises:
+        InputError: if an input is missing, or an output cannot be written or would overwrite one.
+    """
+    for path in inputs:
+        if not path.is_file():
+            raise InputError(f"{path}: there is no such file.")
+    taken = {path.resolve(): "is an input" for path in inputs}
+    for out in outputs:
+        if out is None:
+            continue
+        if out.is_dir():
+            raise InputError(f"{out}: is a folder; name a file.")
+        if not out.absolute().parent.is_dir():
+            raise InputError(f"{out}: its folder does not exist; make it first.")
+        if not os.access(out.absolute().parent, os.W_OK):
+            raise InputError(f"{out}: its folder cannot be written to.")
+        if out.resolve() in taken:
+            raise InputError(f"{out}: {taken[out.resolve()]}; choose another name for the output.")
+        taken[out.resolve()] = "is named for two outputs"
+
+
+@contextmanager
+def bad_data() -> Iterator[None]:
+    """Turn what is wrong with the data into one line on stderr and exit code 3."""
+    try:
+        yield
+    except InputError as error:
+        Console(stderr=True, soft_wrap=True).print(
+            f"[bold red]bad data:[/] {escape(str(error))}", highlight=False
+        )
+        raise typer.Exit(BAD_DATA) from None
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of a file."""
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()

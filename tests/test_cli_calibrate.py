@@ -1,0 +1,248 @@
+"""``orcu calibrate`` and ``orcu sets`` as a user meets them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from orcu import Predictions, metrics
+
+ORCU = Path(sys.executable).with_name("orcu")
+CLASSES = ["none", "mild", "moderate", "severe"]
+BASIC = ("--label", "grade", "--logits", "z_*")
+
+
+def run(*arguments, cwd, width=100):
+    return subprocess.run(
+        [ORCU, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env={
+            "COLUMNS": str(width),
+            "PATH": os.defpath,
+            "PYTHONIOENCODING": "utf-8",
+            "HOME": str(cwd),
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("calibrate")
+    rng = np.random.default_rng(0)
+    for name, rows in (("val", 500), ("test", 800), ("spare", 400)):
+        logits = -((np.arange(4) - rng.uniform(-0.5, 3.5, size=(rows, 1))) ** 2)
+        logits += rng.normal(scale=0.4, size=logits.shape)
+        p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+        y = (rng.random((rows, 1)) > np.cumsum(p, axis=1)[:, :-1]).sum(axis=1)
+        data = pd.DataFrame(3 * logits, columns=[f"z_{c}" for c in CLASSES])
+        data["grade"], data["image"] = np.array(CLASSES)[y], [f"{name}{i}" for i in range(rows)]
+        data.to_parquet(folder / f"{name}.parquet")
+    return folder
+
+
+def test_fit_apply_evaluate(folder):
+    result = run(
+        "calibrate",
+        "fit",
+        "val.parquet",
+        *BASIC,
+        "--method",
+        "gap+projection",
+        "-o",
+        "gap.json",
+        cwd=folder,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "on the fitting rows, which flatters it" in result.stdout
+    assert json.loads((folder / "gap.json").read_text())["classes"] == CLASSES
+    result = run(
+        "calibrate",
+        "apply",
+        "test.parquet",
+        "gap.json",
+        *BASIC,
+        "--id",
+        "image",
+        "-o",
+        "out.parquet",
+        cwd=folder,
+    )
+    assert result.returncode == 0, result.stderr
+    before = Predictions.read(folder / "test.parquet", label="grade", logits="z_*")
+    after = Predictions.read(folder / "out.parquet")
+    assert (
+        metrics.nll(logits=after.logits, y=after.y)
+        < metrics.nll(logits=before.logits, y=before.y) - 0.1
+    )
+    assert metrics.unimodality(after.probs) == 1
+    assert after.ids[0] == "test0"
+    assert after.history[0]["method"] == "chain"
+    result = run("evaluate", "out.parquet", "--bootstrap", "50", cwd=folder)
+    assert result.returncode == 0, result.stderr
+
+
+def test_new_cases_need_no_labels(folder):
+    data = pd.read_parquet(folder / "test.parquet").drop(columns="grade")
+    data.to_csv(folder / "new.csv", index=False)
+    run(
+        "calibrate",
+        "fit",
+        "val.parquet",
+        *BASIC,
+        "--method",
+        "temperature",
+        "-o",
+        "t.json",
+        cwd=folder,
+    )
+    result = run(
+        "calibrate",
+        "apply",
+        "new.csv",
+        "t.json",
+        "--logits",
+        "z_*",
+        "-o",
+        "new_out.csv",
+        cwd=folder,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "label" not in pd.read_csv(folder / "new_out.csv").columns
+    result = run("calibrate", "fit", "new.csv", "--logits", "z_*", "-o", "x.json", cwd=folder)
+    assert result.returncode == 3
+    assert "no labels" in result.stderr
+    assert not (folder / "x.json").exists()
+
+
+def test_compare_prints_every_method_and_writes_a_page(folder):
+    result = run(
+        "calibrate",
+        "compare",
+        "val.parquet",
+        "--test",
+        "test.parquet",
+        *BASIC,
+        "--report",
+        "c.html",
+        cwd=folder,
+    )
+    assert result.returncode == 0, result.stderr
+    for name in (
+        "none",
+        "temperature",
+        "vector",
+        "dirichlet",
+        "ordinal_dirichlet",
+        "gap",
+        "gap+projection",
+    ):
+        assert name in result.stdout
+    assert "fitted on val.parquet, judged on test.parquet" in result.stdout
+    assert "chosen on val.parquet by this rule" in result.stdout
+    assert "<svg" in (folder / "c.html").read_text()
+
+
+def test_sets_keep_their_promise_and_rows_have_one_job(folder):
+    run("calibrate", "fit", "val.parquet", *BASIC, "-o", "gap2.json", cwd=folder)
+    for name in ("val", "test", "spare"):
+        run(
+            "calibrate",
+            "apply",
+            f"{name}.parquet",
+            "gap2.json",
+            *BASIC,
+            "-o",
+            f"{name}_cal.parquet",
+            cwd=folder,
+        )
+    reused = run("sets", "fit", "val_cal.parquet", "-o", "s.json", cwd=folder)
+    assert reused.returncode == 3
+    assert "these rows fitted the calibrator" in reused.stderr
+    result = run("sets", "fit", "spare_cal.parquet", "--alpha", "0.1", "-o", "s.json", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    result = run("sets", "apply", "test_cal.parquet", "s.json", "-o", "sets.csv", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    coverage = float(result.stdout.split("coverage ")[1].split("%")[0])
+    assert 85 < coverage < 97
+    sets = pd.read_csv(folder / "sets.csv")
+    assert len(sets) == 800
+    place = {name: k for k, name in enumerate(CLASSES)}
+    assert (sets["highest"].map(place) - sets["lowest"].map(place) + 1 == sets["size"]).all()
+    again = run("sets", "apply", "spare_cal.parquet", "s.json", "-o", "x.csv", cwd=folder)
+    assert again.returncode == 3
+    assert "fitted on these very rows" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (
+            ["calibrate", "fit", "val.parquet", *BASIC, "--method", "gapp", "-o", "x.json"],
+            2,
+            "Did you mean 'gap'",
+        ),
+        (
+            ["calibrate", "fit", "absent.parquet", *BASIC, "-o", "x.json"],
+            2,
+            "there is no such file",
+        ),
+        (["calibrate", "fit", "val.parquet", *BASIC, "-o", "val.parquet"], 2, "is an input"),
+        (
+            ["calibrate", "apply", "test.parquet", "val.parquet", *BASIC, "-o", "x.csv"],
+            3,
+            "not a calibrator's JSON",
+        ),
+        (["calibrate", "compare", "val.parquet", *BASIC, "--report", "x.html"], 2, "needs --test"),
+        (
+            ["sets", "fit", "val.parquet", *BASIC, "--alpha", "2", "-o", "x.json"],
+            3,
+            "alpha: expected a number",
+        ),
+    ],
+)
+def test_mistakes_are_one_line(arguments, code, message, folder):
+    result = run(*arguments, cwd=folder)
+    assert result.returncode == code, result.stdout + result.stderr
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_other_classes_are_refused(folder):
+    run(
+        "calibrate",
+        "fit",
+        "val.parquet",
+        *BASIC,
+        "--method",
+        "temperature",
+        "-o",
+        "t2.json",
+        cwd=folder,
+    )
+    data = (
+        pd.read_parquet(folder / "test.parquet")
+        .rename(columns={"z_none": "z_healthy"})
+        .drop(columns="grade")
+    )
+    data.to_parquet(folder / "other.parquet")
+    result = run(
+        "calibrate",
+        "apply",
+        "other.parquet",
+        "t2.json",
+        "--logits",
+        "z_*",
+        "-o",
+        "x.csv",
+        cwd=folder,
+    )
+    assert result.returncode == 3
+    assert "its classes are healthy, mild" in result.stderr
