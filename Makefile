@@ -41,9 +41,10 @@ format: $(READY)  ## let ruff format and fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY)  ## time losses and metrics as ratios to plain references, in one run on one thread
+bench: $(READY)  ## time losses, metrics and calibrators as ratios to plain references, in one run on one thread
 	$(BIN)/python benchmarks/losses.py
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/metrics.py
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/calibrators.py
 
 pins: $(READY)  ## resolve pyproject.toml anew into constraints.txt
 	$(UV) pip compile pyproject.toml --all-extras --universal --upgrade --no-header --no-annotate --quiet -o constraints.txt

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+STUDY = Path(__file__).parents[1] / "benchmarks" / "calibration_study.py"
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 PROMISED = {"demo": "LEV SWD ESL ERA ce sord orcu accuracy MAE ECE SCE unimodal report.html"}
 
@@ -23,4 +24,19 @@ def test_example_runs(example, tmp_path):
     )
     assert result.returncode == 0, result.stderr
     for word in PROMISED[example.stem].split():
+        assert word in result.stdout
+
+
+@pytest.mark.slow
+def test_the_calibration_study_runs(tmp_path):
+    result = subprocess.run(
+        [sys.executable, STUDY, "--quick"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    for word in ("LEV", "ce", "sord", "orcu", "gap+projection", "ordinal_dirichlet"):
         assert word in result.stdout

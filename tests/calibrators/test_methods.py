@@ -168,6 +168,18 @@ def test_the_banded_map_beats_the_full_one_on_few_rows():
     assert wins >= 5
 
 
+@pytest.mark.parametrize(
+    "calibrator", [VectorScaling(), DirichletCalibration(), OrdinalDirichlet()]
+)
+def test_a_class_without_rows_is_not_driven_to_zero(calibrator):
+    z, y = sample(300)
+    new, labels = sample(400, seed=1)
+    with pytest.warns(UserWarning, match="no row has class 0; nothing is learned about it"):
+        fitted = calibrator.fit(z[y != 0], y[y != 0])
+    own = geometry.log_probs(fitted.predict_logits(new))[labels == 0, 0]
+    assert own.min() > 3 * geometry.log_probs(new)[labels == 0, 0].min() - 5
+
+
 def test_gap_scaling_has_the_right_gradient():
     z, y = sample(50)
     gaps = np.diff(z, axis=1)

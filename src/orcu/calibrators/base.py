@@ -162,9 +162,7 @@ class Calibrator:
         counts = np.bincount(y[weight > 0], minlength=num_classes)
         if self.parameters(num_classes) > 1 and (counts == 0).any():
             absent = ", ".join(map(str, np.flatnonzero(counts == 0)))
-            _warn(
-                f"{self.name}: no row has class {absent}; its probability is learned from the others alone."
-            )
+            _warn(f"{self.name}: no row has class {absent}; nothing is learned about it.")
 
     def _need_fit(self) -> None:
         if not hasattr(self, "num_classes_"):

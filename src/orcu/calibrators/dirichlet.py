@@ -7,7 +7,7 @@ import numpy as np
 from orcu import geometry
 from orcu.calibrators.base import CALIBRATORS
 from orcu.calibrators.cross_validation import mean_losses
-from orcu.calibrators.linear_map import LinearMap, Problem, solve
+from orcu.calibrators.linear_map import LinearMap, Problem, present, solve
 from orcu.errors import UnknownNameError
 from orcu.inputs import FloatArray, IntArray
 
@@ -126,4 +126,5 @@ class DirichletCalibration(LinearMap):
         penalty[:, :-1][~diagonal] = off_diagonal / (size * (size - 1) if self.normalize else 1)
         penalty[:, -1] = mu / (size if self.normalize else 1)
         anchor = np.zeros((size, size + 1))
-        return Problem(features, y, weight, anchor, np.ones_like(anchor, dtype=bool), penalty)
+        free = np.ones_like(anchor, dtype=bool) & present(y, size)
+        return Problem(features, y, weight, anchor, free, penalty)

@@ -11,7 +11,7 @@ from orcu.calibrators.base import CALIBRATORS, Calibrator, _warn
 from orcu.calibrators.cross_validation import mean_losses
 from orcu.inputs import FloatArray, IntArray
 
-SHRINKAGES = (1.0, 0.1, 0.01, 0.001)
+SHRINKAGES = (100.0, 10.0, 1.0, 0.1, 0.01, 0.001)
 _BOUND = 6.0  # of log a
 _POWERS = (np.log(0.2), np.log(3.0))  # bounds of log b
 

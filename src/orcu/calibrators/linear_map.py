@@ -81,6 +81,14 @@ def solve(problem: Problem, start: FloatArray) -> tuple[FloatArray, bool]:
     return parameters, False
 
 
+def present(y: IntArray, num_classes: int) -> Any:
+    """Which classes have rows, shape (C, 1).
+
+    The likelihood would drive the probability of a class without rows to 0; its logit is left alone.
+    """
+    return (np.bincount(y, minlength=num_classes) > 0)[:, None]
+
+
 class LinearMap(Calibrator):
     """z' = W x + b, where x are logits or log-probabilities."""
 

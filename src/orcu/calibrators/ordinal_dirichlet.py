@@ -7,7 +7,7 @@ import numpy as np
 from orcu import geometry
 from orcu.calibrators.base import CALIBRATORS
 from orcu.calibrators.cross_validation import mean_losses
-from orcu.calibrators.linear_map import LinearMap, Problem, solve
+from orcu.calibrators.linear_map import LinearMap, Problem, present, solve
 from orcu.inputs import FloatArray, IntArray
 
 BANDS = (1, 2)
@@ -68,7 +68,7 @@ class OrdinalDirichlet(LinearMap):
         self, features: FloatArray, y: IntArray, weight: FloatArray, band: int, ridge: float
     ) -> tuple[Problem, FloatArray]:
         size = features.shape[1] - 1
-        identity, free = self._identity(size), _free(size, band)
+        identity, free = self._identity(size), _free(size, band) & present(y, size)
         penalty = np.where(free, ridge / size, 0.0)
         return Problem(features, y, weight, identity, free, penalty), identity
 

@@ -79,8 +79,10 @@ def _slopes(margins: FloatArray, weight: FloatArray, scale: float) -> tuple[floa
     share -= share.max(axis=0)
     np.exp(share, out=share)
     share /= share.sum(axis=0)
-    mean = np.einsum("kn,kn->n", share, margins)
-    spread = np.einsum("kn,kn,kn->n", share, margins, margins) - mean**2
+    share *= margins
+    mean = share.sum(axis=0)
+    share *= margins
+    spread = share.sum(axis=0) - mean**2
     return float(weight @ mean), float(weight @ spread)
 
 
@@ -95,12 +97,13 @@ def _best_scale(margins: FloatArray, weight: FloatArray) -> float:
     low, high, scale = _SLOWEST, _FASTEST, 1.0
     for _ in range(_STEPS):
         slope, bend = _slopes(margins, weight, scale)
+        if abs(slope) <= _TOLERANCE * scale * bend:
+            break
         low, high = (scale, high) if slope < 0 else (low, scale)
         trial = scale - slope / bend if bend > 0 else 0.0
         if not low < trial < high:
             trial = float(np.sqrt(low * high))
-        if abs(trial - scale) <= _TOLERANCE * scale:
-            scale = trial
+        if high - low <= _TOLERANCE * low:
             break
         scale = trial
     if scale < _SLOWEST * 1.001:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from orcu.calibrators.base import CALIBRATORS
-from orcu.calibrators.linear_map import LinearMap, Problem, solve
+from orcu.calibrators.linear_map import LinearMap, Problem, present, solve
 from orcu.inputs import FloatArray, IntArray
 
 
@@ -35,6 +35,7 @@ class VectorScaling(LinearMap):
         identity = self._identity(self.num_classes_)
         free = identity.astype(bool)
         free[:, -1] = True
+        free &= present(y, self.num_classes_)
         penalty = np.where(free, self.ridge, 0.0)
         problem = Problem(self._features(logits), y, weight, identity, free, penalty)
         self._keep(*solve(problem, identity))

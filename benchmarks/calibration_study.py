@@ -1,0 +1,173 @@
+"""Every calibrator after CE, SORD and ORCU on real ordinal tables: what each does to errors and shape.
+
+    python benchmarks/calibration_study.py            # minutes
+    python benchmarks/calibration_study.py --quick    # one table, one seed
+
+Each network is trained on three fifths of the rows, each calibrator fitted on one fifth, everything
+judged on the last. LEV and SWD come with skordinal; red wine quality and diamonds join where their
+files or packages are on the machine.
+"""
+
+import argparse
+import importlib.util
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+from skordinal.datasets import load_lev, load_swd
+from torch import nn
+
+from orcu import calibrators, geometry, losses, metrics
+
+WINE = Path(__file__).parents[2] / "shared" / "data" / "tabular"
+LOSSES = ("ce", "sord", "orcu")
+METHODS = (
+    "none",
+    "temperature",
+    "vector",
+    "dirichlet",
+    "ordinal_dirichlet",
+    "gap",
+    "projection",
+    "temperature+projection",
+    "dirichlet+projection",
+    "ordinal_dirichlet+projection",
+    "gap+projection",
+)
+COLUMNS = ("accuracy", "mae", "ece", "sce", "unimodality", "nll", "rps")
+EPOCHS = 60
+
+
+def skordinal_table(load: Callable) -> tuple[np.ndarray, np.ndarray]:
+    """Features and labels of a table that skordinal carries."""
+    data = load()
+    return np.asarray(data.data, np.float32), np.asarray(data.target, np.int64)
+
+
+def wine() -> tuple[np.ndarray, np.ndarray]:
+    """Red wine quality (UCI): 1599 wines, six levels."""
+    import csv
+
+    path = next(WINE.glob("*red*.csv"))
+    text = path.read_text()
+    rows = list(
+        csv.reader(text.splitlines(), delimiter=";" if ";" in text.splitlines()[0] else ",")
+    )[1:]
+    table = np.array(rows, dtype=np.float32)
+    return table[:, :-1], table[:, -1].astype(np.int64) - int(table[:, -1].min())
+
+
+def diamonds() -> tuple[np.ndarray, np.ndarray]:
+    """Cut of 12,000 diamonds: five levels, from price and measures."""
+    from plotnine.data import diamonds as frame
+
+    part = frame.sample(12_000, random_state=0)
+    numbers = part[["carat", "depth", "table", "price", "x", "y", "z"]].to_numpy(np.float32)
+    grades = np.stack([part["color"].cat.codes, part["clarity"].cat.codes], axis=1).astype(
+        np.float32
+    )
+    return np.concatenate([numbers, grades], axis=1), part["cut"].cat.codes.to_numpy(np.int64)
+
+
+def tables() -> dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]]:
+    """The tables that are on this machine."""
+    found = {"LEV": lambda: skordinal_table(load_lev), "SWD": lambda: skordinal_table(load_swd)}
+    if list(WINE.glob("*red*.csv")):
+        found["wine red"] = wine
+    if importlib.util.find_spec("plotnine"):
+        found["diamonds cut"] = diamonds
+    return found
+
+
+def logits_of(
+    loss: str, x: np.ndarray, y: np.ndarray, seed: int, epochs: int
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Logits and labels of the calibration and the test rows of one network."""
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(y))
+    train, held, test = np.split(order, [int(0.6 * len(y)), int(0.8 * len(y))])
+    scaled = torch.from_numpy((x - x[train].mean(0)) / (x[train].std(0) + 1e-6))
+    torch.manual_seed(seed)
+    size = int(y.max()) + 1
+    model = nn.Sequential(
+        nn.Linear(x.shape[1], 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, size)
+    )
+    criterion = losses.create(loss, num_classes=size)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=1e-2)
+    rows, labels = scaled[train], torch.from_numpy(y)[train]
+    for _ in range(epochs):
+        for batch in torch.randperm(len(rows)).split(64):
+            optimizer.zero_grad()
+            criterion(model(rows[batch]), labels[batch]).backward()
+            optimizer.step()
+    with torch.no_grad():
+        out = model(scaled).double().numpy()
+    return [(out[part], y[part]) for part in (held, test)]
+
+
+def judged(logits: np.ndarray, y: np.ndarray) -> list[float]:
+    """The columns of the table."""
+    probs = np.exp(geometry.log_probs(logits))
+    row = {
+        name: getattr(metrics, name)(probs, y)
+        for name in COLUMNS
+        if name not in {"unimodality", "nll"}
+    }
+    row |= {"unimodality": metrics.unimodality(probs), "nll": metrics.nll(logits=logits, y=y)}
+    return [row[name] for name in COLUMNS]
+
+
+def main() -> None:
+    """Train, calibrate, judge, print one table per data set."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore", calibrators.CalibrationWarning)
+    found = tables()
+    names = ["LEV"] if options.quick else list(found)
+    seeds = 1 if options.quick else options.seeds
+    epochs = 5 if options.quick else EPOCHS
+    runs = [(name, loss, seed) for name in names for loss in LOSSES for seed in range(seeds)]
+    results: dict[tuple[str, str, str], list[list[float]]] = {}
+    for name, loss, seed in track(runs, description="networks", transient=True):
+        x, y = found[name]()
+        long = len(y) > 5000
+        (held, held_y), (test, test_y) = logits_of(
+            loss, x, y, seed, epochs // 3 if long else epochs
+        )
+        for method in METHODS:
+            moved = test
+            if method != "none":
+                moved = calibrators.create(method).fit(held, held_y).predict_logits(test)
+            results.setdefault((name, loss, method), []).append(judged(moved, test_y))
+    for name in names:
+        table = Table(title=f"{name}: means over {seeds} seeds")
+        for heading in ("loss", "calibrator", *COLUMNS):
+            table.add_column(
+                heading,
+                justify="left" if heading in {"loss", "calibrator"} else "right",
+                no_wrap=True,
+            )
+        for loss in LOSSES:
+            for method in METHODS:
+                means = np.mean(results[name, loss, method], axis=0)
+                cells = [
+                    f"{100 * v:.1f}"
+                    if c in {"accuracy", "ece", "sce", "unimodality"}
+                    else f"{v:.3f}"
+                    for c, v in zip(COLUMNS, means, strict=True)
+                ]
+                table.add_row(loss if method == "none" else "", method, *cells)
+            table.add_section()
+        Console(width=130).print(table)
+
+
+if __name__ == "__main__":
+    main()
