@@ -10,6 +10,7 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.utils.validation import check_is_fitted
 
 from orcu import calibrators
+from orcu.decisions import decide_checked
 from orcu.errors import InputError
 from orcu.inputs import FloatArray
 from orcu.labels import canonical, label_codes
@@ -26,6 +27,7 @@ class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         estimator: any classifier with ``predict_proba``.
         method: a calibrator, or its name: "gap", "dirichlet+projection", ...
         cv: folds, or a splitter of scikit-learn.
+        decide: how ``predict`` decides, as for `orcu.decide`: "argmax", "median", "mean" or a cost matrix.
         classes: labels from lowest to highest. Needed for strings; numbers and ordered pandas
             categories carry their order.
 
@@ -49,11 +51,13 @@ class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         method: Any = "gap",
         cv: Any = 5,
+        decide: Any = "argmax",
         classes: Sequence[Any] | None = None,
     ) -> None:
         self.estimator = estimator
         self.method = method
         self.cv = cv
+        self.decide = decide
         self.classes = classes
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
@@ -95,8 +99,8 @@ class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return calibrated
 
     def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
-        """The most likely class of each row."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        """The decided class of each row, the most likely one unless ``decide`` says otherwise."""
+        return self.classes_[decide_checked(self.predict_proba(X), self.decide)]
 
 
 def ordered_labels(y: Any, classes: Sequence[Any] | None) -> npt.NDArray[Any]:

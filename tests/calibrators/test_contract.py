@@ -179,4 +179,4 @@ def test_unknown_names_and_files_are_answered(tmp_path):
     with pytest.raises(InputError, match="not a calibrator's JSON file"):
         calibrators.load(tmp_path / "x.json")
     with pytest.raises(InputError, match="at least one calibrator"):
-        Chain([]).fit(*sample(50))
+        Chain().fit(*sample(50))

@@ -8,7 +8,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
-from orcu import CalibratedOrdinal, metrics
+from orcu import CalibratedOrdinal, decide, metrics
 from orcu.calibrated import ordered_labels
 from orcu.calibrators import GapScaling, recommend
 from orcu.calibrators.cross_validation import stratified_folds
@@ -87,6 +87,8 @@ def test_a_forest_is_calibrated_out_of_fold(table):
     assert metrics.rps(probs, y[test]) < metrics.rps(raw, y[test])
     assert metrics.sce(probs, y[test]) < metrics.sce(raw, y[test])
     assert (model.predict(x[test]) == NAMES[probs.argmax(1)]).all()
+    median = model.set_params(decide="median").predict(x[test])
+    assert (median == NAMES[decide(probs, "median")]).all()
     # a row's prediction does not depend on the rows beside it
     assert model.predict_proba(x[test][:1]) == pytest.approx(probs[:1])
 

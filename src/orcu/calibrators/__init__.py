@@ -52,6 +52,6 @@ def create(spec: str | dict[str, Any], **options: Any) -> Calibrator:
         Chain(steps=['gap', 'projection'])
     """
     if isinstance(spec, str) and "+" in spec:
-        return Chain(spec.split("+"))
+        return Chain(*spec.split("+"))
     made: Calibrator = CALIBRATORS.create(spec, **options)
     return made

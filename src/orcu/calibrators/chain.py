@@ -15,27 +15,27 @@ class Chain(Calibrator):
     ``Chain(DirichletCalibration(), UnimodalProjection())`` calibrates, then restores the shape.
 
     Args:
-        steps: calibrators in order, also by name: ``Chain(["dirichlet", "projection"])``.
+        given: calibrators in order, also by name: ``Chain("dirichlet", "projection")``.
+        steps: the same as a list, as scikit-learn's ``clone`` and JSON give them.
 
     Example:
         >>> import numpy as np
         >>> rng = np.random.default_rng(0)
         >>> z, y = rng.normal(size=(500, 4)), rng.integers(4, size=500)
         >>> from orcu import metrics
-        >>> metrics.unimodality(Chain(["temperature", "projection"]).fit(z, y).predict_proba(z))
+        >>> metrics.unimodality(Chain("temperature", "projection").fit(z, y).predict_proba(z))
         1.0
     """
 
     name = "chain"
 
-    def __init__(self, steps: Any) -> None:
-        self.steps = steps
+    def __init__(self, *given: Any, steps: Any = None) -> None:
+        self.steps = list(given) if steps is None else steps
 
     def _made(self) -> list[Calibrator]:
-        steps = self.steps.split("+") if isinstance(self.steps, str) else list(self.steps)
-        if not steps:
+        if not self.steps:
             raise InputError("chain: give at least one calibrator.")
-        return [CALIBRATORS.create(s) if isinstance(s, (str, Mapping)) else s for s in steps]
+        return [CALIBRATORS.create(s) if isinstance(s, (str, Mapping)) else s for s in self.steps]
 
     def parameters(self, num_classes: int) -> int:
         """Of all steps."""

@@ -80,7 +80,7 @@ def recommend(
     candidates: dict[str, Calibrator] = {}
     for name in methods:
         candidates[name] = CALIBRATORS.create(name)
-        candidates[f"{name}+projection"] = Chain([name, "projection"])
+        candidates[f"{name}+projection"] = Chain(name, "projection")
     candidates["projection"] = CALIBRATORS.create("projection")
     with warnings.catch_warnings():
         warnings.simplefilter(

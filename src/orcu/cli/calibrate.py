@@ -275,7 +275,7 @@ def _table(rows: dict[str, dict[str, float]], title: str, chosen: str = "") -> T
     from orcu.report.plain import ARROWS, shown
 
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), title=title, title_justify="left")
-    table.add_column("method")
+    table.add_column("method", overflow="fold")
     for name in COLUMNS:
         table.add_column(
             f"{name} {ARROWS[METRICS.get(name).better]}", justify="right", no_wrap=True

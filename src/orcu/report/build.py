@@ -96,6 +96,10 @@ def build(
         group_table=_side_by_side({"all": found, **found.groups}) if found.groups else None,
         model_figures=_forest(_models(found), "model") if found.others else [],
         model_table=_side_by_side(_models(found)) if found.others else None,
+        model_reliability=[
+            _reliability(one.tables.top, f"model{i}", name, "confidence", weights)
+            for i, (name, one) in enumerate(_models(found).items() if found.others else ())
+        ],
         differences=_differences(found),
         conventions=conventions(found.bins),
         rules=RULES,
