@@ -23,6 +23,7 @@ from skordinal.datasets import load_era, load_esl, load_lev, load_swd
 from torch import Tensor, nn
 
 from orcu import Predictions, evaluate, losses, metrics
+from orcu.calibrators.cross_validation import stratified_folds
 from orcu.report import write
 
 DATA: dict[str, Callable] = {"LEV": load_lev, "SWD": load_swd, "ESL": load_esl, "ERA": load_era}
@@ -41,14 +42,6 @@ COLUMNS = {
     "SCE\n% ↓": (metrics.sce, 100, 1, min),
     "unimodal\n% ↑": (lambda probs, y: metrics.unimodality(probs), 100, 1, max),
 }
-
-
-def stratified_folds(y: np.ndarray, folds: int, seed: int) -> np.ndarray:
-    """The fold of each row: every class is dealt out evenly, in random order."""
-    order = np.random.default_rng(seed).permutation(len(y))
-    fold = np.empty(len(y), dtype=int)
-    fold[order[np.argsort(y[order], kind="stable")]] = np.arange(len(y)) % folds
-    return fold
 
 
 def train(loss: str, x: Tensor, y: Tensor, num_classes: int, seed: int) -> nn.Module:

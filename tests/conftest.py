@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -16,3 +17,21 @@ def loss_vectors():
     if not path.exists():
         pytest.skip(f"the reference vectors are not on this machine ({path.name})")
     return json.loads(path.read_text())
+
+
+@pytest.fixture(scope="session")
+def reference_logits():
+    """The 200 rows of the reference vectors: logits and labels from a linear congruential generator."""
+    state, rows, labels = 12345, [], []
+
+    def uniform():
+        nonlocal state
+        state = (1664525 * state + 1013904223) % 2**32
+        return state / 2**32
+
+    for _ in range(200):
+        z = np.array([6 * uniform() - 3 for _ in range(5)])
+        p = np.exp(z / 1.5)
+        rows.append(z)
+        labels.append(int(np.searchsorted(np.cumsum(p / p.sum()), uniform())))
+    return np.array(rows), np.array(labels)

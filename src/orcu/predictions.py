@@ -6,7 +6,7 @@ training half writes it, everything that judges reads only it. Files are read by
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -255,10 +255,6 @@ class Predictions:
         }
         arrays = {name: pyarrow.array(column) for name, column in columns.items()}
         return pyarrow.table(arrays, metadata={"orcu": json.dumps(about)})
-
-    def batches(self) -> Iterator["Predictions"]:
-        """The predictions as one batch, as files give several."""
-        yield self
 
     @staticmethod
     def read(path: str | os.PathLike[str], **options: Any) -> "Predictions":

@@ -78,23 +78,6 @@ def test_the_published_optima(loss_vectors, reference_logits):
         )
 
 
-@pytest.fixture(scope="module")
-def reference_logits():
-    state, rows, labels = 12345, [], []
-
-    def uniform():
-        nonlocal state
-        state = (1664525 * state + 1013904223) % 2**32
-        return state / 2**32
-
-    for _ in range(200):
-        z = np.array([6 * uniform() - 3 for _ in range(5)])
-        p = np.exp(z / 1.5)
-        rows.append(z)
-        labels.append(int(np.searchsorted(np.cumsum(p / p.sum()), uniform())))
-    return np.array(rows), np.array(labels)
-
-
 def test_the_newton_solver_has_the_right_slopes():
     rng = np.random.default_rng(0)
     n, size = 60, 3

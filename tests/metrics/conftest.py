@@ -3,24 +3,10 @@ import pytest
 
 
 @pytest.fixture(scope="session")
-def reference_sample():
-    """The 200 rows of the reference vectors: logits and labels from a linear congruential generator."""
-    state, rows, labels = 12345, [], []
-
-    def uniform():
-        nonlocal state
-        state = (1664525 * state + 1013904223) % 2**32
-        return state / 2**32
-
-    for _ in range(200):
-        z = [6 * uniform() - 3 for _ in range(5)]
-        p = np.exp(np.array(z) / 1.5)
-        cumulative = np.cumsum(p / p.sum())
-        rows.append(z)
-        labels.append(int(np.searchsorted(cumulative, uniform())))
-    z = np.array(rows)
-    e = np.exp(z - z.max(axis=1, keepdims=True))
-    return e / e.sum(axis=1, keepdims=True), np.array(labels)
+def reference_sample(reference_logits, softmax):
+    """The 200 rows of the reference vectors: probabilities and labels."""
+    logits, labels = reference_logits
+    return softmax(logits), labels
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ import inspect
 import json
 import os
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -25,7 +26,7 @@ class CalibrationWarning(UserWarning):
     """A calibrator was fitted on rows that cannot determine it well; the text says why."""
 
 
-class Calibrator:
+class Calibrator(ABC):
     """A map from a model's logits to better ones, fitted on rows the model was not trained on.
 
     ``fit(logits, y)``, then ``predict_logits`` or ``predict_proba``. What is given by position is
@@ -129,21 +130,25 @@ class Calibrator:
 
     # What a calibrator writes:
 
+    @abstractmethod
     def parameters(self, num_classes: int) -> int:
         """How many numbers are fitted for C classes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _fit(self, logits: FloatArray, y: IntArray, weight: FloatArray) -> None:
-        raise NotImplementedError
+        """Learn from checked rows; weights have mean 1."""
 
+    @abstractmethod
     def _transform(self, logits: FloatArray) -> FloatArray:
-        raise NotImplementedError
+        """The calibrated logits."""
 
+    @abstractmethod
     def _state(self) -> dict[str, Any]:
-        raise NotImplementedError
+        """What was learned, as plain data."""
 
+    @abstractmethod
     def _restore(self, state: Mapping[str, Any]) -> None:
-        raise NotImplementedError
+        """Take back what `_state` gave."""
 
     # and what it gets:
 

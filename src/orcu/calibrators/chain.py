@@ -67,20 +67,15 @@ class Chain(Calibrator):
         return probs
 
     def to_dict(self) -> dict[str, Any]:
-        """Options and learned state as plain data, fit for JSON."""
-        self._need_fit()
-        steps = [step.to_dict() for step in self.steps_]
-        return {
-            "calibrator": self.name,
-            "state_version": steps[0]["state_version"],
-            "options": {
-                "steps": [{"name": step["calibrator"], **step["options"]} for step in steps]
-            },
-            "num_classes": self.num_classes_,
-            "rows": self.rows_,
-            "floor": self.floor_,
-            "state": {"steps": steps},
-        }
+        """Options and learned state as plain data, fit for JSON; steps are told by name and options."""
+        plain = super().to_dict()
+        steps = [
+            {"name": step["calibrator"], **step["options"]} for step in plain["state"]["steps"]
+        ]
+        return plain | {"options": {"steps": steps}}
+
+    def _state(self) -> dict[str, Any]:
+        return {"steps": [step.to_dict() for step in self.steps_]}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self.steps_ = [from_dict(step) for step in state["steps"]]

@@ -76,7 +76,7 @@ def recommend(
             f"recommend: {len(labels)} rows are too few to compare calibrators; {FEWEST_ROWS} are the least. "
             "Use temperature scaling."
         )
-    table = {"none": _judged(np.exp(geometry.log_probs(values)), labels)}
+    table = {"none": judged(np.exp(geometry.log_probs(values)), labels)}
     candidates: dict[str, Calibrator] = {}
     for name in methods:
         candidates[name] = CALIBRATORS.create(name)
@@ -87,7 +87,7 @@ def recommend(
             "ignore", CalibrationWarning
         )  # folds are small; the final fit may warn
         for name, candidate in candidates.items():
-            table[name] = _judged(cross_fitted(candidate, values, labels, seed=seed), labels)
+            table[name] = judged(cross_fitted(candidate, values, labels, seed=seed), labels)
     kept = [name for name, row in table.items() if row["unimodality"] >= unimodality]
     chosen = min(kept or ["projection"], key=lambda name: table[name]["rps"])
     made = None if chosen == "none" else _fresh(candidates[chosen]).fit(values, labels)
@@ -111,7 +111,8 @@ def _fresh(calibrator: Calibrator) -> Calibrator:
     return type(calibrator)(**calibrator.get_params())
 
 
-def _judged(probs: FloatArray, y: IntArray) -> dict[str, float]:
+def judged(probs: FloatArray, y: IntArray) -> dict[str, float]:
+    """The metrics that calibrators are compared by."""
     row = {}
     for name in COLUMNS:
         function = getattr(metrics, name)

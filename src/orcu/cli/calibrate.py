@@ -257,17 +257,10 @@ def _judged(logits: Any, y: Any) -> dict[str, float]:
     import numpy as np
 
     from orcu import geometry, metrics
+    from orcu.calibrators.recommend import judged
 
     probs = np.exp(geometry.log_probs(logits))
-    scores = {
-        name: getattr(metrics, name)(probs, y)
-        for name in COLUMNS
-        if name not in {"unimodality", "nll"}
-    }
-    return scores | {
-        "nll": metrics.nll(logits=logits, y=y),
-        "unimodality": metrics.unimodality(probs),
-    }
+    return judged(probs, y) | {"nll": metrics.nll(logits=logits, y=y)}  # logits do not underflow
 
 
 def _table(rows: dict[str, dict[str, float]], title: str, chosen: str = "") -> Table:

@@ -71,7 +71,7 @@ def _silent(stage: str, rows: int) -> None:
 def _load_if_small(source: PredictionsSource, progress: Progress) -> Predictions | None:
     parts, rows = [], 0
     for part in source.batches():
-        _need_labels(part.y is not None)
+        part.rows()  # refuses rows without labels at once
         parts.append(part)
         rows += len(part)
         progress("reading", rows)
@@ -191,14 +191,6 @@ def _hashes(subject: npt.NDArray[Any]) -> IntArray:
 def _hashed_share(number: IntArray) -> FloatArray:
     """A number in [0, 1) for each row number, spread evenly (multiples of the golden ratio)."""
     return np.mod(number * 0.6180339887498949, 1.0)
-
-
-def _need_labels(there: bool) -> None:
-    if not there:
-        raise InputError(
-            "the predictions have no labels; what comes true is needed to judge them. "
-            "Give y=..., or --label COLUMN on the command line."
-        )
 
 
 def _need_two_classes(counts: npt.NDArray[Any], classes: tuple[str, ...]) -> None:
