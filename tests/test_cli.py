@@ -1,26 +1,11 @@
 """The command line as a user meets it: output, exit codes, one-line errors."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+from command import run
 
 import orcu
 from orcu import losses
 from orcu.losses.base import LOSSES, REGULARIZERS
-
-ORCU = Path(sys.executable).with_name("orcu")
-
-
-def run(*arguments, width=80):
-    return subprocess.run(
-        [ORCU, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"COLUMNS": str(width), "PATH": "/usr/bin:/bin", "PYTHONIOENCODING": "utf-8"},
-    )
 
 
 def test_theory_prints_the_checks_and_the_sketch():

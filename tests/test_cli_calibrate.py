@@ -1,36 +1,16 @@
 """``orcu calibrate`` and ``orcu sets`` as a user meets them."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from command import run
 
 from orcu import Predictions, metrics
 
-ORCU = Path(sys.executable).with_name("orcu")
 CLASSES = ["none", "mild", "moderate", "severe"]
 BASIC = ("--label", "grade", "--logits", "z_*")
-
-
-def run(*arguments, cwd, width=100):
-    return subprocess.run(
-        [ORCU, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-        env={
-            "COLUMNS": str(width),
-            "PATH": os.defpath,
-            "PYTHONIOENCODING": "utf-8",
-            "HOME": str(cwd),
-        },
-    )
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +145,7 @@ def test_sets_keep_their_promise_and_rows_have_one_job(folder):
         )
     reused = run("sets", "fit", "val_cal.parquet", "-o", "s.json", cwd=folder)
     assert reused.returncode == 3
-    assert "these rows fitted the calibrator" in reused.stderr
+    assert "500 of the 500 rows have fitted the calibrator" in reused.stderr
     result = run("sets", "fit", "spare_cal.parquet", "--alpha", "0.1", "-o", "s.json", cwd=folder)
     assert result.returncode == 0, result.stderr
     result = run("sets", "apply", "test_cal.parquet", "s.json", "-o", "sets.csv", cwd=folder)
@@ -178,7 +158,7 @@ def test_sets_keep_their_promise_and_rows_have_one_job(folder):
     assert (sets["highest"].map(place) - sets["lowest"].map(place) + 1 == sets["size"]).all()
     again = run("sets", "apply", "spare_cal.parquet", "s.json", "-o", "x.csv", cwd=folder)
     assert again.returncode == 3
-    assert "fitted on these very rows" in again.stderr
+    assert "have fitted these sets" in again.stderr
 
 
 @pytest.mark.parametrize(

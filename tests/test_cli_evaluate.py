@@ -1,33 +1,17 @@
 """``orcu evaluate`` as a user meets it: tables, reports, exit codes, one-line errors."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
+import command
 import numpy as np
 import pandas as pd
 import pytest
 
-ORCU = Path(sys.executable).with_name("orcu")
 CLASSES = ["none", "mild", "severe"]
 
 
 def run(*arguments, cwd, width=80):
-    return subprocess.run(
-        [ORCU, "evaluate", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-        env={
-            "COLUMNS": str(width),
-            "PATH": os.defpath,
-            "PYTHONIOENCODING": "utf-8",
-            "HOME": str(cwd),
-        },
-    )
+    return command.run("evaluate", *arguments, cwd=cwd, width=width)
 
 
 @pytest.fixture(scope="module")

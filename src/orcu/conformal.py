@@ -10,12 +10,17 @@ from typing import Any, Self
 
 import numpy as np
 
-from orcu.calibrators.base import CalibrationWarning
+from orcu.calibrators.base import CalibrationWarning, Calibrator
 from orcu.errors import InputError
 from orcu.files import replacing
 from orcu.inputs import FloatArray, IntArray, as_fraction, as_labels, as_probs
+from orcu.used_rows import UsedRows
 
-STATE_VERSION = 1
+STATE_VERSION = 2
+REUSED = (
+    "have fitted the calibrator that moved them, so sets fitted on them would not keep their promise. "
+    "Use other labelled rows."
+)
 
 
 @dataclass(frozen=True)
@@ -56,15 +61,20 @@ class OrdinalPredictionSets:
         self.alpha = alpha
         self.conditional = conditional
 
-    def fit(self, probs: Any, y: Any) -> Self:
+    def fit(
+        self, probs: Any, y: Any, *, ids: Any = None, calibrator: Calibrator | None = None
+    ) -> Self:
         """Find the thresholds from labelled rows that neither trained nor calibrated the model.
 
         Args:
             probs: calibrated class probabilities, shape (n, C).
             y: labels 0..C-1, shape (n,).
+            ids: one id per row, kept in ``fitted_on_`` so that these rows are not used again to judge.
+            calibrator: the one that gave the probabilities, fitted with ids too; rows that it was
+                fitted on are refused.
 
         Raises:
-            InputError: if an argument cannot be used.
+            InputError: if an argument cannot be used, or a row has fitted the calibrator.
 
         Warns:
             CalibrationWarning: if there are too few rows for the promise, so that sets must hold
@@ -74,6 +84,13 @@ class OrdinalPredictionSets:
         checked = as_probs(probs)
         num_classes = checked.shape[1]
         labels = as_labels(y, num_classes, rows=len(checked))
+        used = UsedRows.of(checked, ids)
+        if calibrator is not None:
+            if used.ids is None or calibrator.fitted_on_.ids is None:
+                raise InputError(
+                    "ids: give them to the calibrator's fit and to this one, to tell if rows do two jobs."
+                )
+            calibrator.fitted_on_.refuse(used, because=REUSED)
         own = scores(checked)[np.arange(len(labels)), labels]
         groups = [labels == k for k in range(num_classes)] if self.conditional else [labels >= 0]
         found = [_threshold(own[group], alpha) for group in groups]
@@ -89,7 +106,7 @@ class OrdinalPredictionSets:
                 stacklevel=2,
             )
         self.num_classes_ = num_classes
-        self.rows_ = len(labels)
+        self.fitted_on_ = used
         self.thresholds_ = np.array(found if self.conditional else found * num_classes)
         return self
 
@@ -112,13 +129,17 @@ class OrdinalPredictionSets:
         high = self.num_classes_ - 1 - inside[:, ::-1].argmax(axis=1)
         return low, high
 
-    def quality(self, probs: Any, y: Any) -> SetQuality:
+    def quality(self, probs: Any, y: Any, *, ids: Any = None) -> SetQuality:
         """Coverage and size on labelled rows that were not used for fitting.
 
         Raises:
-            InputError: if an argument cannot be used.
+            InputError: if an argument cannot be used, or a row has fitted the sets.
         """
         low, high = self.predict(probs)
+        self.fitted_on_.refuse(
+            UsedRows.of(as_probs(probs), ids),
+            because="have fitted these sets; coverage on them says nothing. Use other labelled rows.",
+        )
         labels = as_labels(y, self.num_classes_, rows=len(low))
         hit = (low <= labels) & (labels <= high)
         size = high - low + 1
@@ -140,7 +161,7 @@ class OrdinalPredictionSets:
             "alpha": self.alpha,
             "conditional": self.conditional,
             "num_classes": self.num_classes_,
-            "rows": self.rows_,
+            "fitted_on": self.fitted_on_.to_dict(),
             "thresholds": [
                 value if np.isfinite(value) else None for value in self.thresholds_.tolist()
             ],
@@ -160,7 +181,8 @@ class OrdinalPredictionSets:
         if state.get("state_version") != STATE_VERSION:
             raise InputError(f"state_version: this orcu reads {STATE_VERSION}; fit the sets anew.")
         made = cls(alpha=state["alpha"], conditional=state["conditional"])
-        made.num_classes_, made.rows_ = int(state["num_classes"]), int(state["rows"])
+        made.num_classes_ = int(state["num_classes"])
+        made.fitted_on_ = UsedRows.from_dict(state["fitted_on"])
         made.thresholds_ = np.array(
             [np.inf if t is None else t for t in state["thresholds"]], dtype=np.float64
         )

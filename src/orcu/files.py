@@ -5,6 +5,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orcu.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow
 
 
 @contextmanager
@@ -33,3 +39,25 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_table(table: "pyarrow.Table", path: str | os.PathLike[str]) -> None:
+    """Write a pyarrow table to .parquet, .csv or .csv.gz; the file appears whole or not at all.
+
+    Raises:
+        InputError: if the ending is another.
+    """
+    import pyarrow
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    name = Path(path).name.lower()
+    if not name.endswith((".parquet", ".csv", ".csv.gz")):
+        raise InputError(f"{path}: expected a name that ends in .parquet, .csv or .csv.gz.")
+    with replacing(path) as temporary:
+        if name.endswith(".parquet"):
+            pyarrow.parquet.write_table(table, temporary)
+            return
+        compression = "gzip" if name.endswith(".gz") else None
+        with pyarrow.output_stream(temporary, compression=compression) as stream:
+            pyarrow.csv.write_csv(table, stream)

@@ -8,8 +8,7 @@ import json
 import os
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,7 @@ import numpy.typing as npt
 from orcu import geometry
 from orcu.columns import without_common_prefix
 from orcu.errors import InputError
-from orcu.files import replacing
+from orcu.files import write_table
 from orcu.inputs import (
     SUM_TOLERANCE,
     FloatArray,
@@ -36,6 +35,10 @@ from orcu.labels import (
     need_position_zero,
 )
 from orcu.metrics.tables import Rows
+from orcu.used_rows import UsedRows
+
+if TYPE_CHECKING:
+    from orcu.calibrators.base import Calibrator
 
 SCHEMA_VERSION = 1
 EXTRAS = ("group", "subject", "split", "fold")  # optional columns that are carried along
@@ -205,6 +208,29 @@ class Predictions:
         )  # half of a denormal may be 0
         return np.log(np.where(zero, floor, self.probs)), int(zero.sum())
 
+    def calibrated(self, calibrator: "Calibrator") -> "Predictions":
+        """These predictions moved by a fitted calibrator; ``history`` tells how many rows had fitted it.
+
+        Raises:
+            InputError: if it is not fitted, or was fitted for another number of classes.
+
+        Example:
+            >>> from orcu.calibrators import TemperatureScaling
+            >>> told = Predictions(logits=[[2.0, 0.0]] * 5, y=[0, 1, 0, 0, 0], ids=range(5))
+            >>> fitted = TemperatureScaling().fit(told.logits, told.y, ids=told.ids)
+            >>> told[3:].calibrated(fitted).history[-1]["shared"]
+            2
+        """
+        values, _ = self.as_logits()
+        moved = object.__new__(Predictions)
+        moved.__dict__.update(self.__dict__)
+        moved.__dict__.pop("probs", None)
+        moved.logits = calibrator.predict_logits(values)
+        shared = calibrator.fitted_on_.shared_with(UsedRows.of(values, self.ids))
+        step = {"step": "calibrate", "method": calibrator.name, "rows": len(self), "shared": shared}
+        moved.notes, moved.history = list(self.notes), [*self.history, step]
+        return moved
+
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write to .parquet, .csv or .csv.gz; the file appears whole or not at all.
 
@@ -214,23 +240,7 @@ class Predictions:
         Raises:
             InputError: if the ending is another.
         """
-        import pyarrow.csv
-        import pyarrow.parquet
-
-        name = Path(path).name.lower()
-        if name.endswith(".parquet"):
-            with replacing(path) as temporary:
-                pyarrow.parquet.write_table(self.to_arrow(), temporary)
-        elif name.endswith((".csv", ".csv.gz")):
-            table = self.to_arrow()
-            compression = "gzip" if name.endswith(".gz") else None
-            with (
-                replacing(path) as temporary,
-                pyarrow.output_stream(temporary, compression=compression) as stream,
-            ):
-                pyarrow.csv.write_csv(table, stream)
-        else:
-            raise InputError(f"{path}: expected a name that ends in .parquet, .csv or .csv.gz.")
+        write_table(self.to_arrow(), path)
 
     def to_arrow(self) -> Any:
         """A pyarrow table of the columns that `write` names."""
@@ -262,6 +272,7 @@ class Predictions:
 
         Example:
             >>> import tempfile
+            >>> from pathlib import Path
             >>> path = Path(tempfile.mkdtemp()) / "preds.csv"
             >>> _ = path.write_text("grade,p_low,p_high\nlow,0.9,0.1\nhigh,0.4,0.6\n")
             >>> Predictions.read(path, label="grade", probs="p_*").y.tolist()
@@ -336,6 +347,21 @@ def distributions(
     if not off.any():
         return probs, miss[off]
     return np.where(off[:, None], probs / sums[:, None], probs), miss[off]
+
+
+def reuse_notes(history: Sequence[dict[str, Any]]) -> list[str]:
+    """A warning for every calibrator that was fitted on rows it then moved.
+
+    Example:
+        >>> reuse_notes([{"step": "calibrate", "method": "gap", "rows": 9, "shared": 5}])[0][:50]
+        'WARNING: 5 of 9 rows have fitted the gap calibrato'
+    """
+    return [
+        f"WARNING: {step['shared']:,} of {step['rows']:,} rows have fitted the {step['method']} calibrator "
+        "that moved them; judging it on them flatters it"
+        for step in history
+        if step.get("shared")
+    ]
 
 
 def normalisation_note(rows: int, worst: float) -> list[str]:

@@ -81,12 +81,14 @@ def test_probabilities_are_given_by_name(calibrator):
 
 def test_it_travels_as_json(calibrator, tmp_path):
     z, y = sample()
-    expected = calibrator.fit(z, y).predict_proba(z)
+    names = [f"case {row}" for row in range(len(y))]
+    expected = calibrator.fit(z, y, ids=names).predict_proba(z)
     again = calibrators.from_dict(json.loads(json.dumps(calibrator.to_dict())))
     assert (again.predict_proba(z) == expected).all()
     calibrator.save(tmp_path / "c.json")
     assert (calibrators.load(tmp_path / "c.json").predict_proba(z) == expected).all()
-    assert again.rows_ == len(y)
+    assert again.fitted_on_ == calibrator.fitted_on_
+    assert again.fitted_on_.ids == tuple(names)
 
 
 def test_scikit_learn_can_clone_it(calibrator):

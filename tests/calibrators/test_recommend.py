@@ -11,7 +11,7 @@ from sklearn.model_selection import cross_val_score
 from orcu import CalibratedOrdinal, decide, metrics
 from orcu.calibrated import ordered_labels
 from orcu.calibrators import GapScaling, recommend
-from orcu.calibrators.cross_validation import stratified_folds
+from orcu.calibrators.cross_validation import chosen, stratified_folds
 from orcu.calibrators.recommend import cross_fitted
 from orcu.errors import InputError
 
@@ -126,3 +126,28 @@ def test_it_keeps_scikit_learns_manners(table):
     given = CalibratedOrdinal(LogisticRegression(), method=GapScaling(shrinkage=0.1)).fit(x, y)
     assert isinstance(given.calibrator_, GapScaling)
     assert not hasattr(given.method, "num_classes_")
+
+
+def test_progress_is_told_before_each_method():
+    z, y = sample(200)
+    told = []
+    recommend(z, y, methods=("temperature",), progress=lambda *step: told.append(step))
+    assert told == [("temperature", 0, 3), ("temperature+projection", 1, 3), ("projection", 2, 3)]
+
+
+def test_of_maps_that_are_level_the_strongest_pull_is_chosen():
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=400)
+    noise = rng.normal(scale=0.3, size=(2, 400))
+
+    def told(gain):
+        """Two candidates; the second is better by ``gain`` on average."""
+
+        def log_probs(fit, judge):
+            own = -np.array([1.0 + noise[0], 1.0 + noise[1] - gain])
+            return [np.repeat(one[judge, None], 2, axis=1) for one in own]
+
+        return chosen(y, np.ones(400), log_probs)
+
+    assert told(0.005) == 0  # a quarter of the standard error of the difference, 0.3 sqrt(2) / 20
+    assert told(0.2) == 1

@@ -17,8 +17,9 @@ from orcu.files import replacing
 from orcu.inputs import FloatArray, IntArray, as_labels, as_logits, as_weight
 from orcu.predictions import Predictions
 from orcu.registry import Registry
+from orcu.used_rows import UsedRows
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 CALIBRATORS: Registry[type["Calibrator"]] = Registry("calibrator", package="orcu.calibrators")
 
 
@@ -38,7 +39,13 @@ class Calibrator(ABC):
     floor_: float | None = None  # what stood for a probability of 0 when fitting
 
     def fit(
-        self, logits: Any = None, y: Any = None, *, probs: Any = None, weight: Any = None
+        self,
+        logits: Any = None,
+        y: Any = None,
+        *,
+        probs: Any = None,
+        weight: Any = None,
+        ids: Any = None,
     ) -> Self:
         """Learn the map from held-out rows.
 
@@ -47,6 +54,7 @@ class Calibrator(ABC):
             y: labels 0..C-1, shape (n,).
             probs: class probabilities in place of logits.
             weight: one non-negative weight per row.
+            ids: one id per row, kept in ``fitted_on_`` so that these rows are not used again to judge.
 
         Raises:
             InputError: if an argument cannot be used; the text names the row.
@@ -63,7 +71,7 @@ class Calibrator(ABC):
         weights = np.ones(n) if weight is None else as_weight(weight, rows=n)
         self._check(values, labels, weights)
         self.num_classes_ = num_classes
-        self.rows_ = n
+        self.fitted_on_ = UsedRows.of(values, ids)
         self._fit(values, labels, weights / weights.mean())
         return self
 
@@ -95,7 +103,7 @@ class Calibrator(ABC):
             "state_version": STATE_VERSION,
             "options": self.get_params(),
             "num_classes": self.num_classes_,
-            "rows": self.rows_,
+            "fitted_on": self.fitted_on_.to_dict(),
             "floor": self.floor_,
             "state": self._state(),
         }
@@ -217,7 +225,8 @@ def from_dict(state: Mapping[str, Any]) -> Calibrator:
             "fit it anew."
         )
     made: Calibrator = CALIBRATORS.create(state["calibrator"], **state["options"])
-    made.num_classes_, made.rows_ = int(state["num_classes"]), int(state["rows"])
+    made.num_classes_ = int(state["num_classes"])
+    made.fitted_on_ = UsedRows.from_dict(state["fitted_on"])
     made.floor_ = state["floor"]
     made._restore(state["state"])
     return made

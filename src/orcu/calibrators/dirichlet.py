@@ -6,7 +6,7 @@ import numpy as np
 
 from orcu import geometry
 from orcu.calibrators.base import CALIBRATORS
-from orcu.calibrators.cross_validation import mean_losses
+from orcu.calibrators.cross_validation import chosen
 from orcu.calibrators.linear_map import LinearMap, Problem, present, solve
 from orcu.errors import UnknownNameError
 from orcu.inputs import FloatArray, IntArray
@@ -39,7 +39,8 @@ class DirichletCalibration(LinearMap):
     Args:
         off_diagonal: lambda, or ``None`` to choose lambda and mu from the paper's 13 x 5 grid.
         bias: mu.
-        select: "cv" (cross-validated likelihood) or "fit" (the paper's: on the fitting rows, where
+        select: "cv" (the strongest penalty whose cross-validated likelihood is within one standard error
+            of the best) or "fit" (the paper's: on the fitting rows, where
             the weakest penalty tends to win).
         on: "log-probabilities", or "logits" for matrix scaling.
         normalize: divide the penalties by C(C-1) and C, as the code of MDCA does.
@@ -89,7 +90,9 @@ class DirichletCalibration(LinearMap):
     def _chosen(self, features: FloatArray, y: IntArray, weight: FloatArray) -> tuple[float, float]:
         lambdas = LAMBDAS if self.off_diagonal is None else (self.off_diagonal,)
         mus = MUS if self.bias is None else (self.bias,)
-        grid = [(penalty, mu) for mu in mus for penalty in lambdas]
+        grid = sorted(
+            ((float(penalty), float(mu)) for penalty in lambdas for mu in mus), reverse=True
+        )
         if len(grid) == 1:
             return grid[0]
 
@@ -98,24 +101,21 @@ class DirichletCalibration(LinearMap):
             return [geometry.log_probs(features[judge] @ parameters.T) for parameters in path]
 
         if self.select == "cv":
-            losses = mean_losses(y, weight, log_probs)
-        else:
-            everything = np.arange(len(y))
-            own = [log[everything, y] for log in log_probs(everything, everything)]
-            losses = -np.array(own) @ weight
-        return grid[int(np.argmin(losses))]
+            return grid[chosen(y, weight, log_probs)]
+        everything = np.arange(len(y))
+        own = [log[everything, y] for log in log_probs(everything, everything)]
+        return grid[int(np.argmax(np.array(own) @ weight))]
 
     def _path(
         self, features: FloatArray, y: IntArray, weight: FloatArray, grid: list[tuple[float, float]]
     ) -> list[FloatArray]:
-        """The maps of all penalties; each starts where its neighbour of more penalty ended."""
-        found: dict[tuple[float, float], FloatArray] = {}
+        """The maps of all penalties, strongest first; each starts where the one before it ended."""
+        found: list[FloatArray] = []
         start = self._identity(features.shape[1] - 1)
-        for penalty, mu in sorted(grid, reverse=True):
-            problem = self._problem(features, y, weight, penalty, mu)
-            start, _ = solve(problem, start)
-            found[penalty, mu] = start
-        return [found[point] for point in grid]
+        for penalty, mu in grid:
+            start, _ = solve(self._problem(features, y, weight, penalty, mu), start)
+            found.append(start)
+        return found
 
     def _problem(
         self, features: FloatArray, y: IntArray, weight: FloatArray, off_diagonal: float, mu: float

@@ -8,10 +8,10 @@ from scipy.optimize import minimize
 
 from orcu import geometry
 from orcu.calibrators.base import CALIBRATORS, Calibrator, _warn
-from orcu.calibrators.cross_validation import mean_losses
+from orcu.calibrators.cross_validation import chosen
 from orcu.inputs import FloatArray, IntArray
 
-SHRINKAGES = (100.0, 10.0, 1.0, 0.1, 0.01, 0.001)
+SHRINKAGES = (100.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.001)
 _BOUND = 6.0  # of log a
 _POWERS = (np.log(0.2), np.log(3.0))  # bounds of log b
 
@@ -26,8 +26,8 @@ class GapScaling(Calibrator):
     log a and log b, with (shrinkage/(C-1)) sum (log a - mean log a)^2 + shrinkage (log b)^2.
 
     Args:
-        shrinkage: the pull towards one common temperature, or ``None`` to choose it by cross-validated
-            likelihood.
+        shrinkage: the pull towards one common temperature, or ``None`` for the strongest whose
+            cross-validated likelihood is within one standard error of the best.
 
     Example:
         >>> import numpy as np
@@ -60,8 +60,7 @@ class GapScaling(Calibrator):
                     told.append(geometry.log_probs(_moved(gaps[judge], parameters)))
                 return told
 
-            losses = mean_losses(y, weight, log_probs)
-            self.shrinkage_ = SHRINKAGES[int(np.argmin(losses))]
+            self.shrinkage_ = SHRINKAGES[chosen(y, weight, log_probs)]
         self.log_parameters_, reached = _fitted(gaps, y, weight, self.shrinkage_, start)
         if not reached:
             _warn("gap: the fit stopped before its tolerance; use more rows or more shrinkage.")

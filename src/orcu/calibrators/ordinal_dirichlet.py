@@ -6,12 +6,12 @@ import numpy as np
 
 from orcu import geometry
 from orcu.calibrators.base import CALIBRATORS
-from orcu.calibrators.cross_validation import mean_losses
+from orcu.calibrators.cross_validation import chosen
 from orcu.calibrators.linear_map import LinearMap, Problem, present, solve
 from orcu.inputs import FloatArray, IntArray
 
 BANDS = (1, 2)
-RIDGES = (0.001, 0.01, 0.1, 1.0)
+RIDGES = (1.0, 0.1, 0.01, 0.001)
 
 
 @CALIBRATORS.register("ordinal_dirichlet")
@@ -22,8 +22,9 @@ class OrdinalDirichlet(LinearMap):
     identity and b to 0: mean NLL + ridge/C sum (W - I)^2 + ridge/C sum b^2.
 
     Args:
-        band: how far classes may mix, or ``None`` to choose 1 or 2 by cross-validated likelihood.
-        ridge: strength of the pull, or ``None`` to choose it likewise.
+        band: how far classes may mix, or ``None`` to choose 1 or 2.
+        ridge: strength of the pull, or ``None`` for the strongest (with its band) whose cross-validated
+            likelihood is within one standard error of the best.
 
     Example:
         >>> import numpy as np
@@ -49,7 +50,7 @@ class OrdinalDirichlet(LinearMap):
         features = self._features(logits)
         bands = BANDS if self.band is None else (self.band,)
         ridges = RIDGES if self.ridge is None else (self.ridge,)
-        grid = [(band, ridge) for band in bands for ridge in ridges]
+        grid = [(band, ridge) for ridge in ridges for band in bands]
         self.band_, self.ridge_ = grid[0]
         if len(grid) > 1:
 
@@ -61,7 +62,7 @@ class OrdinalDirichlet(LinearMap):
                 ]
                 return [geometry.log_probs(features[judge] @ parameters.T) for parameters in maps]
 
-            self.band_, self.ridge_ = grid[int(np.argmin(mean_losses(y, weight, log_probs)))]
+            self.band_, self.ridge_ = grid[chosen(y, weight, log_probs)]
         self._keep(*solve(*self._problem(features, y, weight, self.band_, self.ridge_)))
 
     def _problem(

@@ -1,6 +1,7 @@
 """Which calibrator for these rows: a cross-validated comparison and a stated rule."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +45,7 @@ def recommend(
     unimodality: float = 0.99,
     methods: tuple[str, ...] = METHODS,
     seed: int = 0,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> Recommendation:
     """Compare calibrators on held-out rows by cross-validation and pick one.
 
@@ -57,6 +59,7 @@ def recommend(
         unimodality: the share of unimodal predictions that is asked for, 0 to 1.
         methods: names of calibrators to try.
         seed: of the folds.
+        progress: called before each method with its name, how many are done, and how many there are.
 
     Raises:
         InputError: if an argument cannot be used, or rows are too few to compare anything.
@@ -86,7 +89,9 @@ def recommend(
         warnings.simplefilter(
             "ignore", CalibrationWarning
         )  # folds are small; the final fit may warn
-        for name, candidate in candidates.items():
+        for done, (name, candidate) in enumerate(candidates.items()):
+            if progress is not None:
+                progress(name, done, len(candidates))
             table[name] = judged(cross_fitted(candidate, values, labels, seed=seed), labels)
     kept = [name for name, row in table.items() if row["unimodality"] >= unimodality]
     chosen = min(kept or ["projection"], key=lambda name: table[name]["rps"])

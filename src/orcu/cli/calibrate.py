@@ -1,6 +1,5 @@
 """``orcu calibrate``: fit a calibrator, apply it, compare all of them."""
 
-import json
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import Progress
 from rich.table import Table
 
 from orcu.cli.options import (
@@ -23,9 +23,10 @@ from orcu.cli.options import (
     Separator,
     Weight,
     bad_data,
+    check_classes,
     check_paths,
-    digest,
     reading_options,
+    write_fitted,
 )
 from orcu.errors import InputError
 from orcu.files import replacing
@@ -55,6 +56,7 @@ def fit(
     logits: Logits = None,
     classes: Classes = None,
     weight: Weight = None,
+    id_column: Id = None,
     percent: Percent = False,
     sep: Separator = None,
     decimal: Decimal = None,
@@ -66,22 +68,18 @@ def fit(
     made = calibrators.create(method)
     options = reading_options(
         probs=probs, logits=logits, classes=classes, sep=sep, decimal=decimal, label=label, weight=weight,
-        percent=percent,
+        id=id_column, percent=percent,
     )  # fmt: skip
     console = Console()
     with bad_data(), _told_warnings():
         told = _read(file, options)
         values, replaced = told.as_logits()
         rows = told.rows()
-        made.fit(values, rows.y, weight=told.weight)
+        with Console(stderr=True).status(f"fitting {method} on {len(told):,} rows"):
+            made.fit(values, rows.y, weight=told.weight, ids=told.ids)
         before, after = _judged(values, rows.y), _judged(made.predict_logits(values), rows.y)
     _tell(console, told, replaced)
-    about = {
-        "classes": list(told.classes),
-        "fitted_on": {"file": file.name, "sha256": digest(file)},
-    }
-    with replacing(out) as temporary:
-        temporary.write_text(json.dumps(made.to_dict() | about, indent=1) + "\n")
+    write_fitted(out, made, told.classes, file)
     console.print(
         _table({"as it was": before, method: after}, "on the fitting rows, which flatters it")
     )
@@ -109,7 +107,7 @@ def apply(
 ) -> None:
     """Apply a calibrator to new predictions."""
     from orcu import calibrators
-    from orcu.predictions import Predictions
+    from orcu.predictions import reuse_notes
 
     check_paths([file, calibrator], [out])
     options = reading_options(
@@ -119,34 +117,14 @@ def apply(
     console = Console()
     with bad_data():
         fitted = calibrators.load(calibrator)
-        about = json.loads(calibrator.read_text())
         told = _read(file, options)
-        named = tuple(about.get("classes", told.classes))
-        if named != told.classes:
-            raise InputError(
-                f"{file.name}: its classes are {', '.join(told.classes)}, the calibrator was fitted for "
-                f"{', '.join(named)}."
-            )
-        values, replaced = told.as_logits()
-        result = Predictions(
-            logits=fitted.predict_logits(values), y=None if told.y is None else told.label_names(),
-            classes=told.classes, ids=told.ids, weight=told.weight, **told.extras,
-        )  # fmt: skip
-        result.history = [
-            *told.history,
-            {
-                "step": "calibrate",
-                "method": fitted.name,
-                "source": digest(file),
-                **about.get("fitted_on", {}),
-            },
-        ]
+        check_classes(calibrator, told.classes, file)
+        replaced = told.as_logits()[1]
+        result = told.calibrated(fitted)
         result.write(out)
     _tell(console, told, replaced)
-    if about.get("fitted_on", {}).get("sha256") == digest(file):
-        console.print(
-            "[bold red]The calibrator was fitted on these rows: judging it on them flatters it.[/]"
-        )
+    for note in reuse_notes(result.history):
+        console.print(f"[bold red]{escape(note)}[/]", highlight=False)
     console.print(f"wrote {escape(str(out))}", highlight=False)
 
 
@@ -193,8 +171,16 @@ def compare(
         told = _read(file, options)
         values, replaced = told.as_logits()
         y = told.rows().y
-        with console.status("fitting every calibrator, five folds each"):
-            found = calibrators.recommend(values, y, unimodality=unimodality)
+        with Progress(console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task("calibrators, five folds each")
+            found = calibrators.recommend(
+                values,
+                y,
+                unimodality=unimodality,
+                progress=lambda name, done, of: bar.update(
+                    task, description=f"{name}, five folds", completed=done, total=of
+                ),
+            )
         rows = {
             name: {column: row[column] for column in COLUMNS} for name, row in found.table.items()
         }

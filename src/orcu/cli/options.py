@@ -1,5 +1,6 @@
 """Options and checks that all commands on files of predictions share."""
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from orcu.errors import InputError
+from orcu.files import replacing
 
 BAD_DATA = 3
 
@@ -108,3 +110,24 @@ def digest(path: Path) -> str:
     """The SHA-256 of a file."""
     with path.open("rb") as file:
         return file_digest(file, "sha256").hexdigest()
+
+
+def write_fitted(out: Path, fitted: Any, classes: tuple[str, ...], source: Path) -> None:
+    """Write a fitted calibrator, or fitted sets, as JSON with the class names and the file's name."""
+    state = fitted.to_dict() | {"classes": list(classes), "file": source.name}
+    with replacing(out) as temporary:
+        temporary.write_text(json.dumps(state, indent=1) + "\n")
+
+
+def check_classes(fitted: Path, classes: tuple[str, ...], source: Path) -> None:
+    """Refuse predictions of other classes than those `write_fitted` noted.
+
+    Raises:
+        InputError: if the names or their order differ.
+    """
+    named = tuple(json.loads(fitted.read_text()).get("classes", classes))
+    if named != classes:
+        raise InputError(
+            f"{source.name}: its classes are {', '.join(classes)}, {fitted.name} was fitted for "
+            f"{', '.join(named)}."
+        )

@@ -1,6 +1,5 @@
 """``orcu sets``: prediction sets without holes, fitted and applied."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -20,12 +19,12 @@ from orcu.cli.options import (
     Probs,
     Separator,
     bad_data,
+    check_classes,
     check_paths,
-    digest,
     reading_options,
+    write_fitted,
 )
 from orcu.errors import InputError
-from orcu.files import replacing
 
 sets_app = typer.Typer(
     help="Prediction sets without holes: right as often as promised.", no_args_is_help=True
@@ -48,12 +47,13 @@ def fit(
     probs: Probs = None,
     logits: Logits = None,
     classes: Classes = None,
+    id_column: Id = None,
     percent: Percent = False,
     sep: Separator = None,
     decimal: Decimal = None,
 ) -> None:
     """Find the thresholds of contiguous prediction sets."""
-    from orcu.conformal import OrdinalPredictionSets
+    from orcu.conformal import REUSED, OrdinalPredictionSets
 
     check_paths([file], [out])
     options = reading_options(
@@ -63,26 +63,22 @@ def fit(
         sep=sep,
         decimal=decimal,
         label=label,
+        id=id_column,
         percent=percent,
     )
     with bad_data(), _told_warnings():
         told = _read(file, options)
         for step in told.history:
-            if step.get("sha256") == step.get("source"):
+            if step.get("shared"):
                 raise InputError(
-                    f"{file.name}: these rows fitted the calibrator that moved them, so sets fitted on them "
-                    "would not keep their promise. Use other labelled rows."
+                    f"{file.name}: {step['shared']:,} of the {step['rows']:,} rows {REUSED}"
                 )
-        sets = OrdinalPredictionSets(alpha=alpha, conditional=conditional).fit(
-            told.probs, told.rows().y
-        )
-    about = {
-        "classes": list(told.classes),
-        "fitted_on": {"file": file.name, "sha256": digest(file)},
-    }
-    with replacing(out) as temporary:
-        temporary.write_text(json.dumps(sets.to_dict() | about, indent=1) + "\n")
-    Console().print(f"wrote {escape(str(out))}: fitted on {sets.rows_:,} rows", highlight=False)
+        made = OrdinalPredictionSets(alpha=alpha, conditional=conditional)
+        made.fit(told.probs, told.rows().y, ids=told.ids)
+    write_fitted(out, made, told.classes, file)
+    Console().print(
+        f"wrote {escape(str(out))}: fitted on {made.fitted_on_.count:,} rows", highlight=False
+    )
 
 
 @sets_app.command("apply")
@@ -90,7 +86,10 @@ def apply(
     file: Annotated[Path, typer.Argument(help="Calibrated predictions; labels are not needed.")],
     sets: Annotated[Path, typer.Argument(help="What `orcu sets fit` wrote.")],
     out: Annotated[
-        Path, typer.Option("-o", "--out", help="Write id, lowest and highest class here (.csv).")
+        Path,
+        typer.Option(
+            "-o", "--out", help="Write id, lowest and highest class here (.csv, .parquet)."
+        ),
     ],
     label: Label = None,
     probs: Probs = None,
@@ -103,9 +102,10 @@ def apply(
 ) -> None:
     """Write a set for every row; with labels, report coverage and size by class."""
     import pyarrow as pa
-    import pyarrow.csv
 
     from orcu.conformal import OrdinalPredictionSets
+    from orcu.files import write_table
+    from orcu.used_rows import UsedRows
 
     check_paths([file, sets], [out])
     options = reading_options(
@@ -116,25 +116,20 @@ def apply(
     with bad_data():
         fitted = OrdinalPredictionSets.load(sets)
         told = _read(file, options)
-        about = json.loads(sets.read_text())
-        if about.get("fitted_on", {}).get("sha256") == digest(file):
-            raise InputError(
-                f"{file.name}: the sets were fitted on these very rows; apply them to others."
-            )
-        if tuple(about.get("classes", told.classes)) != told.classes:
-            raise InputError(
-                f"{file.name}: its classes are {', '.join(told.classes)}, the sets' are others."
-            )
+        check_classes(sets, told.classes, file)
+        fitted.fitted_on_.refuse(
+            UsedRows.of(told.probs, told.ids),
+            because=f"in {file.name} have fitted these sets; apply them to others.",
+        )
         low, high = fitted.predict(told.probs)
     names = np.array(told.classes, dtype=object)
     ids = np.arange(1, len(told) + 1) if told.ids is None else told.ids
     table = pa.table(
         {"id": pa.array(ids), "lowest": names[low], "highest": names[high], "size": high - low + 1}
     )
-    with replacing(out) as temporary:
-        pyarrow.csv.write_csv(table, temporary)
+    write_table(table, out)
     if told.y is not None:
-        found = fitted.quality(told.probs, told.y)
+        found = fitted.quality(told.probs, told.y, ids=told.ids)
         console.print(
             f"coverage {found.coverage:.1%} (promised {1 - fitted.alpha:.1%}), mean size {found.size:.2f}",
             highlight=False,

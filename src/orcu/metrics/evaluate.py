@@ -26,7 +26,7 @@ from orcu.metrics.resample import (
 from orcu.metrics.scoring import decomposition
 from orcu.metrics.tables import Metric, Tables, all_metrics, total_gap
 from orcu.metrics.thresholds import decision_rates, threshold_fit
-from orcu.predictions import Predictions
+from orcu.predictions import Predictions, reuse_notes
 from orcu.reading import PredictionsSource
 
 Judged = Predictions | PredictionsSource
@@ -255,6 +255,7 @@ def _judge(
 
 def _notes(source: Judged, evidence: Evidence) -> list[str]:
     notes = source.all_notes() if isinstance(source, PredictionsSource) else list(source.notes)
+    notes += reuse_notes(source.history)
     if evidence.sampled:
         notes.append(
             f"the file was streamed: AUC, calibration lines, the referral curve, the calibrated reference "
