@@ -5,5 +5,5 @@ from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(), SkipParser()],
-    patterns=["README.md", "CONTRIBUTING.md", "docs/**/*.md"],
+    patterns=["README.md", "CONTRIBUTING.md", "docs/*.md"],
 ).pytest()

@@ -139,6 +139,7 @@ def test_of_maps_that_are_level_the_strongest_pull_is_chosen():
     rng = np.random.default_rng(0)
     y = rng.integers(2, size=400)
     noise = rng.normal(scale=0.3, size=(2, 400))
+    noise -= noise.mean(axis=1, keepdims=True)
 
     def told(gain):
         """Two candidates; the second is better by ``gain`` on average."""
