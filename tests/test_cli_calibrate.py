@@ -178,7 +178,7 @@ def test_sets_keep_their_promise_and_rows_have_one_job(folder):
         (
             ["calibrate", "apply", "test.parquet", "val.parquet", *BASIC, "-o", "x.csv"],
             3,
-            "not a calibrator's JSON",
+            "not a JSON file",
         ),
         (["calibrate", "compare", "val.parquet", *BASIC, "--report", "x.html"], 2, "needs --test"),
         (
@@ -226,3 +226,50 @@ def test_other_classes_are_refused(folder):
     )
     assert result.returncode == 3
     assert "its classes are healthy, mild" in result.stderr
+
+
+def test_a_csv_needs_to_be_told_the_calibrator(folder):
+    named = (*BASIC, "--id", "image")
+    run(
+        "calibrate",
+        "fit",
+        "val.parquet",
+        *named,
+        "--method",
+        "temperature",
+        "-o",
+        "t2.json",
+        cwd=folder,
+    )
+    moved = run("calibrate", "apply", "val.parquet", "t2.json", *named, "-o", "v.csv", cwd=folder)
+    assert "a CSV file cannot tell" in " ".join(moved.stdout.split())
+    reading = ("--label", "label", "--logits", "logit_*", "--id", "id")
+    told = run(
+        "sets", "fit", "v.csv", *reading, "--calibrator", "t2.json", "-o", "s2.json", cwd=folder
+    )
+    assert told.returncode == 3
+    assert "500 of the 500 rows (first: id 'val0') have fitted the calibrator" in told.stderr
+
+
+def test_compare_refuses_a_test_file_with_the_same_rows(folder):
+    told = run("calibrate", "compare", "val.parquet", "--test", "val.parquet", *BASIC, cwd=folder)
+    assert told.returncode == 3
+    assert "500 of the 500 rows of val.parquet are in val.parquet too" in told.stderr
+
+
+def test_a_wrong_id_column_is_told(folder):
+    run(
+        "calibrate",
+        "fit",
+        "val.parquet",
+        *BASIC,
+        "--method",
+        "temperature",
+        "-o",
+        "t3.json",
+        cwd=folder,
+    )
+    run("calibrate", "apply", "spare.parquet", "t3.json", *BASIC, "-o", "s3.parquet", cwd=folder)
+    told = run("sets", "fit", "s3.parquet", "--id", "nonsense", "-o", "s3.json", cwd=folder)
+    assert told.returncode == 3
+    assert "'nonsense'" in told.stderr

@@ -115,5 +115,14 @@ def test_files_and_bad_input(tmp_path):
         OrdinalPredictionSets(alpha=1.5).fit(probs, y)
     with pytest.raises(InputError, match="no prediction sets"):
         OrdinalPredictionSets.from_dict({})
-    with pytest.raises(InputError, match="not a JSON file"):
+    with pytest.raises(InputError, match="there is no such file"):
         OrdinalPredictionSets.load(tmp_path / "absent.json")
+
+
+@pytest.mark.parametrize(
+    "damage", [{"thresholds": [float("nan")] * 5}, {"thresholds": [0.1]}, {"alpha": "x"}]
+)
+def test_damaged_data_are_refused(damage):
+    state = OrdinalPredictionSets().fit(*sample(100, seed=0)).to_dict()
+    with pytest.raises(InputError, match="the sets' data are damaged"):
+        OrdinalPredictionSets.from_dict(state | damage)

@@ -59,3 +59,9 @@ def test_an_evaluation_says_when_rows_fitted_their_own_calibrator(told, tmp_path
     clean = told[200:].calibrated(calibrator)
     assert not any("have fitted" in note for note in evaluate(clean, bootstrap=0).notes)
     assert told.history == []  # nothing changes its inputs
+
+
+def test_ids_match_however_their_column_came():
+    ids = UsedRows.of(np.eye(3), ids=[1, 2, 3])
+    assert ids.shared_with(UsedRows.of(np.zeros((2, 3)), ids=np.array([3.0, 4.0]))) == 1
+    assert ids.shared_with(UsedRows.of(np.zeros((1, 3)), ids=["2"])) == 1

@@ -13,7 +13,7 @@ from orcu import calibrators
 from orcu.decisions import decide_checked
 from orcu.errors import InputError
 from orcu.inputs import FloatArray
-from orcu.labels import canonical, label_codes
+from orcu.labels import canonical, is_missing, label_codes
 
 
 class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -107,18 +107,28 @@ def ordered_labels(y: Any, classes: Sequence[Any] | None) -> npt.NDArray[Any]:
     """The labels from lowest to highest.
 
     Raises:
-        InputError: if they are strings whose order was not given.
+        InputError: if they are strings whose order was not given, a label is missing, or the given
+            classes are not two or more different ones.
 
     Example:
         >>> ordered_labels([3, 1, 2, 1], None).tolist()
         [1, 2, 3]
     """
     if classes is not None:
+        names = [] if isinstance(classes, str) else [canonical(name) for name in classes]
+        if len(names) < 2 or len(set(names)) < len(names):
+            raise InputError(
+                f"classes: expected two or more different labels, lowest first; got {classes!r}."
+            )
         return np.asarray(classes)
     dtype: Any = getattr(y, "dtype", None)
     if getattr(dtype, "ordered", False):  # an ordered pandas categorical
         return np.asarray(dtype.categories)
-    found = np.unique(np.asarray(y))
+    cells = np.asarray(y)
+    missing = [row for row, cell in enumerate(cells.tolist()) if is_missing(cell)]
+    if missing:
+        raise InputError(f"y: row {missing[0]} has no label; drop or repair such rows first.")
+    found = np.unique(cells)
     if not np.issubdtype(found.dtype, np.number):
         raise InputError(
             f"classes: the labels are {', '.join(map(str, found[:5].tolist()))}; their order cannot be told "

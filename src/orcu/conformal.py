@@ -5,12 +5,11 @@ import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from orcu.calibrators.base import CalibrationWarning, Calibrator
+from orcu.calibrators.base import CalibrationWarning, Calibrator, from_file
 from orcu.errors import InputError
 from orcu.files import replacing
 from orcu.inputs import FloatArray, IntArray, as_fraction, as_labels, as_probs
@@ -98,10 +97,11 @@ class OrdinalPredictionSets:
         if short:
             needed = int(np.ceil(1 / alpha)) - 1 if alpha > 0 else 0
             who = f"class {', '.join(map(str, short))}" if self.conditional else "the promise"
+            then = "it is then in every set" if self.conditional else "these sets hold every class"
             more = f"{needed} rows or more" if alpha > 0 else "alpha above 0"
             warnings.warn(
                 f"prediction sets: too few rows for {who} at alpha = {alpha:g} (it takes {more}"
-                f"{' each' if self.conditional else ''}); these sets hold every class.",
+                f"{' each' if self.conditional else ''}); {then}.",
                 CalibrationWarning,
                 stacklevel=2,
             )
@@ -180,12 +180,18 @@ class OrdinalPredictionSets:
             )
         if state.get("state_version") != STATE_VERSION:
             raise InputError(f"state_version: this orcu reads {STATE_VERSION}; fit the sets anew.")
-        made = cls(alpha=state["alpha"], conditional=state["conditional"])
-        made.num_classes_ = int(state["num_classes"])
-        made.fitted_on_ = UsedRows.from_dict(state["fitted_on"])
-        made.thresholds_ = np.array(
-            [np.inf if t is None else t for t in state["thresholds"]], dtype=np.float64
-        )
+        try:
+            made = cls(
+                alpha=as_fraction(state["alpha"], name="alpha"), conditional=state["conditional"]
+            )
+            made.num_classes_ = int(state["num_classes"])
+            made.fitted_on_ = UsedRows.from_dict(state["fitted_on"])
+            thresholds = [np.inf if t is None else t for t in state["thresholds"]]
+            made.thresholds_ = np.array(thresholds, dtype=np.float64)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(f"the sets' data are damaged ({error!r}); fit them anew.") from None
+        if made.thresholds_.shape != (made.num_classes_,) or np.isnan(made.thresholds_).any():
+            raise InputError("the sets' data are damaged (thresholds); fit them anew.")
         return made
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -200,11 +206,7 @@ class OrdinalPredictionSets:
         Raises:
             InputError: if the file cannot be read as such.
         """
-        try:
-            state = json.loads(Path(path).read_text())
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path}: not a JSON file of prediction sets ({error}).") from None
-        return cls.from_dict(state)
+        return from_file(path, cls.from_dict)
 
 
 def scores(probs: FloatArray) -> FloatArray:

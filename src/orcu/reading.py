@@ -289,7 +289,11 @@ def _own_columns(about: dict[str, Any], names: list[str], columns: Columns, file
     prefix = "prob" if about["kind"] == "probs" else "logit"
     values = [f"{prefix}_{name}" for name in about["classes"]]
     found = {name: name for name in ("label", "id", "weight", *EXTRAS) if name in names}
-    said = {name: getattr(columns, name) for name in found if getattr(columns, name) is not None}
+    said = {
+        name: getattr(columns, name)
+        for name in ("label", "id", "weight", *EXTRAS)
+        if getattr(columns, name) is not None
+    }
     classes = columns.classes or about["classes"]
     return Columns(**{**found, **said, about["kind"]: values, "classes": classes})
 

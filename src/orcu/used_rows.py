@@ -34,7 +34,7 @@ class UsedRows:
         Raises:
             InputError: if the ids are of another number.
         """
-        names = None if ids is None else tuple(map(str, np.asarray(ids).tolist()))
+        names = None if ids is None else tuple(map(_text, np.asarray(ids).tolist()))
         if names is not None and len(names) != len(values):
             raise InputError(
                 f"ids: {len(names)} ids for {len(values)} rows; there must be one id per row."
@@ -75,3 +75,8 @@ class UsedRows:
         """What `to_dict` gave."""
         ids = state.get("ids")
         return cls(int(state["count"]), str(state["sha256"]), None if ids is None else tuple(ids))
+
+
+def _text(value: Any) -> str:
+    """One text for an id; a column of whole numbers with a gap in it comes as floats."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -178,7 +178,7 @@ def test_unknown_names_and_files_are_answered(tmp_path):
     with pytest.raises(InputError, match="state_version"):
         calibrators.from_dict({"calibrator": "gap", "state_version": 9})
     (tmp_path / "x.json").write_text("{")
-    with pytest.raises(InputError, match="not a calibrator's JSON file"):
+    with pytest.raises(InputError, match="not a JSON file"):
         calibrators.load(tmp_path / "x.json")
     with pytest.raises(InputError, match="at least one calibrator"):
         Chain().fit(*sample(50))

@@ -1,24 +1,30 @@
 """Each method against its definition, independent solvers, and its guarantee."""
 
+import json
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize, minimize_scalar
 
-from orcu import geometry, metrics
+from orcu import calibrators, geometry, metrics
 from orcu.calibrators import (
+    CalibrationWarning,
     DirichletCalibration,
     GapScaling,
     OrdinalDirichlet,
     TemperatureScaling,
     UnimodalProjection,
     VectorScaling,
+    create,
 )
 from orcu.calibrators.cross_validation import splits, stratified_folds
 from orcu.calibrators.gap import _fitted
 from orcu.calibrators.linear_map import Problem
 from orcu.calibrators.projection import nearest_unimodal
+from orcu.errors import InputError, UnknownNameError
 
 
 def sample(rows=800, num_classes=4, sharpen=2.0, seed=0):
@@ -292,3 +298,50 @@ def test_folds_are_stratified_and_large_sets_are_thinned():
         assert (np.bincount(y[judge], minlength=3) > 0).all()
     counts = np.bincount(stratified_folds(y[:100], 5))
     assert counts.max() - counts.min() <= 1
+
+
+@pytest.mark.parametrize("name", ["vector", "dirichlet", "ordinal_dirichlet"])
+def test_a_class_without_rows_is_not_unlearned(name):
+    rng = np.random.default_rng(0)
+    z = -((np.arange(4) - rng.uniform(-0.5, 3.5, size=(900, 1))) ** 2)
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    y = (rng.random((900, 1)) > p.cumsum(axis=1)[:, :-1]).sum(axis=1)
+    with pytest.warns(CalibrationWarning, match="no row has class 2"):
+        fitted = create(name).fit(z[y != 2], y[y != 2])
+    assert fitted.predict_proba(z)[:, 2].mean() == pytest.approx(p[:, 2].mean(), abs=0.1)
+
+
+@pytest.mark.parametrize("name", ["dirichlet", "ordinal_dirichlet", "gap"])
+def test_one_row_is_refused_with_the_reason(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        with pytest.raises(InputError, match="1 row is not enough"):
+            create(name).fit([[0.0, 1.0, 2.0]], [1])
+
+
+def test_options_of_a_chain_are_not_dropped():
+    with pytest.raises(InputError, match="options belong to the steps"):
+        create("gap+projection", shrinkage=1.0)
+    with pytest.raises(UnknownNameError, match="unknown calibrator ''"):
+        create("gap+")
+    assert create("gap + projection").steps == ["gap", "projection"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"state": {"log_parameters": [float("nan")] * 7, "shrinkage": 1.0}},
+        {"state": {"log_parameters": [0.0] * 3, "shrinkage": 1.0}},
+        {"state": {}},
+        {"fitted_on": "nonsense"},
+        {"num_classes": "four"},
+    ],
+)
+def test_damaged_data_are_refused(damage, tmp_path):
+    rng = np.random.default_rng(0)
+    fitted = create("gap").fit(rng.normal(size=(200, 4)), rng.integers(4, size=200))
+    (tmp_path / "gap.json").write_text(json.dumps(fitted.to_dict() | damage))
+    with pytest.raises(InputError, match=r"gap.json: the calibrator's data are damaged"):
+        calibrators.load(tmp_path / "gap.json")
+    with pytest.raises(InputError, match="there is no such file"):
+        calibrators.load(tmp_path / "absent.json")

@@ -132,7 +132,7 @@ def test_progress_is_told_before_each_method():
     z, y = sample(200)
     told = []
     recommend(z, y, methods=("temperature",), progress=lambda *step: told.append(step))
-    assert told == [("temperature", 0, 3), ("temperature+projection", 1, 3), ("projection", 2, 3)]
+    assert told == [("temperature", 0, 1)]
 
 
 def test_of_maps_that_are_level_the_strongest_pull_is_chosen():
@@ -152,3 +152,15 @@ def test_of_maps_that_are_level_the_strongest_pull_is_chosen():
 
     assert told(0.005) == 0  # a quarter of the standard error of the difference, 0.3 sqrt(2) / 20
     assert told(0.2) == 1
+
+
+def test_labels_and_classes_that_cannot_be_ordered_are_refused():
+    with pytest.raises(InputError, match="row 1 has no label"):
+        ordered_labels(np.array([1.0, np.nan, 2.0]), None)
+    for wrong in ("abc", ["a"], ["a", "b", "a"]):
+        with pytest.raises(InputError, match="two or more different labels"):
+            ordered_labels(["a", "b"], wrong)
+    z, y = sample(100)
+    for wrong in ("gap", ()):
+        with pytest.raises(InputError, match="methods: expected names"):
+            recommend(z, y, methods=wrong)

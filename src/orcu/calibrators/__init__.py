@@ -11,6 +11,7 @@ from orcu.calibrators.projection import UnimodalProjection
 from orcu.calibrators.recommend import Recommendation, recommend
 from orcu.calibrators.temperature import TemperatureScaling
 from orcu.calibrators.vector import VectorScaling
+from orcu.errors import InputError
 
 __all__ = [
     "CalibrationWarning",
@@ -46,12 +47,20 @@ def create(spec: str | dict[str, Any], **options: Any) -> Calibrator:
 
     Raises:
         UnknownNameError: if a name or option does not exist.
+        InputError: if options are given for a chain.
 
     Example:
         >>> create("gap+projection")
         Chain(steps=['gap', 'projection'])
     """
     if isinstance(spec, str) and "+" in spec:
-        return Chain(*spec.split("+"))
+        steps = [name.strip() for name in spec.split("+")]
+        if options:
+            raise InputError(
+                f"{spec}: options belong to the steps; use Chain(...) with calibrators."
+            )
+        for name in steps:
+            CALIBRATORS.get(name)
+        return Chain(*steps)
     made: Calibrator = CALIBRATORS.create(spec, **options)
     return made

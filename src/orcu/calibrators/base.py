@@ -5,11 +5,14 @@ import json
 import os
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from orcu import geometry
 from orcu.errors import InputError
@@ -20,6 +23,8 @@ from orcu.registry import Registry
 from orcu.used_rows import UsedRows
 
 STATE_VERSION = 2
+T = TypeVar("T")
+MANY_ROWS = 100_000
 CALIBRATORS: Registry[type["Calibrator"]] = Registry("calibrator", package="orcu.calibrators")
 
 
@@ -72,7 +77,10 @@ class Calibrator(ABC):
         self._check(values, labels, weights)
         self.num_classes_ = num_classes
         self.fitted_on_ = UsedRows.of(values, ids)
-        self._fit(values, labels, weights / weights.mean())
+        # Several BLAS threads only get in each other's way on problems this small.
+        small = _threads().limit(limits=1, user_api="blas") if n < MANY_ROWS else nullcontext()
+        with small:
+            self._fit(values, labels, weights / weights.mean())
         return self
 
     def predict_logits(self, logits: Any = None, *, probs: Any = None) -> Any:
@@ -224,11 +232,17 @@ def from_dict(state: Mapping[str, Any]) -> Calibrator:
             f"state_version: this orcu reads {STATE_VERSION}, got {state.get('state_version')!r}; "
             "fit it anew."
         )
-    made: Calibrator = CALIBRATORS.create(state["calibrator"], **state["options"])
-    made.num_classes_ = int(state["num_classes"])
-    made.fitted_on_ = UsedRows.from_dict(state["fitted_on"])
-    made.floor_ = state["floor"]
-    made._restore(state["state"])
+    try:
+        made: Calibrator = CALIBRATORS.create(state["calibrator"], **state["options"])
+        made.num_classes_ = int(state["num_classes"])
+        made.fitted_on_ = UsedRows.from_dict(state["fitted_on"])
+        made.floor_ = state["floor"]
+        made._restore(state["state"])
+        told = made.predict_logits(np.zeros((1, made.num_classes_)))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"the calibrator's data are damaged ({error!r}); fit it anew.") from None
+    if not np.isfinite(told).all():
+        raise InputError("the calibrator's data are damaged (not finite); fit it anew.")
     return made
 
 
@@ -238,11 +252,28 @@ def load(path: str | os.PathLike[str]) -> Calibrator:
     Raises:
         InputError: if the file cannot be read as one.
     """
+    return from_file(path, from_dict)
+
+
+def from_file(path: str | os.PathLike[str], make: Callable[[Any], T]) -> T:
+    """What ``make`` makes of a JSON file's content; faults are told with the file's name.
+
+    Raises:
+        InputError: if the file cannot be read, or ``make`` refuses it.
+    """
     try:
-        state = json.loads(Path(path).read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: not a calibrator's JSON file ({error}).") from None
-    return from_dict(state)
+        return make(json.loads(Path(path).read_text()))
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file.") from None
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise InputError(f"{path}: not a JSON file ({error}).") from None
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 def _like(tensor: Any, values: FloatArray) -> Any:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
+from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray
 
 FOLDS = 5
@@ -28,6 +29,10 @@ def splits(
     y: IntArray, seed: int = 0
 ) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
     """Rows to fit on and rows to judge on, fold by fold; of very many rows a stratified part."""
+    if len(y) < 2:
+        raise InputError(
+            "1 row is not enough to choose options by cross-validation; use more rows."
+        )
     rows = np.arange(len(y))
     if len(y) > MOST_ROWS:
         parts = -(-len(y) // MOST_ROWS)

@@ -83,6 +83,8 @@ class GapScaling(Calibrator):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self.log_parameters_ = np.array(state["log_parameters"], dtype=np.float64)
+        if self.log_parameters_.shape != (self.parameters(self.num_classes_),):
+            raise ValueError(f"log_parameters of shape {self.log_parameters_.shape}")
         self.shrinkage_ = float(state["shrinkage"])
 
 

@@ -29,9 +29,15 @@ class Problem:
     free: Any
     penalty: FloatArray
 
+    def log_probs(self, parameters: FloatArray) -> FloatArray:
+        """Of the classes that have rows; else the likelihood would drive the others to 0."""
+        scores = self.features @ parameters.T
+        scores[:, np.bincount(self.y, minlength=len(parameters)) == 0] = -np.inf
+        return geometry.log_probs(scores)
+
     def loss(self, parameters: FloatArray) -> float:
         """The objective."""
-        log_probs = geometry.log_probs(self.features @ parameters.T)
+        log_probs = self.log_probs(parameters)
         likelihood = self.weight @ log_probs[np.arange(len(self.y)), self.y] / len(self.y)
         return float((self.penalty * (parameters - self.anchor) ** 2).sum() - likelihood)
 
@@ -39,7 +45,7 @@ class Problem:
         """Gradient and Hessian over the free parameters."""
         n, d = self.features.shape
         size = len(parameters)
-        probs = np.exp(geometry.log_probs(self.features @ parameters.T))
+        probs = np.exp(self.log_probs(parameters))
         miss = probs.copy()
         miss[np.arange(n), self.y] -= 1
         scaled = self.weight / n
@@ -84,7 +90,7 @@ def solve(problem: Problem, start: FloatArray) -> tuple[FloatArray, bool]:
 def present(y: IntArray, num_classes: int) -> Any:
     """Which classes have rows, shape (C, 1).
 
-    The likelihood would drive the probability of a class without rows to 0; its logit is left alone.
+    The logit of a class without rows is left alone.
     """
     return (np.bincount(y, minlength=num_classes) > 0)[:, None]
 

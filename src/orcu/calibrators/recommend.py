@@ -11,6 +11,7 @@ from orcu import geometry, metrics
 from orcu.calibrators.base import CALIBRATORS, CalibrationWarning, Calibrator
 from orcu.calibrators.chain import Chain
 from orcu.calibrators.cross_validation import FOLDS, stratified_folds
+from orcu.calibrators.projection import nearest_unimodal
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray, as_labels, as_logits
 
@@ -72,6 +73,10 @@ def recommend(
         >>> recommend(4 * z, y, methods=("temperature",)).chosen
         'temperature'
     """
+    if isinstance(methods, str) or not methods:
+        raise InputError(
+            f"methods: expected names such as ('temperature', 'gap'), got {methods!r}."
+        )
     values = as_logits(logits)
     labels = as_labels(y, values.shape[1], rows=len(values))
     if len(labels) < FEWEST_ROWS:
@@ -79,23 +84,25 @@ def recommend(
             f"recommend: {len(labels)} rows are too few to compare calibrators; {FEWEST_ROWS} are the least. "
             "Use temperature scaling."
         )
-    table = {"none": judged(np.exp(geometry.log_probs(values)), labels)}
-    candidates: dict[str, Calibrator] = {}
-    for name in methods:
-        candidates[name] = CALIBRATORS.create(name)
-        candidates[f"{name}+projection"] = Chain(name, "projection")
-    candidates["projection"] = CALIBRATORS.create("projection")
+    as_they_are = np.exp(geometry.log_probs(values))
+    table = {"none": judged(as_they_are, labels)}
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", CalibrationWarning
-        )  # folds are small; the final fit may warn
-        for done, (name, candidate) in enumerate(candidates.items()):
+        # Folds are small; the final fit may warn.
+        warnings.simplefilter("ignore", CalibrationWarning)
+        for done, name in enumerate(methods):
             if progress is not None:
-                progress(name, done, len(candidates))
-            table[name] = judged(cross_fitted(candidate, values, labels, seed=seed), labels)
+                progress(name, done, len(methods))
+            probs = cross_fitted(CALIBRATORS.create(name), values, labels, seed=seed)
+            table[name] = judged(probs, labels)
+            table[f"{name}+projection"] = judged(nearest_unimodal(probs), labels)
+    table["projection"] = judged(nearest_unimodal(as_they_are), labels)
     kept = [name for name, row in table.items() if row["unimodality"] >= unimodality]
     chosen = min(kept or ["projection"], key=lambda name: table[name]["rps"])
-    made = None if chosen == "none" else _fresh(candidates[chosen]).fit(values, labels)
+    steps = chosen.split("+")
+    made = None
+    if chosen != "none":
+        winner = CALIBRATORS.create(steps[0]) if len(steps) == 1 else Chain(*steps)
+        made = winner.fit(values, labels)
     rule = f"rule: the lowest cross-validated RPS among methods with at least {unimodality:.1%} unimodal rows"
     return Recommendation(table, chosen, rule, made)
 

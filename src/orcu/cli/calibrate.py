@@ -125,6 +125,12 @@ def apply(
     _tell(console, told, replaced)
     for note in reuse_notes(result.history):
         console.print(f"[bold red]{escape(note)}[/]", highlight=False)
+    if out.suffix != ".parquet":
+        console.print(
+            "[dim]a CSV file cannot tell which rows fitted what; write .parquet, or name the calibrator to "
+            "`orcu sets fit --calibrator`[/]",
+            highlight=False,
+        )
     console.print(f"wrote {escape(str(out))}", highlight=False)
 
 
@@ -140,6 +146,7 @@ def compare(
     probs: Probs = None,
     logits: Logits = None,
     classes: Classes = None,
+    id_column: Id = None,
     percent: Percent = False,
     sep: Separator = None,
     decimal: Decimal = None,
@@ -153,6 +160,7 @@ def compare(
 ) -> None:
     """Compare every calibrator: accuracy, errors, scores and shape, and recommend one."""
     from orcu import calibrators
+    from orcu.used_rows import UsedRows
 
     check_paths([file, *([test] if test else [])], [report])
     if report is not None and test is None:
@@ -164,6 +172,7 @@ def compare(
         sep=sep,
         decimal=decimal,
         label=label,
+        id=id_column,
         percent=percent,
     )
     console = Console()
@@ -171,6 +180,12 @@ def compare(
         told = _read(file, options)
         values, replaced = told.as_logits()
         y = told.rows().y
+        new = None if test is None else _read(test, options)
+        if new is not None:
+            UsedRows.of(values, told.ids).refuse(
+                UsedRows.of(new.as_logits()[0], new.ids),
+                because=f"of {test.name if test else file.name} are in {file.name} too; judge on other rows.",
+            )
         with Progress(console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task("calibrators, five folds each")
             found = calibrators.recommend(
@@ -185,8 +200,7 @@ def compare(
             name: {column: row[column] for column in COLUMNS} for name, row in found.table.items()
         }
         where = "five-fold cross-validation"
-        if test is not None:
-            new = _read(test, options)
+        if test is not None and new is not None:
             if new.classes != told.classes:
                 raise InputError(f"{test.name}: its classes are {', '.join(new.classes)}.")
             rows, page = _on_test(

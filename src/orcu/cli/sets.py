@@ -40,6 +40,12 @@ def fit(
         Path, typer.Option("-o", "--out", help="Write the sets' thresholds here, as JSON.")
     ],
     alpha: Annotated[float, typer.Option(help="The share of misses that is allowed.")] = 0.1,
+    calibrator: Annotated[
+        Path | None,
+        typer.Option(
+            help="The calibrator that made the predictions, to refuse rows it was fitted on."
+        ),
+    ] = None,
     conditional: Annotated[
         bool, typer.Option("--conditional", help="Keep the promise for every true class.")
     ] = False,
@@ -53,9 +59,10 @@ def fit(
     decimal: Decimal = None,
 ) -> None:
     """Find the thresholds of contiguous prediction sets."""
+    from orcu import calibrators
     from orcu.conformal import REUSED, OrdinalPredictionSets
 
-    check_paths([file], [out])
+    check_paths([file, *([calibrator] if calibrator else [])], [out])
     options = reading_options(
         probs=probs,
         logits=logits,
@@ -74,7 +81,8 @@ def fit(
                     f"{file.name}: {step['shared']:,} of the {step['rows']:,} rows {REUSED}"
                 )
         made = OrdinalPredictionSets(alpha=alpha, conditional=conditional)
-        made.fit(told.probs, told.rows().y, ids=told.ids)
+        named = None if calibrator is None else calibrators.load(calibrator)
+        made.fit(told.probs, told.rows().y, ids=told.ids, calibrator=named)
     write_fitted(out, made, told.classes, file)
     Console().print(
         f"wrote {escape(str(out))}: fitted on {made.fitted_on_.count:,} rows", highlight=False

@@ -30,8 +30,10 @@ def _confidence(found: Evaluation) -> str:
     certain = not math.isnan(gap.low) and (gap.low > 0 or gap.high < 0)
     top = found.tables.top.sum(-1)
     confidence, accuracy = float(top[VALUE] / top[WEIGHT]), float(top[OUTCOME] / top[WEIGHT])
+    # Confidence is about the most likely class, whatever rule decides.
+    who = "is right" if found.decide == "argmax" else "its most likely class is right"
     told = (
-        f"it says {shown(confidence, percent=True)} on average and is right "
+        f"it says {shown(confidence, percent=True)} on average and {who} "
         f"{shown(accuracy, percent=True)}"
     )
     if found.rows < FEW_ROWS:
