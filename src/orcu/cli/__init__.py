@@ -8,6 +8,7 @@ from rich.markup import escape
 
 import orcu
 from orcu.cli.calibrate import calibrate_app
+from orcu.cli.data import data_app
 from orcu.cli.evaluate import evaluate
 from orcu.cli.losses import losses_app
 from orcu.cli.sets import sets_app
@@ -25,6 +26,7 @@ app = typer.Typer(
 app.command()(evaluate)
 app.add_typer(calibrate_app, name="calibrate")
 app.add_typer(sets_app, name="sets")
+app.add_typer(data_app, name="data")
 app.add_typer(losses_app, name="losses")
 app.command()(theory)
 

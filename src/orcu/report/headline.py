@@ -31,7 +31,8 @@ def _confidence(found: Evaluation) -> str:
     top = found.tables.top.sum(-1)
     confidence, accuracy = float(top[VALUE] / top[WEIGHT]), float(top[OUTCOME] / top[WEIGHT])
     # Confidence is about the most likely class, whatever rule decides.
-    who = "is right" if found.decide == "argmax" else "its most likely class is right"
+    usual = isinstance(found.decide, str) and found.decide == "argmax"
+    who = "is right" if usual else "its most likely class is right"
     told = (
         f"it says {shown(confidence, percent=True)} on average and {who} "
         f"{shown(accuracy, percent=True)}"

@@ -1,0 +1,28 @@
+"""Data sets: one file each with its card and its rows; folds as data; images decoded once.
+
+``names()`` lists them, ``card(name)`` describes one, ``prepare(name, root)`` scans and checks its
+files and writes a manifest, ``load(name)`` opens what was prepared.
+"""
+
+from orcu.data.base import DATASETS, Card, Dataset, Row
+from orcu.data.manifest import Manifest
+from orcu.data.prepare import prepare
+from orcu.data.store import Prepared, load
+
+__all__ = [
+    "DATASETS", "Card", "Dataset", "Manifest", "Prepared", "Row", "card", "create", "load", "names",
+    "prepare",
+]  # fmt: skip
+
+names = DATASETS.names
+create = DATASETS.create
+
+
+def card(name: str) -> Card:
+    """What is known about a data set.
+
+    Example:
+        >>> card("limuc").classes
+        ('Mayo 0', 'Mayo 1', 'Mayo 2', 'Mayo 3')
+    """
+    return DATASETS.get(name).card

@@ -1,0 +1,183 @@
+"""Decode once: all images of a manifest at one size, in one file that is mapped into memory."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from orcu.data.download import enough_space
+from orcu.data.images import read_image, resized
+from orcu.data.manifest import Manifest
+from orcu.errors import InputError
+from orcu.files import replacing
+from orcu.inputs import FloatArray
+
+VERSION = 1
+BLOCK = 256  # images that are checked and resumed together
+PIXELS, INDEX, JOURNAL, SUMS = "images.u8", "index.json", "journal.jsonl", "sums.npy"
+Pixels = npt.NDArray[np.uint8]
+Progress = Callable[[str, int, int], None]
+
+
+class ImageCache:
+    """Images of one size, uint8, shape (n, size, size, 3), row by row as in the manifest.
+
+    Args:
+        folder: what `build` has written.
+        manifest: the manifest that it must belong to.
+
+    Raises:
+        InputError: if it is not there, not whole, or of other rows.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder = folder
+        try:
+            self.index: dict[str, Any] = json.loads((folder / INDEX).read_text())
+        except FileNotFoundError:
+            raise InputError(
+                f"{folder}: there is no image cache; make it with `orcu data prepare NAME --size N`."
+            ) from None
+        if self.index["manifest"] != manifest.digest or self.index["version"] != VERSION:
+            raise InputError(
+                f"{folder}: this cache was made from another manifest; run `orcu data prepare` again."
+            )
+        size = int(self.index["size"])
+        shape = (len(manifest), size, size, 3)
+        if (folder / PIXELS).stat().st_size != np.prod(shape):
+            raise InputError(f"{folder}: the cache is cut off; delete it and prepare it again.")
+        self.images: Pixels = np.memmap(folder / PIXELS, dtype=np.uint8, mode="r", shape=shape)
+        self.sums: FloatArray = np.load(folder / SUMS, allow_pickle=False)
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def verify(self) -> None:
+        """Read everything and compare it with the checksums.
+
+        Raises:
+            InputError: naming the first block that has changed.
+        """
+        for block, (part, known) in enumerate(
+            zip(_blocks(self.images), self.index["sha256"], strict=True)
+        ):
+            if sha256(part.data).hexdigest() != known:
+                raise InputError(
+                    f"{self.folder}: images {block * BLOCK} to {block * BLOCK + len(part) - 1} are not as "
+                    "they were written; delete the cache and prepare it again."
+                )
+
+    def mean_and_std(self, rows: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of each colour over some images, of values in [0, 1]."""
+        pixels = len(rows) * self.images.shape[1] * self.images.shape[2]
+        total, squares = self.sums[rows].sum(axis=0) / pixels
+        mean = total / 255
+        return mean, np.sqrt(np.maximum(squares / 255**2 - mean**2, 0))
+
+
+def build(
+    manifest: Manifest,
+    folder: Path,
+    size: int,
+    *,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> ImageCache:
+    """Decode every image once; a cache that is there is kept, one that was cut off is finished.
+
+    Args:
+        manifest: whose images.
+        folder: where to write; it appears when everything is there.
+        size: the side of the square images, in pixels.
+        workers: threads that decode; as many as there are cores by default.
+        progress: called with "decode", the images done, and all.
+
+    Raises:
+        InputError: if the disk is full or an image cannot be decoded.
+    """
+    if (folder / INDEX).exists():
+        try:
+            return ImageCache(folder, manifest)
+        except InputError:
+            shutil.rmtree(folder)
+    part = folder.with_name(f".{folder.name}.part")
+    part.mkdir(parents=True, exist_ok=True)
+    shape = (len(manifest), size, size, 3)
+    ticket = {"version": VERSION, "manifest": manifest.digest, "size": size, "block": BLOCK}
+    done = _resumed(part, ticket, shape)
+    enough_space(part, int(np.prod(shape)))
+    images = np.memmap(
+        part / PIXELS, dtype=np.uint8, mode="r+" if (part / PIXELS).exists() else "w+", shape=shape
+    )
+    dataset, root, paths = manifest.dataset(), manifest.root, manifest.column("path")
+
+    def decode(row: int) -> None:
+        images[row] = resized(dataset.preprocess(read_image(root, paths[row])), size)
+
+    sums = np.zeros((len(manifest), 2, 3))
+    digests = []
+    try:
+        with (
+            ThreadPoolExecutor(workers or os.cpu_count()) as pool,
+            (part / JOURNAL).open("a") as journal,
+        ):
+            for block, pixels in enumerate(_blocks(images)):
+                first = block * BLOCK
+                found = sha256(pixels.data).hexdigest() if block in done else ""
+                if found != done.get(block):
+                    list(pool.map(decode, range(first, first + len(pixels))))
+                    images.flush()
+                    found = sha256(pixels.data).hexdigest()
+                    journal.write(json.dumps({"block": block, "sha256": found}) + "\n")
+                    journal.flush()
+                digests.append(found)
+                values = pixels.astype(np.float64)
+                sums[first : first + len(pixels), 0] = values.sum(axis=(1, 2))
+                sums[first : first + len(pixels), 1] = (values**2).sum(axis=(1, 2))
+                if progress is not None:
+                    progress("decode", first + len(pixels), len(manifest))
+    except OSError as error:
+        raise InputError(
+            f"{part}: {error.strerror or error}. What is decoded is kept; make room and run it again."
+        ) from None
+    np.save(part / SUMS, sums)
+    (part / INDEX).write_text(json.dumps(ticket | {"sha256": digests}))
+    (part / JOURNAL).unlink()
+    part.rename(folder)
+    return ImageCache(folder, manifest)
+
+
+def _resumed(part: Path, ticket: dict[str, Any], shape: tuple[int, ...]) -> dict[int, str]:
+    """Blocks that an earlier attempt at the same cache has finished; another attempt is removed."""
+    first = {"ticket": ticket}
+    journal = part / JOURNAL
+    if journal.exists():
+        lines = journal.read_text().splitlines()
+        whole = (part / PIXELS).exists() and (part / PIXELS).stat().st_size == np.prod(shape)
+        if whole and lines and _json(lines[0]) == first:
+            told = [_json(line) for line in lines[1:]]  # the last line may be cut off
+            return {entry["block"]: entry["sha256"] for entry in told if entry}
+        shutil.rmtree(part)
+        part.mkdir()
+    with replacing(journal) as temporary:
+        temporary.write_text(json.dumps(first) + "\n")
+    return {}
+
+
+def _json(line: str) -> dict[str, Any]:
+    try:
+        return dict(json.loads(line))
+    except ValueError:
+        return {}
+
+
+def _blocks(images: Pixels) -> Iterator[Pixels]:
+    for first in range(0, len(images), BLOCK):
+        yield images[first : first + BLOCK]

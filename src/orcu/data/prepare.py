@@ -1,0 +1,230 @@
+"""Preparing a data set: scan, check, hash, and write manifest, folds and image cache."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from orcu.data.base import DATASETS, IMAGES, TEXTS, Dataset, Row
+from orcu.data.cache import build
+from orcu.data.images import SUFFIXES, BadImageError, check_image
+from orcu.data.manifest import About, Manifest, manifest_of
+from orcu.data.store import (
+    MANIFEST,
+    Prepared,
+    cache_folder,
+    store_folder,
+    write_folds,
+    write_normalization,
+)
+from orcu.errors import InputError
+
+SHOWN = 5  # examples in a message
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a scan has found, to be told to the user."""
+
+    counts: list[int]
+    expected: tuple[int, ...] | None
+    classes: tuple[str, ...]
+    bad: list[str]
+    extra: list[str]
+    doubles: int
+    conflicts: list[list[str]]
+    left_out: Mapping[str, int]
+    notes: str
+
+    def lines(self) -> list[str]:
+        """One sentence for each finding; what is as expected is said too."""
+        told = [f"{sum(self.counts):,} rows: {_counted(self.classes, self.counts)}"]
+        if self.expected is not None:
+            told.append(_compared(self.classes, self.counts, self.expected))
+        if self.notes:
+            told.append(f"note: {self.notes}")
+        if self.bad:
+            told.append(f"{len(self.bad):,} bad images left out: {_some(self.bad)}")
+        if self.extra:
+            told.append(f"{len(self.extra):,} images that no row names: {_some(self.extra)}")
+        if self.doubles:
+            told.append(
+                f"{self.doubles:,} rows are doubles of another; they stay on one side of a split"
+            )
+        if self.conflicts:
+            pairs = [" = ".join(ids) for ids in self.conflicts]
+            told.append(f"{len(pairs):,} groups of doubles have different labels: {_some(pairs)}")
+        for protocol, rows in self.left_out.items():
+            if rows:
+                told.append(
+                    f"protocol {protocol}: {rows:,} rows left out of training or validation, whose doubles the "
+                    "publisher holds out"
+                )
+        return told
+
+
+def prepare(
+    name: str,
+    root: str | Path | None = None,
+    *,
+    out: str | Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    size: int | None = None,
+    skip_bad: bool = False,
+    seed: int = 0,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> tuple[Prepared, Findings]:
+    """Scan a data set's files, check them against its card, and write what training needs.
+
+    Args:
+        name: a registered data set.
+        root: the folder of its files; not needed where a package carries them.
+        out: where to write; by default a folder of that name in the store.
+        options: of the data set.
+        size: also decode all images to squares of this side.
+        skip_bad: go on without images that are missing or cannot be decoded.
+        seed: of the folds.
+        workers: threads; as many as there are cores by default.
+        progress: called with the stage, how much is done, and how much there is.
+
+    Raises:
+        InputError: if files are missing or say something unexpected.
+    """
+    dataset: Dataset = DATASETS.create(name, **(options or {}))
+    base = Path(root).resolve() if root is not None else dataset.root()
+    if base is None:
+        raise InputError(
+            f"{name}: say where its files are (--root DIR). {dataset.card.obtain} Layout: {dataset.card.layout}"
+        )
+    if not base.is_dir():
+        raise InputError(f"{base}: there is no such folder.")
+    rows = _checked(dataset, list(_counting(dataset.rows(base), progress)), base)
+    rows, contents, bad = _contents(dataset, rows, base, skip_bad, workers, progress)
+    features = list(rows[0].features or {})
+    about = About(
+        name, dict(options or {}), dataset.card.kind, list(dataset.classes), str(base), features
+    )
+    manifest = manifest_of(rows, contents, about)
+    folder = store_folder() / name if out is None else Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    left_out = write_folds(folder, manifest, dataset.protocols, seed)
+    manifest.write(folder / MANIFEST)
+    prepared = Prepared(folder)
+    if size is not None:
+        if dataset.card.kind != IMAGES:
+            raise InputError(f"size: {name} has no images.")
+        build(manifest, cache_folder(folder, size), size, workers=workers, progress=progress)
+        write_normalization(prepared, size)
+    doubles, conflicts = _doubles(manifest)
+    found = Findings(
+        manifest.counts(), dataset.counts, dataset.classes, bad, _extra(rows, base), doubles, conflicts,
+        left_out, dataset.card.notes,
+    )  # fmt: skip
+    return prepared, found
+
+
+def _counting(rows: Iterable[Row], progress: Progress | None) -> Iterable[Row]:
+    for number, row in enumerate(rows, 1):
+        if progress is not None and number % 1000 == 0:
+            progress("scan", number, 0)
+        yield row
+
+
+def _checked(dataset: Dataset, rows: list[Row], root: Path) -> list[Row]:
+    if not rows:
+        raise InputError(f"{root}: no rows found. Expected layout: {dataset.card.layout}")
+    seen: set[str] = set()
+    for row in rows:
+        if row.id in seen:
+            raise InputError(f"{root}: the id {row.id!r} stands twice; ids must be different.")
+        seen.add(row.id)
+        if not 0 <= row.label < len(dataset.classes):
+            raise InputError(
+                f"{root}: {row.id} has label {row.label}, expected 0..{len(dataset.classes) - 1}."
+            )
+    return rows
+
+
+def _contents(
+    dataset: Dataset, rows: list[Row], root: Path, skip_bad: bool, workers: int | None, progress: Progress | None,
+) -> tuple[list[Row], list[str | None], list[str]]:  # fmt: skip
+    """The rows that can be used, the digest of each one's bytes, and what is wrong with the others."""
+    if dataset.card.kind == TEXTS:
+        return rows, [sha256(str(row.text).encode()).hexdigest() for row in rows], []
+    if dataset.card.kind != IMAGES:  # equal numbers in a table are no copies of one case
+        return rows, [None] * len(rows), []
+
+    def look(row: Row) -> str | BadImageError:
+        try:
+            return check_image(root, str(row.path))
+        except BadImageError as error:
+            return error
+
+    found: list[str | BadImageError] = []
+    with ThreadPoolExecutor(workers) as pool:
+        for done, told in enumerate(pool.map(look, rows), 1):
+            found.append(told)
+            if progress is not None:
+                progress("check", done, len(rows))
+    bad = [str(told) for told in found if isinstance(told, BadImageError)]
+    if bad and not skip_bad:
+        raise InputError(
+            f"{root}: {len(bad):,} of {len(rows):,} images are missing or cannot be decoded: {_some(bad)}. "
+            "Repair them, or go on without them with --skip-bad."
+        )
+    good = [(row, told) for row, told in zip(rows, found, strict=True) if isinstance(told, str)]
+    if not good:
+        raise InputError(f"{root}: no image can be used: {_some(bad)}.")
+    return [row for row, _ in good], [told for _, told in good], bad
+
+
+def _doubles(manifest: Manifest) -> tuple[int, list[list[str]]]:
+    """How many rows are copies of an earlier one, and the groups of copies whose labels differ."""
+    groups: dict[str, list[int]] = defaultdict(list)
+    for row, content in enumerate(manifest.column("content")):
+        if content is not None:
+            groups[content].append(row)
+    several = [rows for rows in groups.values() if len(rows) > 1]
+    conflicts = [
+        [manifest.ids[row] for row in rows]
+        for rows in several
+        if len({int(manifest.labels[row]) for row in rows}) > 1
+    ]
+    return sum(len(rows) - 1 for rows in several), conflicts
+
+
+def _extra(rows: list[Row], root: Path) -> list[str]:
+    """Images in the folders of the rows that no row names."""
+    named = {row.path for row in rows if row.path is not None}
+    folders = {str(Path(path).parent) for path in named if "#" not in path}
+    return sorted(
+        str(file.relative_to(root))
+        for folder in folders
+        for file in (root / folder).iterdir()
+        if file.suffix.lower() in SUFFIXES and str(file.relative_to(root)) not in named
+    )
+
+
+def _counted(classes: tuple[str, ...], counts: Iterable[int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in zip(classes, counts, strict=True))
+
+
+def _compared(classes: tuple[str, ...], counts: list[int], expected: tuple[int, ...]) -> str:
+    differences = [
+        f"{name} {found - wanted:+,}"
+        for name, found, wanted in zip(classes, counts, expected, strict=True)
+        if found != wanted
+    ]
+    if not differences:
+        return "counts as on the card"
+    return f"against the card's {sum(expected):,}: {', '.join(differences)}"
+
+
+def _some(items: list[str]) -> str:
+    more = f" and {len(items) - SHOWN:,} more" if len(items) > SHOWN else ""
+    return "; ".join(items[:SHOWN]) + more
