@@ -11,6 +11,7 @@ from orcu.inputs import FloatArray, IntArray
 
 GRID = np.arange(1, 101) / 10  # Paper: [0, 10] by 0.1; a temperature of 0 is not defined
 _SLOWEST, _FASTEST = 1e-3, 1e3  # bounds of 1/T
+_BLOCK = 8192  # rows at a time, so that what is computed stays in the cache
 _STEPS = 100
 _TOLERANCE = 1e-12
 
@@ -75,15 +76,19 @@ def _loss(margins: FloatArray, weight: FloatArray, scale: float) -> float:
 
 def _slopes(margins: FloatArray, weight: FloatArray, scale: float) -> tuple[float, float]:
     """First and second derivative of the loss in 1/T."""
-    share = scale * margins
-    share -= share.max(axis=0)
-    np.exp(share, out=share)
-    share /= share.sum(axis=0)
-    share *= margins
-    mean = share.sum(axis=0)
-    share *= margins
-    spread = share.sum(axis=0) - mean**2
-    return float(weight @ mean), float(weight @ spread)
+    slope = bend = 0.0
+    for first in range(0, len(weight), _BLOCK):
+        part, weights = margins[:, first : first + _BLOCK], weight[first : first + _BLOCK]
+        share = scale * part
+        share -= share.max(axis=0)
+        np.exp(share, out=share)
+        share /= share.sum(axis=0)
+        share *= part
+        mean = share.sum(axis=0)
+        share *= part
+        slope += float(weights @ mean)
+        bend += float(weights @ (share.sum(axis=0) - mean**2))
+    return slope, bend
 
 
 def _best_scale(margins: FloatArray, weight: FloatArray) -> float:

@@ -21,7 +21,7 @@ Batch = tuple["torch.Tensor", "torch.Tensor"]
 class ImageBatches:
     """Batches of (images, labels) from an image cache.
 
-    Images are float, shape (B, 3, H, W), in channels-last memory; labels are int64. A thread reads
+    Images are float, shape (B, 3, H, W); labels are int64. A thread reads
     the next batch while the present one is used. An epoch's order and augmentation follow from the
     seed and the epoch's number, whatever was drawn before.
 
@@ -82,9 +82,9 @@ class ImageBatches:
                 if step + 1 < len(parts):
                     coming = pool.submit(self._gather, parts[step + 1])
                 images = torch.from_numpy(pixels).to(self.device, non_blocking=True)
-                images = images.permute(0, 3, 1, 2).float()
-                if self.augmentation is not None:
-                    images = self.augmentation(images, generator)
+                images = (
+                    self.augmentation(images, generator) if self.augmentation else images.float()
+                )
                 labels = torch.from_numpy(self.labels[part]).to(self.device)
                 yield normalized(images, mean, std), labels
 

@@ -19,7 +19,7 @@ from orcu.errors import InputError
 from orcu.files import replacing
 from orcu.inputs import FloatArray
 
-VERSION = 1
+VERSION = 2
 BLOCK = 256  # images that are checked and resumed together
 PIXELS, INDEX, JOURNAL, SUMS = "images.u8", "index.json", "journal.jsonl", "sums.npy"
 Pixels = npt.NDArray[np.uint8]
@@ -27,7 +27,9 @@ Progress = Callable[[str, int, int], None]
 
 
 class ImageCache:
-    """Images of one size, uint8, shape (n, size, size, 3), row by row as in the manifest.
+    """Images of one size, uint8, shape (n, 3, size, size), row by row as in the manifest.
+
+    Colours are planes, so that a batch needs no reordering.
 
     Args:
         folder: what `build` has written.
@@ -50,7 +52,7 @@ class ImageCache:
                 f"{folder}: this cache was made from another manifest; run `orcu data prepare` again."
             )
         size = int(self.index["size"])
-        shape = (len(manifest), size, size, 3)
+        shape = (len(manifest), 3, size, size)
         if (folder / PIXELS).stat().st_size != np.prod(shape):
             raise InputError(f"{folder}: the cache is cut off; delete it and prepare it again.")
         self.images: Pixels = np.memmap(folder / PIXELS, dtype=np.uint8, mode="r", shape=shape)
@@ -76,7 +78,7 @@ class ImageCache:
 
     def mean_and_std(self, rows: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of each colour over some images, of values in [0, 1]."""
-        pixels = len(rows) * self.images.shape[1] * self.images.shape[2]
+        pixels = len(rows) * self.images.shape[2] * self.images.shape[3]
         total, squares = self.sums[rows].sum(axis=0) / pixels
         mean = total / 255
         return mean, np.sqrt(np.maximum(squares / 255**2 - mean**2, 0))
@@ -109,7 +111,7 @@ def build(
             shutil.rmtree(folder)
     part = folder.with_name(f".{folder.name}.part")
     part.mkdir(parents=True, exist_ok=True)
-    shape = (len(manifest), size, size, 3)
+    shape = (len(manifest), 3, size, size)
     ticket = {"version": VERSION, "manifest": manifest.digest, "size": size, "block": BLOCK}
     done = _resumed(part, ticket, shape)
     enough_space(part, int(np.prod(shape)))
@@ -119,7 +121,9 @@ def build(
     dataset, root, paths = manifest.dataset(), manifest.root, manifest.column("path")
 
     def decode(row: int) -> None:
-        images[row] = resized(dataset.preprocess(read_image(root, paths[row])), size)
+        images[row] = resized(dataset.preprocess(read_image(root, paths[row])), size).transpose(
+            2, 0, 1
+        )
 
     sums = np.zeros((len(manifest), 2, 3))
     digests = []
@@ -139,8 +143,8 @@ def build(
                     journal.flush()
                 digests.append(found)
                 values = pixels.astype(np.float64)
-                sums[first : first + len(pixels), 0] = values.sum(axis=(1, 2))
-                sums[first : first + len(pixels), 1] = (values**2).sum(axis=(1, 2))
+                sums[first : first + len(pixels), 0] = values.sum(axis=(2, 3))
+                sums[first : first + len(pixels), 1] = (values**2).sum(axis=(2, 3))
                 if progress is not None:
                     progress("decode", first + len(pixels), len(manifest))
     except OSError as error:

@@ -234,7 +234,7 @@ def partition(
     """Divide rows into parts of given shares: stratified, groups kept whole, decided by hashes.
 
     Groups come in order of size, then of their hash; each goes to the part that lacks its classes
-    most. With groups of one row every part gets every class to within one row.
+    most, of several such parts to the emptiest. With groups of one row every part gets every class to within one row.
 
     Args:
         cases: the rows.
@@ -261,7 +261,9 @@ def partition(
     part_of_group = np.empty(len(members), dtype=np.int64)
     sizes = members.sum(axis=1)
     for one in sorted(range(len(members)), key=lambda g: (-sizes[g], key[g])):
-        chosen = int(np.argmax(lacking @ (members[one] / totals)))
+        want = lacking @ (members[one] / totals)
+        level = np.flatnonzero(want >= want.max() - 1e-9)  # of these, the one with the fewest rows
+        chosen = int(level[np.argmax(lacking[level].sum(axis=1))])
         part_of_group[one] = chosen
         lacking[chosen] -= members[one]
     return part_of_group[group]

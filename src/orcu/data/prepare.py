@@ -200,13 +200,12 @@ def _doubles(manifest: Manifest) -> tuple[int, list[list[str]]]:
 
 def _extra(rows: list[Row], root: Path) -> list[str]:
     """Images in the folders of the rows that no row names."""
-    named = {row.path for row in rows if row.path is not None}
-    folders = {str(Path(path).parent) for path in named if "#" not in path}
+    named = {root / row.path for row in rows if row.path is not None and "#" not in row.path}
     return sorted(
-        str(file.relative_to(root))
-        for folder in folders
-        for file in (root / folder).iterdir()
-        if file.suffix.lower() in SUFFIXES and str(file.relative_to(root)) not in named
+        str(file.relative_to(root) if file.is_relative_to(root) else file)
+        for folder in {path.parent for path in named}
+        for file in folder.iterdir()
+        if file.suffix.lower() in SUFFIXES and file not in named
     )
 
 
