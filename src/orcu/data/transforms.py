@@ -48,11 +48,10 @@ class Augmentation:
         return floats
 
 
-def _portions(chosen: "torch.Tensor", images: "torch.Tensor") -> "tuple[torch.Tensor, ...]":
+def _portions(chosen: "torch.Tensor", images: "torch.Tensor") -> "list[torch.Tensor]":
     """The chosen rows in portions: on a CPU a few, whose copies stay in its cache; else all at once."""
-    if len(chosen) == 0:
-        return ()
-    return chosen.to(images.device).split(4 if images.device.type == "cpu" else len(chosen))
+    size = 4 if images.device.type == "cpu" else max(1, len(chosen))
+    return [chosen[i : i + size].to(images.device) for i in range(0, len(chosen), size)]
 
 
 def rotated(images: "torch.Tensor", angles: "torch.Tensor") -> "torch.Tensor":
