@@ -41,6 +41,29 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def only_one(lock: str | os.PathLike[str]) -> Iterator[None]:
+    """Hold a lock file; it is free again when the process ends, however it ends.
+
+    Raises:
+        InputError: if another process holds it.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows; there the files themselves cannot be replaced while in use
+        yield
+        return
+    path = Path(lock)
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"{path.parent}: another process is writing here; wait for it."
+            ) from None
+        yield
+
+
 def write_table(table: "pyarrow.Table", path: str | os.PathLike[str]) -> None:
     """Write a pyarrow table to .parquet, .csv or .csv.gz; the file appears whole or not at all.
 

@@ -78,7 +78,7 @@ class Registry(Generic[T]):
 
         Raises:
             UnknownNameError: if the name or one of the options does not exist.
-            InputError: if a table has no name.
+            InputError: if a table has no name, or an option that has to be given is missing.
         """
         name = spec
         if isinstance(spec, Mapping):
@@ -91,6 +91,12 @@ class Registry(Generic[T]):
         for option in options:
             if option not in known:
                 raise UnknownNameError(f"option of {self.kind} {name!r}", option, known)
+        for option, parameter in inspect.signature(thing).parameters.items():
+            needed = (
+                parameter.default is parameter.empty and parameter.kind is parameter.KEYWORD_ONLY
+            )
+            if needed and option not in options:
+                raise InputError(f"{self.kind} {name!r} needs the option {option!r}.")
         return thing(**options)
 
     def _discover(self) -> None:

@@ -341,7 +341,7 @@ def test_table_of_your_own(tmp_path):
     manifest = prepared.manifest
     assert manifest.labels.tolist() == [1, 2, 0]
     assert manifest.about.features == ["age", "smoker"]
-    assert manifest.column("age") == [50.0, None, 61.5]
+    assert manifest.feature("age") == [50.0, None, 61.5]
     assert manifest.column("subject") == ["A", "A", "B"]
     for wrong, message in (
         ({"label": "grad"}, "Did you mean 'grade'"),

@@ -173,7 +173,7 @@ def test_a_cache_that_was_cut_off_is_finished(many, tmp_path, monkeypatch):
     assert (found.images == whole.images).all()
     assert (found.sums == whole.sums).all()
     found.verify()
-    assert not list(tmp_path.glob(".cache*"))
+    assert not list(tmp_path.glob(".cache*.part"))
 
 
 def test_a_finished_block_that_was_damaged_is_done_again(many, tmp_path, monkeypatch):
@@ -243,3 +243,137 @@ def test_images_of_every_kind_become_rgb(tmp_path):
     assert read_image(tmp_path, "turned.jpg").size == (4, 6)
     with pytest.raises(BadImageError, match="there is no such file"):
         read_image(tmp_path, "absent.png")
+
+
+def test_features_may_be_called_like_our_own_columns(tmp_path):
+    lines = "".join(f"{7},{i % 2},s,{i % 3},{i}\n" for i in range(30))
+    (tmp_path / "t.csv").write_text("id,label,split,grade,x\n" + lines)
+    prepared, _ = data.prepare("table", tmp_path, out=tmp_path / "out", options={"label": "grade"})
+    assert prepared.manifest.labels.tolist() == [i % 3 for i in range(30)]
+    assert len(set(prepared.manifest.ids)) == 30
+    assert prepared.manifest.feature("label") == [float(i % 2) for i in range(30)]
+
+
+def test_your_own_subjects_stay_on_one_side(class_folders, tmp_path):
+    prepared, _ = data.prepare(
+        "folder", class_folders, out=tmp_path / "out", options={"subject": r"(patient\d+)_"}
+    )
+    subjects = prepared.manifest.column("subject")
+    for fold in range(5):
+        people = [
+            {subjects[row] for row in rows} for rows in prepared.split("five_folds", fold).values()
+        ]
+        assert not people[0] & people[1]
+        assert not (people[0] | people[1]) & people[2]
+
+
+def test_new_folds_have_statistics_of_their_own(class_folders, tmp_path):
+    prepared, _ = data.prepare("folder", class_folders, out=tmp_path / "out", size=16)
+    before = prepared.mean_and_std("five_folds", 0, 16)[0]
+    again, _ = data.prepare("folder", class_folders, out=tmp_path / "out", seed=5)
+    mean = again.mean_and_std("five_folds", 0, 16)[0]
+    train = again.split("five_folds", 0)["train"]
+    assert mean == pytest.approx(
+        again.cache(16).images[train].mean(axis=(0, 2, 3)) / 255, abs=1e-12
+    )
+    assert (mean != before).any()
+
+
+@pytest.mark.parametrize("name", ["index.json", "images.u8", "sums.npy"])
+def test_a_damaged_cache_is_made_again(name, class_folders, tmp_path):
+    prepared, _ = data.prepare("folder", class_folders, out=tmp_path / "out", size=16)
+    whole = np.array(prepared.cache(16).images)
+    for damage in ("gone", "junk"):
+        path = prepared.folder / "cache_16" / name
+        path.unlink()
+        if damage == "junk":
+            path.write_text("{")
+        with pytest.raises(InputError, match=r"the cache is (damaged|cut off)"):
+            prepared.cache(16)
+        again, _ = data.prepare("folder", class_folders, out=tmp_path / "out", size=16)
+        assert (again.cache(16).images == whole).all()
+
+
+def test_one_process_at_a_time_writes_a_cache(many, tmp_path):
+    from orcu.files import only_one
+
+    with only_one(tmp_path / ".cache_8.lock"), pytest.raises(InputError, match="another process"):
+        build(many.manifest, tmp_path / "cache_8", 8)
+    build(many.manifest, tmp_path / "cache_8", 8)
+
+
+def test_too_little_data_is_told(tmp_path, image):
+    for number in range(3):
+        image(tmp_path / "images" / str(number % 2) / f"{number}.png")
+    (tmp_path / "images" / "2").mkdir()
+    _, found = data.prepare("folder", tmp_path / "images", out=tmp_path / "out", size=8)
+    assert "WARNING: no row has class 2" in found.lines()
+    assert any("fold 0 has no rows for" in line for line in found.lines())
+    shutil.rmtree(tmp_path / "images" / "1")
+    with pytest.raises(InputError, match="all rows have the class '0'"):
+        data.prepare("folder", tmp_path / "images", out=tmp_path / "o2")
+
+
+def test_mistakes_leave_nothing_behind(tmp_path, class_folders):
+    for call, message in (
+        (lambda: data.prepare("lev", out=tmp_path / "o", size=32), "size: lev has no images"),
+        (
+            lambda: data.prepare("folder", class_folders, out=tmp_path / "o", size=0),
+            "size: expected",
+        ),
+        (lambda: data.prepare("table", tmp_path, out=tmp_path / "o"), "needs the option 'label'"),
+        (
+            lambda: data.prepare("folder", class_folders / "0_none" / "patient00_0.png"),
+            "is a file, expected its folder",
+        ),
+    ):
+        with pytest.raises(InputError, match=message):
+            call()
+        assert not (tmp_path / "o").exists()
+    (tmp_path / "occupied").touch()
+    with pytest.raises(InputError, match="occupied: cannot be written"):
+        data.prepare("lev", out=tmp_path / "occupied")
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "retinamnist.npz").write_bytes(b"PK\x03\x04 nonsense")
+    with pytest.raises(InputError, match="cannot be read"):
+        data.prepare("retinamnist", tmp_path / "bad", out=tmp_path / "o")
+
+
+def test_images_that_cannot_be_understood_are_bad(tmp_path):
+    for name, mode in (("deep.tif", np.int32), ("float.tif", np.float32)):
+        Image.fromarray(np.full((8, 8), 7, dtype=mode)).save(tmp_path / name)
+        with pytest.raises(BadImageError, match="32 bits a pixel"):
+            read_image(tmp_path, name)
+    (tmp_path / "text.png").write_text("nothing")
+    with pytest.raises(BadImageError, match=r"text.png: is no image$"):
+        read_image(tmp_path, "text.png")
+
+
+def test_tables_with_gaps_and_yes_or_no(tmp_path):
+    (tmp_path / "T.CSV").write_text("site,who,sick\nn,A,true\n,,false\ns,,true\n")
+    options = {"label": "sick", "subject": "who"}
+    manifest = data.prepare("table", tmp_path, out=tmp_path / "out", options=options)[0].manifest
+    assert manifest.classes == ("0", "1")
+    assert manifest.labels.tolist() == [1, 0, 1]
+    assert manifest.feature("site") == ["n", None, "s"]
+    assert manifest.column("subject") == ["A", None, None]
+    (tmp_path / "T.CSV").write_text("x,x,y\n1,2,0\n1,2,1\n")
+    with pytest.raises(InputError, match="'x' stands twice"):
+        data.prepare("table", tmp_path, options={"label": "y"})
+    (tmp_path / "T.CSV").write_text("x,y\n1,low\n2,hgih\n")
+    with pytest.raises(InputError, match=r"T.CSV: column 'y'"):
+        data.prepare("table", tmp_path, options={"label": "y", "classes": "low,high"})
+    (tmp_path / "T.CSV").write_text("name,x,y\na,1,0\n,2,1\n")
+    with pytest.raises(InputError, match="row 2 has no id"):
+        data.prepare("table", tmp_path, options={"label": "y", "id": "name"})
+
+
+def test_broken_links_and_equal_numbers_are_told(class_folders, tmp_path):
+    (class_folders / "1_mild" / "broken.png").symlink_to(tmp_path / "nowhere.png")
+    with pytest.raises(InputError, match=r"1_mild/broken.png: there is no such file"):
+        data.prepare("folder", class_folders, out=tmp_path / "out")
+    (class_folders / "1_other").mkdir()
+    with pytest.raises(InputError, match="cannot be told from the alphabet"):
+        list(data.create("folder").rows(class_folders))
+    with pytest.raises(InputError, match="stands twice"):
+        data.create("folder", classes="a,b,a")

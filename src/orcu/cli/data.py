@@ -194,7 +194,7 @@ def show(
                     told = manifest.column("text")[row]
                 else:
                     told = ", ".join(
-                        f"{key} {manifest.column(key)[row]}" for key in manifest.about.features
+                        f"{key} {manifest.feature(key)[row]}" for key in manifest.about.features
                     )
                 console.print(f"  {escape(told)}", highlight=False)
 

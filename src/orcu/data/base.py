@@ -78,7 +78,9 @@ class Dataset(ABC):
     """
 
     card: ClassVar[Card]
-    protocols: ClassVar[Mapping[str, Protocol]] = {PROTOCOL_OF_OPEN_SETS: Rotation(parts=5)}
+    protocols: ClassVar[Mapping[str, Protocol]] = {
+        PROTOCOL_OF_OPEN_SETS: Rotation(parts=5, by_subject=True)
+    }
 
     @abstractmethod
     def rows(self, root: Path) -> Iterator[Row]:

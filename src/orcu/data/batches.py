@@ -1,8 +1,13 @@
-"""Batches of cached images for a training loop: gathered ahead, augmented on the device."""
+"""Batches for a training loop: cached images, rows of a matrix, texts.
 
-from collections.abc import Iterator
+Each kind has ``epoch(number)``, an iterator of (inputs, labels) that follows from the seed and the
+number alone, so that a run that was cut off goes on as if it had not been.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -10,12 +15,47 @@ import numpy.typing as npt
 from orcu.data.cache import ImageCache
 from orcu.data.transforms import Augmentation, normalized
 from orcu.errors import InputError
-from orcu.inputs import FloatArray, IntArray
+from orcu.inputs import FloatArray, IntArray, as_count
 
 if TYPE_CHECKING:
     import torch
 
 Batch = tuple["torch.Tensor", "torch.Tensor"]
+Rows = npt.NDArray[np.intp]
+
+
+class Batches(Protocol):
+    """What a training loop takes batches from."""
+
+    rows: Rows
+    labels: IntArray
+
+    def epoch(self, number: int) -> Iterator[tuple[Any, "torch.Tensor"]]:
+        """The batches of one epoch."""
+
+    def __len__(self) -> int: ...
+
+
+def ordered(rows: Rows, shuffle: bool, seed: int, epoch: int) -> Rows:
+    """The rows in the order of an epoch; under torchrun, the part of this process, all of one length."""
+    if not shuffle:
+        return rows
+    order = np.random.default_rng([seed, epoch]).permutation(rows)
+    rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    each = -(-len(order) // world)
+    return np.resize(order, each * world)[rank::world]  # the first rows fill up the last round
+
+
+def _usable(rows: Any, batch_size: int) -> Rows:
+    as_count(batch_size, name="batch_size", minimum=1)
+    numbers = np.asarray(rows)
+    if len(numbers) == 0:
+        raise InputError("rows: none are given; a split must not be empty.")
+    if not np.issubdtype(numbers.dtype, np.integer):
+        raise InputError(
+            f"rows: expected row numbers, got {numbers.dtype}; use np.flatnonzero of a mask."
+        )
+    return numbers
 
 
 class ImageBatches:
@@ -41,7 +81,7 @@ class ImageBatches:
     def __init__(
         self,
         cache: ImageCache,
-        rows: npt.NDArray[np.intp],
+        rows: Rows,
         labels: IntArray,
         *,
         mean: FloatArray,
@@ -52,23 +92,20 @@ class ImageBatches:
         seed: int = 0,
         device: str = "cpu",
     ) -> None:
-        if len(rows) == 0:
-            raise InputError("rows: none are given; a split must not be empty.")
-        self.cache, self.rows, self.labels = cache, np.asarray(rows), labels
+        rows = _usable(rows, batch_size)
+        self.cache, self.rows, self.labels = cache, rows, labels
         self.mean, self.std = mean, std
         self.batch_size, self.augmentation = batch_size, augmentation
         self.shuffle, self.seed, self.device = shuffle, seed, device
 
     def __len__(self) -> int:
-        return -(-len(self.rows) // self.batch_size)
+        return -(-len(ordered(self.rows, self.shuffle, self.seed, 0)) // self.batch_size)
 
     def epoch(self, number: int) -> Iterator[Batch]:
         """The batches of one epoch."""
         import torch
 
-        order = self.rows
-        if self.shuffle:
-            order = np.random.default_rng([self.seed, number]).permutation(self.rows)
+        order = ordered(self.rows, self.shuffle, self.seed, number)
         generator = torch.Generator().manual_seed(
             int(np.random.default_rng([self.seed, number, 1]).integers(2**62))
         )
@@ -88,5 +125,97 @@ class ImageBatches:
                 labels = torch.from_numpy(self.labels[part]).to(self.device)
                 yield normalized(images, mean, std), labels
 
-    def _gather(self, part: npt.NDArray[np.intp]) -> npt.NDArray[np.uint8]:
+    def _gather(self, part: Rows) -> npt.NDArray[np.uint8]:
         return self.cache.images[part]
+
+
+class ArrayBatches:
+    """Batches of rows of a matrix that is held in memory, on the device.
+
+    Args:
+        matrix: float32, shape (n, d).
+        rows: the rows to use.
+        labels: of all rows.
+        batch_size: rows per batch; the last may be smaller.
+        shuffle: in a new order each epoch.
+        seed: of the order.
+        device: where the matrix is kept.
+    """
+
+    def __init__(
+        self,
+        matrix: "torch.Tensor",
+        rows: Rows,
+        labels: IntArray,
+        *,
+        batch_size: int = 64,
+        shuffle: bool = False,
+        seed: int = 0,
+        device: str = "cpu",
+    ) -> None:
+        import torch
+
+        rows = _usable(rows, batch_size)
+        self.rows, self.labels = rows, labels
+        self.batch_size, self.shuffle, self.seed = batch_size, shuffle, seed
+        self._matrix = matrix.to(device)
+        self._labels = torch.from_numpy(np.array(labels)).to(device)
+
+    def __len__(self) -> int:
+        return -(-len(ordered(self.rows, self.shuffle, self.seed, 0)) // self.batch_size)
+
+    def epoch(self, number: int) -> Iterator[Batch]:
+        """The batches of one epoch."""
+        import torch
+
+        order = torch.from_numpy(np.array(ordered(self.rows, self.shuffle, self.seed, number)))
+        order = order.to(self._labels.device)
+        for first in range(0, len(order), self.batch_size):
+            part = order[first : first + self.batch_size]
+            yield self._matrix[part], self._labels[part]
+
+
+class TextBatches:
+    """Batches of texts, each padded to its longest.
+
+    Args:
+        encoder: a `orcu.models.text.TextEncoder`, whose tokens are used.
+        texts: of all rows; tokens are made once.
+        rows: the rows to use.
+        labels: of all rows.
+        batch_size: texts per batch; the last may be smaller.
+        shuffle: in a new order each epoch.
+        seed: of the order.
+        device: where batches are made.
+    """
+
+    def __init__(
+        self,
+        encoder: Any,
+        texts: Sequence[str],
+        rows: Rows,
+        labels: IntArray,
+        *,
+        batch_size: int = 256,
+        shuffle: bool = False,
+        seed: int = 0,
+        device: str = "cpu",
+    ) -> None:
+        rows = _usable(rows, batch_size)
+        self.encoder, self.rows, self.labels = encoder, rows, labels
+        self.batch_size, self.shuffle, self.seed, self.device = batch_size, shuffle, seed, device
+        told = encoder.tokenize([texts[row] for row in rows])
+        self._tokens = dict(zip(rows.tolist(), told, strict=True))
+
+    def __len__(self) -> int:
+        return -(-len(ordered(self.rows, self.shuffle, self.seed, 0)) // self.batch_size)
+
+    def epoch(self, number: int) -> Iterator[tuple[Any, "torch.Tensor"]]:
+        """The batches of one epoch: tokens and labels."""
+        import torch
+
+        order = ordered(self.rows, self.shuffle, self.seed, number)
+        for first in range(0, len(order), self.batch_size):
+            part = order[first : first + self.batch_size]
+            tokens = self.encoder.batch([self._tokens[int(row)] for row in part])
+            yield tokens.to(self.device), torch.from_numpy(self.labels[part]).to(self.device)

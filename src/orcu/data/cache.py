@@ -16,8 +16,8 @@ from orcu.data.download import enough_space
 from orcu.data.images import read_image, resized
 from orcu.data.manifest import Manifest
 from orcu.errors import InputError
-from orcu.files import replacing
-from orcu.inputs import FloatArray
+from orcu.files import only_one, replacing
+from orcu.inputs import FloatArray, as_count
 
 VERSION = 2
 BLOCK = 256  # images that are checked and resumed together
@@ -41,11 +41,17 @@ class ImageCache:
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder = folder
-        try:
-            self.index: dict[str, Any] = json.loads((folder / INDEX).read_text())
-        except FileNotFoundError:
+        if not folder.is_dir():
             raise InputError(
                 f"{folder}: there is no image cache; make it with `orcu data prepare NAME --size N`."
+            )
+        try:
+            self.index: dict[str, Any] = json.loads((folder / INDEX).read_text())
+            self.sums: FloatArray = np.load(folder / SUMS, allow_pickle=False)
+            there = (folder / PIXELS).stat().st_size
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"{folder}: the cache is damaged ({error}); run `orcu data prepare` again."
             ) from None
         if self.index["manifest"] != manifest.digest or self.index["version"] != VERSION:
             raise InputError(
@@ -53,10 +59,9 @@ class ImageCache:
             )
         size = int(self.index["size"])
         shape = (len(manifest), 3, size, size)
-        if (folder / PIXELS).stat().st_size != np.prod(shape):
-            raise InputError(f"{folder}: the cache is cut off; delete it and prepare it again.")
+        if there != np.prod(shape) or len(self.sums) != len(manifest):
+            raise InputError(f"{folder}: the cache is cut off; run `orcu data prepare` again.")
         self.images: Pixels = np.memmap(folder / PIXELS, dtype=np.uint8, mode="r", shape=shape)
-        self.sums: FloatArray = np.load(folder / SUMS, allow_pickle=False)
 
     def __len__(self) -> int:
         return len(self.images)
@@ -73,7 +78,7 @@ class ImageCache:
             if sha256(part.data).hexdigest() != known:
                 raise InputError(
                     f"{self.folder}: images {block * BLOCK} to {block * BLOCK + len(part) - 1} are not as "
-                    "they were written; delete the cache and prepare it again."
+                    "they were written; run `orcu data prepare` again."
                 )
 
     def mean_and_std(self, rows: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
@@ -104,11 +109,21 @@ def build(
     Raises:
         InputError: if the disk is full or an image cannot be decoded.
     """
-    if (folder / INDEX).exists():
-        try:
-            return ImageCache(folder, manifest)
-        except InputError:
-            shutil.rmtree(folder)
+    size = as_count(size, name="size", minimum=1)
+    with only_one(folder.with_name(f".{folder.name}.lock")):
+        if folder.exists():
+            try:
+                found = ImageCache(folder, manifest)
+                found.verify()
+                return found
+            except InputError:
+                shutil.rmtree(folder)
+        return _built(manifest, folder, size, workers, progress)
+
+
+def _built(
+    manifest: Manifest, folder: Path, size: int, workers: int | None, progress: Progress | None
+) -> ImageCache:
     part = folder.with_name(f".{folder.name}.part")
     part.mkdir(parents=True, exist_ok=True)
     shape = (len(manifest), 3, size, size)
@@ -168,8 +183,8 @@ def _resumed(part: Path, ticket: dict[str, Any], shape: tuple[int, ...]) -> dict
         if whole and lines and _json(lines[0]) == first:
             told = [_json(line) for line in lines[1:]]  # the last line may be cut off
             return {entry["block"]: entry["sha256"] for entry in told if entry}
-        shutil.rmtree(part)
-        part.mkdir()
+    shutil.rmtree(part)
+    part.mkdir()
     with replacing(journal) as temporary:
         temporary.write_text(json.dumps(first) + "\n")
     return {}

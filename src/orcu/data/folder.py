@@ -36,6 +36,8 @@ class Folder(Dataset):
     ) -> None:
         self._given = classes.split(",") if isinstance(classes, str) else classes
         self._found: tuple[str, ...] = tuple(name.strip() for name in self._given or ())
+        if len(set(self._found)) < len(self._found):
+            raise InputError(f"classes: a name stands twice in {', '.join(self._found)}.")
         try:
             self._subject = None if subject is None else re.compile(subject)
         except re.error as error:
@@ -69,7 +71,7 @@ class Folder(Dataset):
             )
         for label, name in enumerate(self._found):
             for file in sorted((root / name).rglob("*")):
-                if file.suffix.lower() in SUFFIXES and file.is_file():
+                if file.suffix.lower() in SUFFIXES and (file.is_file() or file.is_symlink()):
                     path = file.relative_to(root).as_posix()
                     yield Row(path, label, path=path, subject=self._subject_of(path))
 
@@ -89,7 +91,8 @@ def _numbered(folders: list[str], root: Path) -> tuple[str, ...]:
     numbers = [re.match(r"\d+", name) for name in folders]
     if not folders:
         raise InputError(f"{root}: there are no class folders in it.")
-    if not all(numbers):
+    values = [int(number[0]) for number in numbers if number]
+    if not all(numbers) or len(set(values)) < len(values):
         raise InputError(
             f"classes: the folders are {', '.join(folders)}; their order cannot be told from the alphabet. Give "
             "classes=lowest,...,highest, or start the names with numbers."

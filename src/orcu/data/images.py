@@ -58,6 +58,7 @@ def check_image(root: Path, path: str) -> str:
             # A JPEG is unpacked to its end at an eighth of its size, which is quicker.
             image.draft("RGB", (max(1, image.width // 8), max(1, image.height // 8)))
             image.load()
+            _rgb(image)
     except (
         OSError,
         UnidentifiedImageError,
@@ -99,15 +100,19 @@ def without_dark_border(image: Image.Image, *, at_most: int, threshold: int = 10
 
 
 def _rgb(image: Image.Image) -> Image.Image:
-    if image.mode.startswith("I"):  # 16 bits a pixel, which PIL would clip at 255
+    if image.mode.startswith("I;16"):  # 16 bits a pixel, which PIL would clip at 255
         values = np.asarray(image).astype(np.int64)
         return Image.fromarray((values >> 8).astype(np.uint8)).convert("RGB")
+    if image.mode in {"I", "F"}:
+        raise ValueError("32 bits a pixel, whose range nobody knows; save it with 8 or 16")
     return image.convert("RGB")
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         return "there is no such file"
+    if isinstance(error, UnidentifiedImageError):
+        return "is no image"
     return f"cannot be decoded ({error})" if str(error) else "cannot be decoded"
 
 

@@ -20,7 +20,7 @@ from orcu.files import write_table
 from orcu.inputs import IntArray
 
 SCHEMA_VERSION = 1
-FIXED = ("id", "label", "path", "text", "subject", "split", "content")
+FEATURE = "feature:"  # so that a column of the user's may be called label or id
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,10 @@ class Manifest:
             return [None] * len(self)
         values: list[Any] = self.table.column(name).to_pylist()
         return values
+
+    def feature(self, name: str) -> list[Any]:
+        """A column of the features, ``None`` where there is nothing."""
+        return self.column(FEATURE + name)
 
     def counts(self) -> list[int]:
         """Rows per class."""
@@ -160,7 +164,7 @@ def manifest_of(rows: Sequence[Row], contents: Sequence[str | None], about: Abou
         name: pa.array(v, pa.string()) for name, v in told.items() if any(x is not None for x in v)
     }
     for name in rows[0].features or {}:
-        columns[name] = pa.array([(row.features or {})[name] for row in rows])
+        columns[FEATURE + name] = pa.array([(row.features or {})[name] for row in rows])
     for name in rows[0].more:
         columns[name] = pa.array([row.more[name] for row in rows])
     return Manifest(pa.table(columns), about)

@@ -1,5 +1,6 @@
 """Preparing a data set: scan, check, hash, and write manifest, folds and image cache."""
 
+import csv
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 from orcu.data.base import DATASETS, IMAGES, TEXTS, Dataset, Row
 from orcu.data.cache import build
@@ -21,6 +23,7 @@ from orcu.data.store import (
     write_normalization,
 )
 from orcu.errors import InputError
+from orcu.inputs import as_count
 
 SHOWN = 5  # examples in a message
 Progress = Callable[[str, int, int], None]
@@ -38,6 +41,7 @@ class Findings:
     doubles: int
     conflicts: list[list[str]]
     left_out: Mapping[str, int]
+    holes: list[str]
     notes: str
 
     def lines(self) -> list[str]:
@@ -45,6 +49,10 @@ class Findings:
         told = [f"{sum(self.counts):,} rows: {_counted(self.classes, self.counts)}"]
         if self.expected is not None:
             told.append(_compared(self.classes, self.counts, self.expected))
+        empty = [name for name, count in zip(self.classes, self.counts, strict=True) if count == 0]
+        if empty:
+            told.append(f"WARNING: no row has class {', '.join(empty)}")
+        told += [f"WARNING: {hole}" for hole in self.holes]
         if self.notes:
             told.append(f"note: {self.notes}")
         if self.bad:
@@ -102,8 +110,17 @@ def prepare(
             f"{name}: say where its files are (--root DIR). {dataset.card.obtain} Layout: {dataset.card.layout}"
         )
     if not base.is_dir():
-        raise InputError(f"{base}: there is no such folder.")
-    rows = _checked(dataset, list(_counting(dataset.rows(base), progress)), base)
+        raise InputError(
+            f"{base}: {'is a file, expected its folder' if base.exists() else 'there is no such folder'}."
+        )
+    if size is not None:
+        as_count(size, name="size", minimum=8)
+        if dataset.card.kind != IMAGES:
+            raise InputError(f"size: {name} has no images.")
+    try:
+        rows = _checked(dataset, list(_counting(dataset.rows(base), progress)), base)
+    except (UnicodeDecodeError, BadZipFile, csv.Error, OSError) as error:
+        raise InputError(f"{base}: its files cannot be read ({error}).") from None
     rows, contents, bad = _contents(dataset, rows, base, skip_bad, workers, progress)
     features = list(rows[0].features or {})
     about = About(
@@ -111,19 +128,20 @@ def prepare(
     )
     manifest = manifest_of(rows, contents, about)
     folder = store_folder() / name if out is None else Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    left_out = write_folds(folder, manifest, dataset.protocols, seed)
-    manifest.write(folder / MANIFEST)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        left_out = write_folds(folder, manifest, dataset.protocols, seed)
+        manifest.write(folder / MANIFEST)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written ({error.strerror or error}).") from None
     prepared = Prepared(folder)
     if size is not None:
-        if dataset.card.kind != IMAGES:
-            raise InputError(f"size: {name} has no images.")
         build(manifest, cache_folder(folder, size), size, workers=workers, progress=progress)
         write_normalization(prepared, size)
     doubles, conflicts = _doubles(manifest)
     found = Findings(
         manifest.counts(), dataset.counts, dataset.classes, bad, _extra(rows, base), doubles, conflicts,
-        left_out, dataset.card.notes,
+        left_out, _holes(prepared), dataset.card.notes,
     )  # fmt: skip
     return prepared, found
 
@@ -147,6 +165,10 @@ def _checked(dataset: Dataset, rows: list[Row], root: Path) -> list[Row]:
             raise InputError(
                 f"{root}: {row.id} has label {row.label}, expected 0..{len(dataset.classes) - 1}."
             )
+    if len({row.label for row in rows}) < 2:
+        raise InputError(
+            f"{root}: all rows have the class {dataset.classes[rows[0].label]!r}; two or more are needed."
+        )
     return rows
 
 
@@ -196,6 +218,20 @@ def _doubles(manifest: Manifest) -> tuple[int, list[list[str]]]:
         if len({int(manifest.labels[row]) for row in rows}) > 1
     ]
     return sum(len(rows) - 1 for rows in several), conflicts
+
+
+def _holes(prepared: Prepared) -> list[str]:
+    """Splits without rows, the first of each protocol."""
+    found = []
+    for protocol, folds in prepared.protocols().items():
+        for fold in range(folds):
+            none = [name for name, rows in prepared.split(protocol, fold).items() if len(rows) == 0]
+            if none:
+                found.append(
+                    f"protocol {protocol}, fold {fold} has no rows for {', '.join(none)}: too few in all"
+                )
+                break
+    return found
 
 
 def _extra(rows: list[Row], root: Path) -> list[str]:

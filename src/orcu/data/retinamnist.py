@@ -37,7 +37,7 @@ class RetinaMnist(Dataset):
     )
     protocols: ClassVar[Mapping[str, Protocol]] = {
         "official": OneSplit(),
-        "five_folds": Rotation(parts=5),
+        "five_folds": Rotation(parts=5, by_subject=True),
     }
 
     def rows(self, root: Path) -> Iterator[Row]:

@@ -53,9 +53,9 @@ class Prepared:
         folder: what `orcu.data.prepare` has written.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.manifest = Manifest.read(folder / MANIFEST)
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        self.manifest = Manifest.read(self.folder / MANIFEST)
 
     @property
     def name(self) -> str:
@@ -72,11 +72,16 @@ class Prepared:
         Raises:
             InputError: if they are of another manifest.
         """
-        table = pq.read_table(self.folder / FOLDS)
-        about = json.loads(table.schema.metadata[b"orcu"])
-        if about["manifest"] != self.manifest.digest:
+        path = self.folder / FOLDS
+        try:
+            table = pq.read_table(path)
+            made_for = json.loads(table.schema.metadata[b"orcu"])["manifest"]
+        except (OSError, pa.ArrowInvalid, KeyError, TypeError, ValueError):
+            made_for = None
+        if made_for != self.manifest.digest:
             raise InputError(
-                f"{self.folder / FOLDS}: made for another manifest; run `orcu data folds {self.name}`."
+                f"{path}: missing, damaged, or made for other rows; make it anew with `orcu data folds "
+                f"{self.name} --seed 0`."
             )
         return table
 
@@ -124,6 +129,7 @@ class Prepared:
         Raises:
             InputError: if they were not prepared.
         """
+        self.split(protocol, fold)  # says what is wrong with them
         path = self.folder / f"normalization_{size}.parquet"
         if not path.exists():
             self.cache(size)  # says what to do if there is no cache either
@@ -161,6 +167,8 @@ def write_folds(
     about = {"manifest": manifest.digest, "seed": seed, "left_out": left_out}
     table = pa.table({name: pa.array(np.concatenate(parts)) for name, parts in columns.items()})
     write_table(table.replace_schema_metadata({"orcu": json.dumps(about)}), folder / FOLDS)
+    for stale in folder.glob("normalization_*.parquet"):
+        stale.unlink()
     return left_out
 
 
@@ -169,7 +177,10 @@ def write_normalization(prepared: Prepared, size: int) -> None:
     cache, rows = prepared.cache(size), []
     for protocol, folds in prepared.protocols().items():
         for fold in range(folds):
-            mean, std = cache.mean_and_std(prepared.split(protocol, fold)["train"])
+            train = prepared.split(protocol, fold)["train"]
+            if len(train) == 0:
+                continue
+            mean, std = cache.mean_and_std(train)
             rows.append(
                 {"protocol": protocol, "fold": fold, "mean": mean.tolist(), "std": std.tolist()}
             )

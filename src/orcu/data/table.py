@@ -52,7 +52,8 @@ class UserTable(Dataset):
         self.label, self.file, self.subject, self.id = label, file, subject, id
         self._given = classes.split(",") if isinstance(classes, str) else classes
         self._found: tuple[str, ...] = ()
-        self.drop = tuple(drop.split(",")) if isinstance(drop, str) else tuple(drop)
+        names = drop.split(",") if isinstance(drop, str) else drop
+        self.drop = tuple(name.strip() for name in names if name.strip())
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -62,23 +63,28 @@ class UserTable(Dataset):
     def rows(self, root: Path) -> Iterator[Row]:
         """The rows, in the file's order."""
         path = self._path(root)
-        read = pq.read_table if path.suffix == ".parquet" else pyarrow.csv.read_csv
         try:
-            table = read(path)
+            table = _read(path)
         except (pa.ArrowInvalid, OSError) as error:
             raise InputError(f"{path}: cannot be read ({str(error).splitlines()[0]}).") from None
+        twice = [name for name in table.column_names if table.column_names.count(name) > 1]
+        if twice:
+            raise InputError(f"{path}: the column {twice[0]!r} stands twice in the header.")
         special = [name for name in (self.label, self.subject, self.id, *self.drop) if name]
         for name in special:
             if name not in table.column_names:
                 raise UnknownNameError(f"column of {path.name}", name, table.column_names)
-        labels = table.column(self.label).to_pylist()
+        labels = _labels(table.column(self.label))
         missing = [row for row, value in enumerate(labels, 1) if is_missing(value)]
         if missing:
             raise InputError(
                 f"{path}: row {missing[0]} has no label; drop or repair such rows first."
             )
         self._found = self._order(labels)
-        codes, _ = label_codes(labels, self._found, given=True)
+        try:
+            codes, _ = label_codes(labels, self._found, given=True)
+        except InputError as error:
+            raise InputError(f"{path}: column {self.label!r}: {error}") from None
         features = {
             name: _values(table.column(name)) for name in table.column_names if name not in special
         }
@@ -88,12 +94,14 @@ class UserTable(Dataset):
             role: table.column(name).to_pylist() if name else None
             for role, name in (("subject", self.subject), ("id", self.id))
         }
+        ids, subjects = columns["id"], columns["subject"]
+        if ids is not None and None in ids:
+            raise InputError(f"{path}: row {ids.index(None) + 1} has no id.")
         for row, code in enumerate(codes.tolist()):
-            ids, subjects = columns["id"], columns["subject"]
             yield Row(
                 str(row + 1) if ids is None else str(ids[row]), code,
                 features={name: values[row] for name, values in features.items()},
-                subject=None if subjects is None else str(subjects[row]),
+                subject=None if subjects is None or subjects[row] is None else str(subjects[row]),
             )  # fmt: skip
 
     def _path(self, root: Path) -> Path:
@@ -102,7 +110,7 @@ class UserTable(Dataset):
             if not path.is_file():
                 raise InputError(f"{path}: there is no such file.")
             return path
-        found = sorted(p for p in root.iterdir() if p.suffix in {".csv", ".parquet"})
+        found = sorted(p for p in root.iterdir() if p.suffix.lower() in {".csv", ".parquet"})
         if len(found) != 1:
             names = ", ".join(path.name for path in found) or "none"
             raise InputError(
@@ -120,6 +128,19 @@ class UserTable(Dataset):
                 "from the alphabet. Give classes=lowest,...,highest."
             )
         return class_names(found.tolist(), len(found))
+
+
+def _labels(column: pa.ChunkedArray) -> list[Any]:
+    """The labels; yes and no are 1 and 0."""
+    values: list[Any] = column.to_pylist()
+    return [int(value) if isinstance(value, bool) else value for value in values]
+
+
+def _read(path: Path) -> pa.Table:
+    if path.suffix.lower() == ".parquet":
+        return pq.read_table(path)
+    options = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
+    return pyarrow.csv.read_csv(path, convert_options=options)
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:

@@ -8,6 +8,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from orcu.errors import InputError
+
 if TYPE_CHECKING:
     import torch
 
@@ -27,6 +29,11 @@ class Augmentation:
     vertical: float = 0.5
     rotation: float = 0.5
     degrees: float = 20.0
+
+    def __post_init__(self) -> None:
+        for name in ("horizontal", "vertical", "rotation"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise InputError(f"{name}: expected a probability, got {getattr(self, name)!r}.")
 
     def __call__(self, images: "torch.Tensor", generator: "torch.Generator") -> "torch.Tensor":
         """Augmented images, float values 0..255, shape (B, 3, H, W).

@@ -1,8 +1,10 @@
 """Heads: from features to logits."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -122,3 +124,43 @@ class POEHead(nn.Module):
         noise = torch.randn((count, *mean.shape), dtype=mean.dtype, device=mean.device)
         logits: Tensor = self.classifier(self.dropout(mean + (log_var / 2).exp() * noise))
         return logits
+
+
+class UnimodalHead(nn.Module):
+    """Unimodal by construction (after Cardoso et al., 2023): logits are -|v_k| of a rising sequence v.
+
+    v_0 = w_0 x, v_k = v_{k-1} + softplus(w_k x): the sequence rises, so -|v| rises up to where it
+    crosses zero and falls after it, whatever the weights are. Usable with any loss that takes logits.
+
+    Args:
+        in_features: width of the features.
+        num_classes: C.
+
+    Example:
+        >>> import torch
+        >>> from orcu import metrics
+        >>> probs = UnimodalHead(8, 5)(torch.randn(100, 8)).softmax(1)
+        >>> metrics.unimodality(probs)
+        1.0
+    """
+
+    def __init__(self, in_features: int, num_classes: int) -> None:
+        super().__init__()
+        in_features = as_count(in_features, name="in_features", minimum=1)
+        self.steps = nn.Linear(in_features, as_count(num_classes, name="num_classes", minimum=2))
+        # at the start the sequence crosses zero in the middle, so that no class is out of reach
+        nn.init.constant_(self.steps.bias[:1].detach(), -(num_classes - 1) / 2)
+        nn.init.constant_(self.steps.bias[1:].detach(), 0.5413)  # softplus of it is 1
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Features (n, in_features) to logits (n, C)."""
+        steps = self.steps(features)
+        rising = torch.cat([steps[:, :1], F.softplus(steps[:, 1:])], dim=1).cumsum(dim=1)
+        return -rising.abs()
+
+
+HEADS: dict[str, Callable[[int, int], nn.Module]] = {
+    "linear": nn.Linear,
+    "poe": POEHead,
+    "unimodal": UnimodalHead,
+}

@@ -1,0 +1,5 @@
+"""``python -m orcu`` is the ``orcu`` command."""
+
+from orcu.cli import main
+
+main()

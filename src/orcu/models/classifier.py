@@ -1,0 +1,70 @@
+"""A classifier: a backbone that gives features, and a head that gives logits."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from orcu.errors import UnknownNameError
+from orcu.models.heads import HEADS, POEHead, POEOutput
+
+
+class Output(NamedTuple):
+    """What a classifier gives.
+
+    Attributes:
+        logits: shape (n, C); what predictions are made from.
+        features: shape (n, D).
+        for_loss: what the loss takes: the logits, or the output of POE's head.
+    """
+
+    logits: Tensor
+    features: Tensor
+    for_loss: Any
+
+
+class Classifier(nn.Module):
+    """Backbone and head.
+
+    Args:
+        backbone: a module with an attribute ``width``, from inputs to features (n, width).
+        num_classes: C.
+        head: "linear", "poe" or "unimodal".
+
+    Example:
+        >>> from orcu.models.tabular import Mlp
+        >>> model = Classifier(Mlp(4, hidden=(8,)), num_classes=3, head="unimodal")
+        >>> output = model(torch.randn(5, 4))
+        >>> tuple(output.logits.shape), tuple(output.features.shape)
+        ((5, 3), (5, 8))
+    """
+
+    def __init__(self, backbone: Any, num_classes: int, *, head: str = "linear") -> None:
+        super().__init__()
+        if head not in HEADS:
+            raise UnknownNameError("head", head, HEADS)
+        self.backbone = backbone
+        self.head: nn.Module = HEADS[head](backbone.width, num_classes)
+
+    def forward(self, inputs: Any) -> Output:
+        """Inputs as the backbone takes them, to an `Output`."""
+        features = self.backbone(inputs)
+        told = self.head(features)
+        if isinstance(self.head, POEHead):
+            assert isinstance(told, POEOutput)  # noqa: S101
+            return Output(told.logits, features, told)
+        return Output(told, features, told)
+
+
+@torch.no_grad()
+def predict(model: Classifier, batches: Any) -> tuple[Tensor, Tensor]:
+    """Logits (float32) and features of all batches, on the CPU.
+
+    Args:
+        model: it is put into evaluation mode.
+        batches: an iterable of (inputs, labels).
+    """
+    model.eval()
+    told = [model(inputs)[:2] for inputs, _ in batches]
+    logits, features = zip(*told, strict=True)
+    return torch.cat(logits).float().cpu(), torch.cat(features).float().cpu()

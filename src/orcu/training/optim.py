@@ -1,0 +1,115 @@
+"""Optimiser and schedules: AdamW with two learning rates, and what changes them."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+from torch.optim import AdamW, Optimizer
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+from orcu.training.recipes import Recipe
+
+
+def adamw(model: nn.Module, recipe: Recipe) -> AdamW:
+    """AdamW with the head's learning rate for ``model.head`` and the other for everything else."""
+    head = list(model.get_submodule("head").parameters())
+    ours = {id(parameter) for parameter in head}
+    rest = [p for p in model.parameters() if id(p) not in ours and p.requires_grad]
+    groups = [{"params": head, "lr": recipe.head_rate}, {"params": rest, "lr": recipe.rate}]
+    return AdamW([group for group in groups if group["params"]], weight_decay=recipe.weight_decay)
+
+
+class Schedule(Protocol):
+    """What a training loop asks of a schedule."""
+
+    def step(self) -> None:
+        """After every optimiser step."""
+
+    def epoch(self, validation_loss: float) -> None:
+        """After every epoch."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain data."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take back what `state_dict` gave."""
+
+
+class Plateau:
+    """Rates fall when the validation loss stops falling, by an absolute measure."""
+
+    def __init__(self, optimizer: Optimizer, recipe: Recipe) -> None:
+        # A relative threshold would ask a negative loss to rise.
+        self._inner = ReduceLROnPlateau(
+            optimizer, factor=recipe.plateau_factor, patience=recipe.plateau_patience,
+            threshold=recipe.plateau_threshold, threshold_mode="abs",
+        )  # fmt: skip
+
+    def step(self) -> None:
+        """Nothing."""
+
+    def epoch(self, validation_loss: float) -> None:
+        """Look at the validation loss."""
+        self._inner.step(validation_loss)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Best loss and bad epochs so far."""
+        return {
+            name: getattr(self._inner, name) for name in ("best", "num_bad_epochs", "last_epoch")
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take back what `state_dict` gave."""
+        for name, value in state.items():
+            setattr(self._inner, name, value)
+
+
+class Linear:
+    """Rates fall in a straight line to zero over all steps, or stay as they are."""
+
+    def __init__(self, optimizer: Optimizer, steps: int | None) -> None:
+        self._optimizer, self._steps, self._done = optimizer, steps, 0
+        self._initial = [float(group["lr"]) for group in optimizer.param_groups]
+
+    def step(self) -> None:
+        """One step nearer to zero."""
+        self._done += 1
+        if self._steps is None:
+            return
+        left = max(0.0, 1 - self._done / self._steps)
+        for group, initial in zip(self._optimizer.param_groups, self._initial, strict=True):
+            group["lr"] = initial * left
+
+    def epoch(self, validation_loss: float) -> None:
+        """Nothing."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Steps so far."""
+        return {"done": self._done}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take back what `state_dict` gave."""
+        self._done = int(state["done"])
+
+
+def schedule(optimizer: Optimizer, recipe: Recipe, steps: int) -> Schedule:
+    """The recipe's schedule for so many optimiser steps in all."""
+    if recipe.schedule == "plateau":
+        return Plateau(optimizer, recipe)
+    return Linear(optimizer, steps if recipe.schedule == "linear" else None)
+
+
+def rates(optimizer: Optimizer) -> list[float]:
+    """The learning rates, the head's first."""
+    return [float(group["lr"]) for group in optimizer.param_groups]
+
+
+def half_precision(device: str, wanted: bool) -> tuple[Any, Any]:
+    """The context to compute in, and the scaler of the loss; both do nothing unless wanted."""
+    kind = torch.device(device).type
+    dtype = (
+        torch.float16 if kind == "cuda" and not torch.cuda.is_bf16_supported() else torch.bfloat16
+    )
+    scaler = torch.amp.GradScaler(kind, enabled=wanted and dtype is torch.float16)
+    return torch.autocast(kind, dtype=dtype, enabled=wanted), scaler

@@ -1,0 +1,307 @@
+"""A run: one loss, one backbone, one fold of a prepared data set, from its rows to its predictions."""
+
+import json
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+import orcu
+from orcu import losses
+from orcu.data.base import IMAGES, TABLE, TEXTS
+from orcu.data.batches import ArrayBatches, Batches, ImageBatches, TextBatches
+from orcu.data.store import Prepared
+from orcu.data.transforms import Augmentation
+from orcu.errors import InputError
+from orcu.files import replacing, write_table
+from orcu.models.backbones import PRETRAINED, RANDOM
+from orcu.models.classifier import Classifier, predict
+from orcu.models.tabular import TableEncoder
+from orcu.predictions import Predictions
+from orcu.training.loop import Curve, Moment, fit
+from orcu.training.model_file import Frozen, Plan, save_model
+from orcu.training.recipes import RECIPES, Recipe
+
+Splits = Mapping[str, npt.NDArray[np.intp]]
+DEFAULT_BACKBONE = {IMAGES: "resnet50", TEXTS: "bert-tiny", TABLE: ""}
+MOST_TRAIN_ROWS = 2000  # whose predictions are kept, drawn evenly
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run is made of; everything that its result depends on besides the data.
+
+    Args:
+        loss: a name or a table, as for `orcu.losses.create`.
+        backbone: "" for the kind's default: resnet50 for images, bert-tiny for texts.
+        head: "linear", "poe" or "unimodal"; "" takes what the loss needs.
+        weights: of the backbone: "pretrained", "random" or a file.
+        frozen: keep the backbone's weights and train a perceptron on its features.
+        hidden: layers of the perceptron, for tables and frozen features.
+        size: the side of images, in pixels.
+        augment: the paper's flips and rotation, for images that are trained on.
+        recipe: changes to the kind's recipe.
+        seed: of weights, order, augmentation and dropout.
+        download: whether weights may be fetched from the hub.
+    """
+
+    loss: Any = "orcu"
+    backbone: str = ""
+    head: str = ""
+    weights: str = PRETRAINED
+    frozen: bool = False
+    hidden: tuple[int, ...] = (256,)
+    size: int = 224
+    augment: bool = True
+    recipe: Mapping[str, Any] | None = None
+    seed: int = 0
+    download: bool = False
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run has written."""
+
+    folder: Path
+    model: Classifier
+    plan: Plan
+    curves: list[Curve]
+    predictions: dict[str, Predictions]
+
+
+class Run:
+    """A run over one division of a prepared data set.
+
+    Args:
+        prepared: the data.
+        splits: row numbers of train, validation and test.
+        settings: everything else.
+        device: "cpu", "cuda" or "mps"; "auto" takes the best there is.
+
+    Raises:
+        InputError: if a setting cannot be used, a class has no training rows, or weights are not at hand.
+    """
+
+    def __init__(
+        self, prepared: Prepared, splits: Splits, settings: Settings, *, device: str = "auto"
+    ) -> None:
+        self.prepared, self.splits, self.settings = prepared, splits, settings
+        self.device = best_device() if device == "auto" else device
+        manifest = prepared.manifest
+        self.kind, self.labels = manifest.about.kind, manifest.labels
+        absent = set(range(len(manifest.classes))) - set(self.labels[splits["train"]].tolist())
+        if absent:
+            names = ", ".join(manifest.classes[k] for k in sorted(absent))
+            raise InputError(f"no training row has class {names}; every class needs some.")
+        base = RECIPES["frozen" if settings.frozen else self.kind]
+        self.recipe: Recipe = base.but(**dict(settings.recipe or {}))
+        self.criterion = losses.create(settings.loss, num_classes=len(manifest.classes))
+        torch.manual_seed(settings.seed)
+        self.plan = self._plan()
+        self.model = self.plan.build(weights=settings.weights, download=settings.download)
+        if (
+            settings.frozen and self.kind == IMAGES
+        ):  # a frozen body needs the statistics it was trained with
+            body = self.model.backbone.body
+            self.plan = replace(self.plan, mean=list(body.mean), std=list(body.std))
+        self._features: Tensor | None = None
+
+    def _plan(self) -> Plan:
+        settings, manifest = self.settings, self.prepared.manifest
+        head = settings.head or ("poe" if self.criterion.needs_head else "linear")
+        if (head == "poe") != bool(self.criterion.needs_head):
+            wanted = "its own head" if self.criterion.needs_head else "another head than poe"
+            raise InputError(f"head: the loss {settings.loss!r} needs {wanted}.")
+        plan: dict[str, Any] = {
+            "kind": self.kind, "classes": list(manifest.classes), "head": head, "frozen": settings.frozen,
+            "backbone": settings.backbone or DEFAULT_BACKBONE[self.kind], "dataset": manifest.about.dataset,
+            "hidden": list(settings.hidden) if settings.frozen or self.kind == TABLE else [],
+        }  # fmt: skip
+        if self.kind == TABLE:
+            plan["columns"] = TableEncoder.fit(self._columns(self.splits["train"])).to_dict()
+        if self.kind == IMAGES:
+            # Paper: the training set's own statistics.
+            mean, std = self.prepared.cache(settings.size).mean_and_std(self.splits["train"])
+            plan |= {"size": settings.size, "mean": mean.tolist(), "std": std.tolist()}
+        return Plan(**plan)
+
+    def _columns(self, rows: npt.NDArray[np.intp]) -> dict[str, list[Any]]:
+        manifest, chosen = self.prepared.manifest, rows.tolist()
+        columns = {name: manifest.feature(name) for name in manifest.about.features}
+        return {name: [values[row] for row in chosen] for name, values in columns.items()}
+
+    def batches(
+        self, split: str, *, train: bool = False, rows: npt.NDArray[np.intp] | None = None
+    ) -> Batches:
+        """The batches of a split: in order, or shuffled and augmented for training."""
+        rows = self.splits[split] if rows is None else rows
+        common: dict[str, Any] = {
+            "batch_size": self.recipe.batch_size, "shuffle": train, "seed": self.settings.seed,
+            "device": self.device,
+        }  # fmt: skip
+        if self.settings.frozen:
+            return ArrayBatches(self.features(), rows, self.labels, **common)
+        if self.kind == TABLE:
+            return ArrayBatches(self._matrix(), rows, self.labels, **common)
+        if self.kind == TEXTS:
+            texts = self.prepared.manifest.column("text")
+            return TextBatches(self.model.backbone, texts, rows, self.labels, **common)
+        augmentation = Augmentation() if train and self.settings.augment else None
+        return ImageBatches(
+            self.prepared.cache(self.plan.size), rows, self.labels, mean=np.array(self.plan.mean),
+            std=np.array(self.plan.std), augmentation=augmentation, **common,
+        )  # fmt: skip
+
+    def _matrix(self) -> Tensor:
+        if self._features is None:
+            every = np.arange(len(self.labels))
+            self._features = torch.from_numpy(
+                TableEncoder.from_dict(self.plan.columns).encode(self._columns(every))
+            )
+        return self._features
+
+    def features(self, progress: Callable[[int, int], None] | None = None) -> Tensor:
+        """The frozen body's features of every row, computed once for the data set and kept beside it."""
+        if self._features is not None:
+            return self._features
+        assert isinstance(self.model.backbone, Frozen)  # noqa: S101
+        body = self.model.backbone.body.to(self.device)
+        told = sha256(self.prepared.manifest.digest.encode())
+        for name, value in body.state_dict().items():
+            told.update(name.encode() + value.detach().cpu().numpy().tobytes())
+        told.update(json.dumps([self.plan.backbone, self.plan.size, self.kind]).encode())
+        path = self.prepared.folder / f"features_{told.hexdigest()[:16]}.safetensors"
+        if not path.exists():
+            every = np.arange(len(self.labels))
+            found = []
+            batches: Batches
+            if self.kind == TEXTS:
+                texts = self.prepared.manifest.column("text")
+                batches = TextBatches(
+                    body, texts, every, self.labels, batch_size=64, device=self.device
+                )
+            else:
+                batches = ImageBatches(
+                    self.prepared.cache(self.plan.size), every, self.labels, mean=np.array(self.plan.mean),
+                    std=np.array(self.plan.std), device=self.device,
+                )  # fmt: skip
+            with torch.no_grad():
+                for number, (inputs, _) in enumerate(batches.epoch(0), 1):
+                    found.append(body(inputs).float().cpu())
+                    if progress is not None:
+                        progress(number, len(batches))
+            with replacing(path) as temporary:
+                save_file({"features": torch.cat(found).contiguous()}, temporary)
+        self._features = load_file(path)["features"]
+        return self._features
+
+    def train(
+        self,
+        folder: Path,
+        *,
+        progress: Callable[[Moment], None] | None = None,
+        after_epoch: Callable[[int, Classifier], Curve] | None = None,
+    ) -> Result:
+        """Train, or go on where a training in this folder was cut off, and write the result.
+
+        Writes model.safetensors and model.json, curves.parquet, predictions of a part of the training
+        rows, of validation and test, and the features of the last two.
+
+        Args:
+            folder: of the run.
+            progress: told after every step and epoch.
+            after_epoch: further entries of an epoch's record.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        self._check_settings(folder)
+        trained = self._trained()
+        curves = fit(
+            trained, self.criterion, self.batches("train", train=True), self.batches("validation"), self.recipe,
+            folder=folder, seed=self.settings.seed, device=self.device, progress=progress, after_epoch=after_epoch,
+        )  # fmt: skip
+        if trained is not self.model:
+            assert isinstance(self.model.backbone, Frozen)  # noqa: S101
+            self.model.backbone.mlp.load_state_dict(trained.backbone.state_dict())
+            self.model.head.load_state_dict(trained.head.state_dict())
+        told, features = self._predictions(trained)
+        save_model(folder, self.model, self.plan)
+        write_table(pa.Table.from_pylist(curves), folder / "curves.parquet")
+        for split, one in told.items():
+            one.write(folder / f"{split}.parquet")
+        with replacing(folder / "features.safetensors") as temporary:
+            save_file(features, temporary)
+        return Result(folder, self.model, self.plan, curves, told)
+
+    def _trained(self) -> Classifier:
+        """What the loop trains: all of it, or what stands on frozen features."""
+        if not self.settings.frozen:
+            return self.model
+        self.features()
+        assert isinstance(self.model.backbone, Frozen)  # noqa: S101
+        part = Classifier(self.model.backbone.mlp, len(self.plan.classes), head=self.plan.head)
+        part.head.load_state_dict(self.model.head.state_dict())
+        return part
+
+    def _predictions(self, model: Classifier) -> tuple[dict[str, Predictions], dict[str, Tensor]]:
+        manifest, told, kept = self.prepared.manifest, {}, {}
+        step = max(1, -(-len(self.splits["train"]) // MOST_TRAIN_ROWS))
+        parts = {**self.splits, "train": self.splits["train"][::step]}
+        subjects = manifest.column("subject")
+        for split, rows in parts.items():
+            logits, features = predict(model, self.batches(split, rows=rows).epoch(0))
+            told[split] = Predictions(
+                logits=logits.numpy(), y=[manifest.classes[k] for k in self.labels[rows]], classes=manifest.classes,
+                ids=[manifest.ids[row] for row in rows], split=[split] * len(rows),
+                subject=None if subjects[0] is None else [subjects[row] for row in rows],
+            )  # fmt: skip
+            if split != "train":
+                kept[split] = features.contiguous()
+        return told, kept
+
+    def _check_settings(self, folder: Path) -> None:
+        """Note what the run is made of; refuse a folder of another run."""
+        mine = self.spec()
+        path = folder / "run.json"
+        if path.exists() and json.loads(path.read_text())["spec"] != mine["spec"]:
+            raise InputError(
+                f"{folder}: holds a run with other settings; choose another folder or delete it."
+            )
+        if not path.exists():
+            with replacing(path) as temporary:
+                temporary.write_text(json.dumps(mine, indent=1) + "\n")
+
+    def spec(self) -> dict[str, Any]:
+        """What the run is made of, and the versions it runs with."""
+        rows = {
+            name: sha256(np.asarray(part).tobytes()).hexdigest()[:16]
+            for name, part in self.splits.items()
+        }
+        made = {
+            "settings": json.loads(json.dumps(asdict(self.settings), default=str)),
+            "recipe": asdict(self.recipe), "manifest": self.prepared.manifest.digest, "rows": rows,
+        }  # fmt: skip
+        versions = {
+            "orcu": orcu.__version__,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+        }
+        return {"spec": made, "versions": versions}
+
+
+def best_device() -> str:
+    """The best device there is: "cuda", "mps" or "cpu"."""
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+__all__ = ["RANDOM", "Result", "Run", "Settings", "best_device"]
