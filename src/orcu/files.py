@@ -84,3 +84,32 @@ def write_table(table: "pyarrow.Table", path: str | os.PathLike[str]) -> None:
         compression = "gzip" if name.endswith(".gz") else None
         with pyarrow.output_stream(temporary, compression=compression) as stream:
             pyarrow.csv.write_csv(table, stream)
+
+
+def read_table(path: str | os.PathLike[str]) -> "pyarrow.Table":
+    """A whole .csv or .parquet file as a pyarrow table; empty cells are missing.
+
+    Raises:
+        InputError: if it is neither, cannot be read, or has two columns of one name.
+    """
+    import pyarrow
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such file.")
+    if path.suffix.lower() not in {".csv", ".parquet"}:
+        raise InputError(f"{path}: expected a name that ends in .csv or .parquet.")
+    try:
+        if path.suffix.lower() == ".parquet":
+            table = pyarrow.parquet.read_table(path)
+        else:
+            options = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
+            table = pyarrow.csv.read_csv(path, convert_options=options)
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        raise InputError(f"{path}: cannot be read ({str(error).splitlines()[0]}).") from None
+    twice = [name for name in table.column_names if table.column_names.count(name) > 1]
+    if twice:
+        raise InputError(f"{path}: the column {twice[0]!r} stands twice in the header.")
+    return table

@@ -13,6 +13,7 @@ from orcu.cli.evaluate import evaluate
 from orcu.cli.losses import losses_app
 from orcu.cli.sets import sets_app
 from orcu.cli.theory import theory
+from orcu.cli.train import predict, train, two_stage
 from orcu.errors import InputError, MissingExtraError
 
 USAGE_ERROR = 2
@@ -29,6 +30,9 @@ app.add_typer(sets_app, name="sets")
 app.add_typer(data_app, name="data")
 app.add_typer(losses_app, name="losses")
 app.command()(theory)
+app.command()(train)
+app.command()(predict)
+app.command("two-stage")(two_stage)
 
 
 @app.callback(invoke_without_command=True)

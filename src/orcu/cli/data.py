@@ -18,7 +18,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from orcu.cli.options import bad_data
+from orcu.cli.options import bad_data, pairs
 from orcu.errors import InputError
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def prepare(
     from orcu import data
 
     card = data.card(name)
-    options = _options(option or [])
+    options = pairs(option or [], "--option")
     console = Console()
     with bad_data(), _progress() as bar:
         if download:
@@ -240,16 +240,6 @@ def _way(name: str, card: "Card") -> str:
     if card.downloads:
         return "--download"
     return "your own" if name in {"folder", "table"} else "register, or copy"
-
-
-def _options(given: list[str]) -> dict[str, Any]:
-    options = {}
-    for pair in given:
-        key, sign, value = pair.partition("=")
-        if not sign:
-            raise InputError(f"--option: expected KEY=VALUE, got {pair!r}.")
-        options[key.strip()] = value
-    return options
 
 
 def _progress() -> Progress:

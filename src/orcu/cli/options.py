@@ -131,3 +131,18 @@ def check_classes(fitted: Path, classes: tuple[str, ...], source: Path) -> None:
             f"{source.name}: its classes are {', '.join(classes)}, {fitted.name} was fitted for "
             f"{', '.join(named)}."
         )
+
+
+def pairs(given: list[str], option: str) -> dict[str, str]:
+    """KEY=VALUE options as a dictionary.
+
+    Raises:
+        InputError: if one is anything else.
+    """
+    found = {}
+    for pair in given:
+        key, sign, value = pair.partition("=")
+        if not sign:
+            raise InputError(f"{option}: expected KEY=VALUE, got {pair!r}.")
+        found[key.strip()] = value
+    return found

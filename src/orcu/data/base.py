@@ -104,7 +104,8 @@ class Dataset(ABC):
         """Where the data are if a package carries them; ``None`` if the user has to say."""
         return None
 
-    def preprocess(self, image: "Image") -> "Image":
+    @staticmethod
+    def preprocess(image: "Image") -> "Image":
         """What the publisher or the paper does to an image before it is resized; nothing by default."""
         return image
 

@@ -78,7 +78,8 @@ class DiabeticRetinopathy(Dataset):
                     split="aptos",
                 )
 
-    def preprocess(self, image: "Image") -> "Image":
+    @staticmethod
+    def preprocess(image: "Image") -> "Image":
         """Cut to the retina, at most 1024 pixels a side."""
         return without_dark_border(image, at_most=LARGEST)
 

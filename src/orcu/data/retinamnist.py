@@ -42,7 +42,8 @@ class RetinaMnist(Dataset):
 
     def rows(self, root: Path) -> Iterator[Row]:
         """Train, validation and test, in the order of the file."""
-        with np.load(need_file(root / FILE, self.card), allow_pickle=False) as archive:
+        path = need_file(root / FILE, self.card)
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             labels = {part: archive[f"{part}_labels"].reshape(-1) for part in SPLITS}
         for part, split in SPLITS.items():
             for index, label in enumerate(labels[part].tolist()):

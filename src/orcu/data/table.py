@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
 
 from orcu.data.base import DATASETS, TABLE, Card, Dataset, Row
 from orcu.errors import InputError, UnknownNameError
+from orcu.files import read_table
 from orcu.labels import class_names, is_missing, label_codes
 
 
@@ -63,13 +62,7 @@ class UserTable(Dataset):
     def rows(self, root: Path) -> Iterator[Row]:
         """The rows, in the file's order."""
         path = self._path(root)
-        try:
-            table = _read(path)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise InputError(f"{path}: cannot be read ({str(error).splitlines()[0]}).") from None
-        twice = [name for name in table.column_names if table.column_names.count(name) > 1]
-        if twice:
-            raise InputError(f"{path}: the column {twice[0]!r} stands twice in the header.")
+        table = read_table(path)
         special = [name for name in (self.label, self.subject, self.id, *self.drop) if name]
         for name in special:
             if name not in table.column_names:
@@ -106,10 +99,7 @@ class UserTable(Dataset):
 
     def _path(self, root: Path) -> Path:
         if self.file is not None:
-            path = root / self.file
-            if not path.is_file():
-                raise InputError(f"{path}: there is no such file.")
-            return path
+            return root / self.file
         found = sorted(p for p in root.iterdir() if p.suffix.lower() in {".csv", ".parquet"})
         if len(found) != 1:
             names = ", ".join(path.name for path in found) or "none"
@@ -134,13 +124,6 @@ def _labels(column: pa.ChunkedArray) -> list[Any]:
     """The labels; yes and no are 1 and 0."""
     values: list[Any] = column.to_pylist()
     return [int(value) if isinstance(value, bool) else value for value in values]
-
-
-def _read(path: Path) -> pa.Table:
-    if path.suffix.lower() == ".parquet":
-        return pq.read_table(path)
-    options = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
-    return pyarrow.csv.read_csv(path, convert_options=options)
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:

@@ -1,0 +1,173 @@
+"""The two-stage continuation (Section III-D): SoftCE first, then three branches from its checkpoint."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from orcu import geometry, metrics
+from orcu.data.store import Prepared
+from orcu.errors import InputError
+from orcu.files import write_table
+from orcu.inputs import FloatArray, IntArray, as_positive
+from orcu.models.classifier import Classifier, predict
+from orcu.theory.alignment import activity
+from orcu.training.loop import Curve, Moment
+from orcu.training.run import Run, Settings, Splits
+
+STAGE_ONE = "sord"  # SoftCE on squared distances
+NAN = float("nan")
+
+
+def branches(scale: float) -> dict[str, tuple[Any, str | None]]:
+    """The losses of stage two and the regularizer that each has besides SoftCE, all with weight 1."""
+    return {
+        "softce": (STAGE_ONE, None),
+        "hinge": (
+            {
+                "anchor": STAGE_ONE,
+                "regularizer": {"name": "hinge", "scale": scale},
+                "strength": 1.0,
+            },
+            "hinge",
+        ),
+        "orcu": ({"name": "orcu", "scale": scale}, "lbe"),
+    }
+
+
+def two_stage(
+    prepared: Prepared,
+    splits: Splits,
+    settings: Settings,
+    folder: Path,
+    *,
+    scale: float = 3.0,
+    epochs: tuple[int, int] = (50, 50),
+    device: str = "auto",
+    progress: Callable[[str, Moment], None] | None = None,
+) -> list[dict[str, Any]]:
+    """Run both stages on one fold; the curves of the three branches, one record per epoch.
+
+    F are the validation rows whose directed gaps all clear the margin 1/s^2 at the end of stage one; it
+    is frozen. Optimiser and schedule start anew, alike, in every branch (our choice).
+
+    Args:
+        prepared: the data.
+        splits: row numbers of train, validation and test.
+        settings: of the runs; its loss is not used.
+        folder: each stage and branch gets a folder in it, and goes on where it was cut off.
+        scale: s.
+        epochs: of stage one and of stage two.
+        device: as for `Run`.
+        progress: told with the name of the stage or branch.
+
+    Raises:
+        InputError: if no validation row is feasible after stage one.
+    """
+    as_positive(scale, name="scale")
+
+    def run(loss: Any, count: int) -> Run:
+        recipe = {**(settings.recipe or {}), "epochs": count}
+        return Run(prepared, splits, replace(settings, loss=loss, recipe=recipe), device=device)
+
+    def told(name: str) -> Callable[[Moment], None] | None:
+        return None if progress is None else lambda moment: progress(name, moment)
+
+    first = run(STAGE_ONE, epochs[0]).train(folder / "stage_one", progress=told("stage one"))
+    start = {name: value.clone() for name, value in first.model.state_dict().items()}
+    held = first.predictions["validation"]
+    assert held.logits is not None  # noqa: S101 - runs write logits
+    feasible = geometry.is_feasible(held.logits, held.rows().y, scale=scale)
+    if not feasible.any():
+        raise InputError(
+            "no validation row is feasible after stage one; train it longer, or use a larger scale."
+        )
+    records = []
+    for branch, (loss, regularizer) in branches(scale).items():
+        second = run(loss, epochs[1])
+        second.model.load_state_dict(start)
+
+        def diagnose(
+            epoch: int,
+            model: Classifier,
+            second: Run = second,
+            regularizer: str | None = regularizer,
+        ) -> Curve:
+            train, validation = (
+                (_logits(model, second, split), second.labels[splits[split]])
+                for split in ("train", "validation")
+            )
+            return diagnosed(train, validation, feasible, regularizer, scale)
+
+        curves = second.train(folder / branch, progress=told(branch), after_epoch=diagnose).curves
+        records += [
+            {"branch": branch, "feasible_share": float(feasible.mean()), **curve}
+            for curve in curves
+        ]
+    write_table(pa.Table.from_pylist(records), folder / "two_stage.parquet")
+    return records
+
+
+def diagnosed(
+    train: tuple[FloatArray, IntArray],
+    validation: tuple[FloatArray, IntArray],
+    feasible: Any,
+    regularizer: str | None,
+    scale: float,
+) -> Curve:
+    """The diagnostics of one epoch: of training rows, of validation rows, and of the frozen set F.
+
+    Args:
+        train: logits and labels of the training rows.
+        validation: likewise.
+        feasible: which validation rows are in F.
+        regularizer: the branch's own, or ``None``.
+        scale: s.
+    """
+    probs = np.exp(geometry.log_probs(validation[0]))
+    inside, y = probs[feasible], validation[1][feasible]
+    curve = {
+        "validation_sce": metrics.sce(probs, validation[1]), "feasible_sce": metrics.sce(inside, y),
+        "feasible_ece": metrics.ece(inside, y), "feasible_unimodality": metrics.unimodality(inside),
+        "interior_slope": NAN, "zero_gradients": NAN, "feasible_active": NAN, "alignment": NAN,
+    }  # fmt: skip
+    if regularizer is not None:
+        everywhere = activity(*train, regularizer=regularizer, scale=scale)
+        within = activity(validation[0][feasible], y, regularizer=regularizer, scale=scale)
+        curve |= {
+            "interior_slope": everywhere.interior_slope, "zero_gradients": everywhere.zero_gradients,
+            "feasible_active": 1 - within.zero_gradients, "alignment": within.alignment,
+        }  # fmt: skip
+    return curve
+
+
+def summary(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Table II: the last epoch of each branch, means over folds where there are several."""
+    rows = []
+    for branch in dict.fromkeys(record["branch"] for record in records):
+        last = max(record["epoch"] for record in records if record["branch"] == branch)
+        final = [r for r in records if r["branch"] == branch and r["epoch"] == last]
+        columns = (
+            "feasible_active",
+            "alignment",
+            "feasible_sce",
+            "feasible_ece",
+            "feasible_unimodality",
+        )
+        rows.append(
+            {
+                "branch": branch,
+                **{name: float(np.mean([r[name] for r in final])) for name in columns},
+            }
+        )
+    return rows
+
+
+def _logits(model: Classifier, run: Run, split: str) -> FloatArray:
+    with torch.no_grad():
+        logits: FloatArray = predict(model, run.batches(split).epoch(0))[0].double().numpy()
+    return logits
