@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 
 from orcu.cli.options import bad_data, pairs
-from orcu.errors import InputError
+from orcu.errors import InputError, require
 
 if TYPE_CHECKING:
     from orcu.data import Prepared
@@ -86,18 +86,24 @@ def train(
     size: Size = 224,
     set_: Set = None,
     calibrator: Annotated[str, typer.Option(help="Fitted on validation.")] = "gap+projection",
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Also write the curves for TensorBoard.")
+    ] = False,
     seed: Seed = 0,
     device: Device = "auto",
 ) -> None:
     """Train on your own images, texts or table, calibrate, judge on untouched rows, write a report."""
+    from orcu.training.parallel import first_before_others, is_first, joined
     from orcu.training.project import divided, shares, small_classes, train_and_judge
 
-    console = Console()
-    with bad_data():
+    with bad_data(), joined() as own_device:
+        device = own_device or device
+        console = Console(quiet=not is_first())
         options = pairs(option or [], "--option")
         if subject_from is not None:
             options["subject"] = subject_from
-        prepared = _prepared(data, root, options, out)
+        with first_before_others():
+            prepared = _prepared(data, root, options, out, console)
         settings = _settings(
             prepared, console, loss=loss, backbone=backbone, head=head, weights=weights, download=download,
             frozen=frozen, size=size, recipe=_recipe(set_ or []), seed=seed, device=device,
@@ -116,7 +122,7 @@ def train(
             console.print(
                 f"[yellow]warning:[/] class {escape(name)} has fewer than 20 rows", highlight=False
             )
-        with _told(console) as (watch, features):
+        with _told(console, out if tensorboard else None) as (watch, features):
             judged = train_and_judge(
                 prepared, parts, settings, out, calibrator=calibrator, device=device, progress=watch,
                 on_features=features,
@@ -189,7 +195,7 @@ def two_stage(
         first, _, second = epochs.partition("/")
         if not (first.isdigit() and second.isdigit() and int(first) and int(second)):
             raise InputError(f"epochs: expected two numbers such as 50/50, got {epochs!r}.")
-        prepared = _prepared(data, root, pairs(option or [], "--option"), out)
+        prepared = _prepared(data, root, pairs(option or [], "--option"), out, console)
         settings = _settings(
             prepared, console, loss="sord", backbone=backbone, weights=weights, download=download, frozen=frozen,
             size=size, recipe=_recipe(set_ or []), seed=seed, device=device,
@@ -232,7 +238,9 @@ def _stage_table(rows: list[dict[str, Any]]) -> Table:
     return shown
 
 
-def _prepared(name: str, root: Path | None, options: dict[str, Any], out: Path) -> "Prepared":
+def _prepared(
+    name: str, root: Path | None, options: dict[str, Any], out: Path, console: Console
+) -> "Prepared":
     """A prepared data set; one that is not prepared yet is, inside the result's folder."""
     from orcu import data
     from orcu.data.store import MANIFEST, store_folder
@@ -246,7 +254,7 @@ def _prepared(name: str, root: Path | None, options: dict[str, Any], out: Path) 
         )
     prepared, found = data.prepare(name, root, out=out / "data", options=options)
     for line in found.lines():
-        Console().print(f"[dim]{escape(line)}[/]", highlight=False)
+        console.print(f"[dim]{escape(line)}[/]", highlight=False)
     return prepared
 
 
@@ -257,6 +265,7 @@ def _settings(
     from orcu.data.base import IMAGES, TABLE
     from orcu.data.cache import build
     from orcu.data.store import cache_folder
+    from orcu.training.parallel import first_before_others
     from orcu.training.run import Settings, best_device
 
     kind = prepared.manifest.about.kind
@@ -272,7 +281,7 @@ def _settings(
                 highlight=False,
             )
     if kind == IMAGES:
-        with Progress(console=Console(stderr=True), transient=True) as bar:
+        with first_before_others(), Progress(console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task("decoding images")
             build(
                 prepared.manifest, cache_folder(prepared.folder, given["size"]), given["size"],
@@ -282,10 +291,15 @@ def _settings(
 
 
 @contextmanager
-def _told(console: Console) -> Iterator[tuple[Callable[..., None], Callable[[int, int], None]]]:
+def _told(
+    console: Console, board: Path | None = None
+) -> Iterator[tuple[Callable[..., None], Callable[[int, int], None]]]:
     """Bars for a training and for frozen features; once, early, the time that it will take."""
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    writer = _tensorboard(board)
+    with Progress(
+        *columns, console=Console(stderr=True, quiet=console.quiet), transient=True
+    ) as bar:
         tasks: dict[str, TaskID] = {}
         foretold = False
 
@@ -305,6 +319,8 @@ def _told(console: Console) -> Iterator[tuple[Callable[..., None], Callable[[int
                     )
             text = f"{prefix}epoch {moment.epoch + 1}/{moment.epochs}, {moment.seconds_left:.0f} s left"
             if moment.curve is not None:
+                for name, value in moment.curve.items() if writer is not None else ():
+                    writer.add_scalar(name, value, moment.epoch)
                 numbers = ", ".join(
                     f"{name} {moment.curve[f'validation_{name}']:.3f}" for name in SHOWN
                 )
@@ -335,6 +351,18 @@ def _told(console: Console) -> Iterator[tuple[Callable[..., None], Callable[[int
             )
 
         yield watch, features
+    if writer is not None:
+        writer.close()
+
+
+def _tensorboard(folder: Path | None) -> Any:
+    """A writer of TensorBoard's, if it is asked for."""
+    if folder is None:
+        return None
+    require("tensorboard", extra="train", what="--tensorboard")
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(folder / "tensorboard")
 
 
 def _recipe(given: list[str]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from orcu.data.batches import Batches
 from orcu.models.classifier import Classifier
 from orcu.training import checkpoint
 from orcu.training.optim import adamw, half_precision, rates, schedule
+from orcu.training.parallel import is_first
 from orcu.training.recipes import Recipe
 
 Curve = dict[str, float]
@@ -122,24 +123,24 @@ def fit(
 
         curve: Curve = {"epoch": float(epoch)}
         curve |= {f"train_{name}": float(total) / seen for name, total in parts.items()}
+        if not math.isfinite(curve["train_loss"]):
+            raise FloatingPointError(
+                f"epoch {epoch}: the training loss is {curve['train_loss']}; lower the learning rate, clip the "
+                "gradient, or train in full precision."
+            )
         curve |= {f"rate_{k}": rate for k, rate in enumerate(rates(optimizer))}
         curve |= _agreed(validated(model, criterion, validation))
         plan.epoch(curve["validation_loss"])
         if after_epoch is not None:
             curve |= after_epoch(epoch, model)
         curves.append(curve)
-        if not math.isfinite(curve["train_loss"]):
-            raise FloatingPointError(
-                f"epoch {epoch}: the training loss is {curve['train_loss']}; lower the learning rate, clip the "
-                "gradient, or train in full precision."
-            )
         if recipe.select is not None and _is_best(curves, recipe.select):
             best = {
                 name: value.detach().cpu().clone() for name, value in model.state_dict().items()
             }
-            if folder is not None and _first():
+            if folder is not None and is_first():
                 checkpoint.write_best(folder, best)  # before the checkpoint that counts this epoch
-        if folder is not None and _first():
+        if folder is not None and is_first():
             state = {"schedule": plan.state_dict(), "curves": curves}
             checkpoint.save(folder / "checkpoint", model=model, optimizer=optimizer, state=state)
         if progress is not None:
@@ -206,8 +207,3 @@ def _stopped(curves: list[Curve], recipe: Recipe) -> bool:
         return False
     values = [_value(curve, recipe.select) for curve in curves]
     return len(values) - 1 - int(np.argmin(values)) >= recipe.patience
-
-
-def _first() -> bool:
-    """Whether this process writes files."""
-    return not dist.is_initialized() or dist.get_rank() == 0

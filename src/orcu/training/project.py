@@ -16,6 +16,7 @@ from orcu.files import replacing
 from orcu.metrics.evaluate import Evaluation, evaluate
 from orcu.training.apply import CALIBRATOR
 from orcu.training.loop import Moment
+from orcu.training.parallel import first_before_others, is_first
 from orcu.training.run import Result, Run, Settings, Splits
 
 FEW_ROWS = 20  # of a class, in all splits
@@ -100,14 +101,17 @@ def train_and_judge(
     made = calibrators.create(calibrator)
     run = Run(prepared, splits, settings, device=device)
     if settings.frozen:
-        run.features(on_features)
+        with first_before_others():
+            run.features(on_features)
     result = run.train(folder, progress=progress)
     held, test = result.predictions["validation"], result.predictions["test"]
     made.fit(held.as_logits()[0], held.rows().y, ids=held.ids)
-    made.save(folder / CALIBRATOR)
     moved = test.calibrated(made)
-    moved.write(folder / "test_calibrated.parquet")
     found = evaluate(moved, compare={"before calibration": test}, name="calibrated")
+    if not is_first():
+        return Judged(result, made, found)
+    made.save(folder / CALIBRATOR)
+    moved.write(folder / "test_calibrated.parquet")
     name = prepared.name
     with replacing(folder / "report.html") as temporary:
         temporary.write_text(found.to_html(title=f"{name}: {settings.loss}"), encoding="utf-8")

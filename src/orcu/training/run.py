@@ -23,12 +23,13 @@ from orcu.data.store import Prepared
 from orcu.data.transforms import Augmentation
 from orcu.errors import InputError
 from orcu.files import replacing, write_table
-from orcu.models.backbones import PRETRAINED, RANDOM
+from orcu.models.backbones import PRETRAINED
 from orcu.models.classifier import Classifier, predict
 from orcu.models.tabular import TableEncoder
 from orcu.predictions import Predictions
 from orcu.training.loop import Curve, Moment, fit
 from orcu.training.model_file import Frozen, Plan, save_model
+from orcu.training.parallel import first_before_others, is_first
 from orcu.training.recipes import RECIPES, Recipe
 
 Splits = Mapping[str, npt.NDArray[np.intp]]
@@ -222,8 +223,9 @@ class Run:
             after_epoch: further entries of an epoch's record.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        self._check_settings(folder)
-        trained = self._trained()
+        with first_before_others():
+            self._check_settings(folder)
+            trained = self._trained()
         curves = fit(
             trained, self.criterion, self.batches("train", train=True), self.batches("validation"), self.recipe,
             folder=folder, seed=self.settings.seed, device=self.device, progress=progress, after_epoch=after_epoch,
@@ -233,13 +235,16 @@ class Run:
             self.model.backbone.mlp.load_state_dict(trained.backbone.state_dict())
             self.model.head.load_state_dict(trained.head.state_dict())
         told, features = self._predictions(trained)
+        result = Result(folder, self.model, self.plan, curves, told)
+        if not is_first():
+            return result
         save_model(folder, self.model, self.plan)
         write_table(pa.Table.from_pylist(curves), folder / "curves.parquet")
         for split, one in told.items():
             one.write(folder / f"{split}.parquet")
         with replacing(folder / "features.safetensors") as temporary:
             save_file(features, temporary)
-        return Result(folder, self.model, self.plan, curves, told)
+        return result
 
     def _trained(self) -> Classifier:
         """What the loop trains: all of it, or what stands on frozen features."""
@@ -302,6 +307,3 @@ def best_device() -> str:
     if torch.cuda.is_available():
         return "cuda"
     return "mps" if torch.backends.mps.is_available() else "cpu"
-
-
-__all__ = ["RANDOM", "Result", "Run", "Settings", "best_device"]

