@@ -41,11 +41,12 @@ format: $(READY)  ## let ruff format and fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY)  ## time losses, metrics, calibrators and images as ratios to plain references
+bench: $(READY)  ## time losses, metrics, calibrators, images and training as ratios to plain references
 	$(BIN)/python benchmarks/losses.py
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/metrics.py
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/calibrators.py
 	$(BIN)/python benchmarks/data.py
+	$(BIN)/python benchmarks/training.py
 
 pins: $(READY)  ## resolve pyproject.toml anew into constraints.txt
 	$(UV) pip compile pyproject.toml --all-extras --universal --upgrade --no-header --no-annotate --quiet -o constraints.txt
