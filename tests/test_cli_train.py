@@ -34,6 +34,7 @@ def test_a_hospitals_images_become_a_judged_model(scans):
     )  # fmt: skip
     assert told.returncode == 0, told.stderr
     assert "the rows of a subject stay together" in told.stdout
+    assert "to train; --frozen is quicker on a CPU" in " ".join(told.stdout.split())
     assert "wrote model" in told.stdout
     card = json.loads((scans / "model" / "card.json").read_text())
     assert card["data"]["subject_exclusive"] is True

