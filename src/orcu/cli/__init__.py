@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 
 import orcu
+from orcu.cli.bench import bench_app
 from orcu.cli.calibrate import calibrate_app
 from orcu.cli.data import data_app
 from orcu.cli.evaluate import evaluate
@@ -27,6 +28,7 @@ app = typer.Typer(
 app.command()(evaluate)
 app.add_typer(calibrate_app, name="calibrate")
 app.add_typer(sets_app, name="sets")
+app.add_typer(bench_app, name="bench")
 app.add_typer(data_app, name="data")
 app.add_typer(losses_app, name="losses")
 app.command()(theory)

@@ -1,0 +1,1 @@
+"""The benchmark: specs in TOML, runs that are done once, tables as the paper prints them."""

@@ -1,0 +1,82 @@
+"""The plan of a spec: its runs, known before any data are there."""
+
+import json
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from orcu.bench.spec import DataSpec, Spec
+from orcu.data.base import DATASETS
+from orcu.errors import InputError, UnknownNameError
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run: a loss, a fold of a data set, a seed."""
+
+    data: DataSpec
+    loss: Any
+    fold: int
+    seed: int
+    calibrators: tuple[str, ...]
+    threads: int
+
+    @property
+    def loss_name(self) -> str:
+        """How the loss is called in tables."""
+        if isinstance(self.loss, str):
+            return self.loss
+        return str(
+            self.loss.get("label") or self.loss.get("name") or json.dumps(self.loss, sort_keys=True)
+        )
+
+    @property
+    def loss_spec(self) -> Any:
+        """What `orcu.losses.create` takes."""
+        if isinstance(self.loss, str):
+            return self.loss
+        return {key: value for key, value in self.loss.items() if key != "label"}
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        seed = f", seed {self.seed}" if self.seed else ""
+        return f"{self.data.title}, fold {self.fold}, {self.loss_name}{seed}"
+
+    def described(self) -> dict[str, Any]:
+        """What the result depends on, as plain data; the manifest's digest joins when the run starts."""
+        return {
+            "data": self.data.model_dump(exclude={"name", "prepared", "folds"}), "loss": self.loss_spec,
+            "fold": self.fold, "seed": self.seed, "threads": self.threads, "calibrators": list(self.calibrators),
+        }  # fmt: skip
+
+    def id(self, manifest: str) -> str:
+        """The run's id, from what it depends on and the rows it is run on."""
+        told = json.dumps([self.described(), manifest], sort_keys=True)
+        return sha256(told.encode()).hexdigest()[:20]
+
+
+def jobs(spec: Spec) -> list[Job]:
+    """All runs of a spec, in the order in which they are done.
+
+    Raises:
+        InputError: if a data set, protocol or fold does not exist.
+    """
+    found = []
+    for data in spec.data:
+        made = DATASETS.create(data.set, **data.options)
+        if data.protocol not in made.protocols:
+            raise UnknownNameError(f"protocol of {data.set}", data.protocol, made.protocols)
+        count = made.protocols[data.protocol].num_folds
+        folds = range(count) if data.folds is None else data.folds
+        for fold in folds:
+            if not 0 <= fold < count:
+                raise InputError(
+                    f"{data.title}: {data.protocol} has folds 0..{count - 1}, got {fold}."
+                )
+            for seed in spec.seeds:
+                found += [
+                    Job(data, loss, fold, seed, tuple(spec.calibrators), spec.threads)
+                    for loss in spec.losses
+                ]
+    return found

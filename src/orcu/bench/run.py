@@ -1,0 +1,132 @@
+"""Doing one run: from the prepared data to the metrics of every calibrator."""
+
+import shutil
+import time
+import traceback
+import warnings
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from orcu import calibrators
+from orcu.bench.plan import Job
+from orcu.bench.store import LostLockError, Store
+from orcu.data.base import DATASETS
+from orcu.data.prepare import prepare
+from orcu.data.store import MANIFEST, Prepared, load, store_folder
+from orcu.errors import InputError
+from orcu.files import only_one
+from orcu.metrics.tables import METRICS
+from orcu.predictions import Predictions
+
+DONE, SKIPPED, FAILED = "done", "skipped", "failed"
+KEPT = (
+    "test.parquet",
+    "validation.parquet",
+    "train.parquet",
+    "curves.parquet",
+    "features.safetensors",
+    "run.json",
+)
+
+
+def prepared_for(job: Job) -> Prepared | None:
+    """The job's data, if they are prepared; those that a package carries are prepared on the spot."""
+    folder = store_folder() / job.data.store
+    if (folder / MANIFEST).exists():
+        return load(folder)
+    if DATASETS.get(job.data.set).card.package is None:
+        return None
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with only_one(folder.parent / f".{job.data.store}.lock"):
+        prepare(job.data.set, out=folder, options=job.data.options)
+    return load(folder)
+
+
+def how_to_prepare(job: Job) -> str:
+    """The command that brings a job's data."""
+    options = "".join(f" --option {key}={value}" for key, value in job.data.options.items())
+    return (
+        f"orcu data prepare {job.data.set} --root DIR{options} -o {store_folder() / job.data.store}"
+    )
+
+
+def execute(job: Job, results: Path) -> str:
+    """Do a run unless it is finished or under way elsewhere; "done", "skipped" or "failed".
+
+    A failure is noted in the store, with its error, and not raised; asking again tries again.
+    """
+    store = Store(results)
+    prepared = prepared_for(job)
+    if prepared is None:
+        raise InputError(f"{job.data.title} is not prepared; run `{how_to_prepare(job)}`.")
+    run = job.id(prepared.manifest.digest)
+    claim = store.claim(run)
+    if claim is None:
+        return SKIPPED
+    with claim:
+        started = time.monotonic()
+        try:
+            files = claim.work / "finished"
+            result = _done(job, prepared, claim.work, files)
+            claim.finish(
+                files,
+                {"run": run, "manifest": prepared.manifest.digest, **result},
+                time.monotonic() - started,
+            )
+        except LostLockError:
+            return SKIPPED
+        except Exception:
+            if not claim.is_mine():
+                return SKIPPED
+            store.fail(run, f"{job.title}\n{traceback.format_exc()}")
+            return FAILED
+    return DONE
+
+
+def _done(job: Job, prepared: Prepared, work: Path, files: Path) -> dict[str, Any]:
+    import torch
+
+    from orcu.data.base import IMAGES
+    from orcu.data.cache import build
+    from orcu.data.store import cache_folder
+    from orcu.training.run import Run, Settings
+
+    torch.set_num_threads(job.threads)
+    data = job.data
+    if prepared.manifest.about.kind == IMAGES:
+        build(prepared.manifest, cache_folder(prepared.folder, data.size), data.size)
+    settings = Settings(
+        loss=job.loss_spec, backbone=data.backbone, weights=data.weights, frozen=data.frozen,
+        hidden=tuple(data.hidden), size=data.size, augment=data.augment, recipe=data.recipe, seed=job.seed,
+    )  # fmt: skip
+    run = Run(prepared, prepared.split(data.protocol, job.fold), settings)
+    result = run.train(work / "training")
+    shutil.rmtree(files, ignore_errors=True)
+    files.mkdir()
+    for name in KEPT:
+        shutil.copy2(work / "training" / name, files / name)
+    told = result.predictions
+    return {
+        "job": job.described(), "data": data.title, "loss": job.loss_name, "epochs": len(result.curves),
+        "test": {name: _judged(name, told["validation"], told["test"]) for name in job.calibrators},
+        "validation": _values(told["validation"]),
+        "recipe": asdict(run.recipe),
+    }  # fmt: skip
+
+
+def _judged(calibrator: str, held: Predictions, test: Predictions) -> dict[str, float]:
+    """All metrics of the test rows after a calibrator that was fitted on validation."""
+    if calibrator == "none":
+        return _values(test)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", calibrators.CalibrationWarning)
+        made = calibrators.create(calibrator).fit(held.as_logits()[0], held.rows().y, ids=held.ids)
+    return _values(test.calibrated(made))
+
+
+def _values(told: Predictions) -> dict[str, float]:
+    from orcu.metrics.evaluate import evaluate
+
+    found = evaluate(told, bootstrap=0)
+    return {name: found.metrics[name].value for name in METRICS.names() if name in found.metrics}

@@ -1,0 +1,137 @@
+"""Specs: what a benchmark consists of, as TOML; unknown keys are refused with the nearest name."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from orcu.errors import InputError, UnknownNameError
+
+_PACKAGED = Path(__file__).parent / "configs"
+CONFIGS = (
+    _PACKAGED if _PACKAGED.exists() else Path(__file__).parents[3] / "configs"
+)  # or a work tree's
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DataSpec(_Strict):
+    """One data set and how it is trained on.
+
+    Attributes:
+        set: a registered data set.
+        prepared: what it is called in the store; the set's own name by default.
+        name: what it is called in tables; as in the store by default.
+        options: of the data set.
+        protocol: how it is divided.
+        folds: which folds; all by default.
+        backbone: see `orcu.training.run.Settings`, as for the following.
+        weights: of the backbone.
+        frozen: train on features of a frozen backbone.
+        hidden: layers of the perceptron, for tables and frozen features.
+        size: of images, in pixels.
+        augment: flips and rotations.
+        recipe: changes to the recipe.
+    """
+
+    set: str
+    prepared: str = ""
+    name: str = ""
+    options: dict[str, Any] = Field(default_factory=dict)
+    protocol: str = "five_folds"
+    folds: list[int] | None = None
+    backbone: str = ""
+    weights: str = "pretrained"
+    frozen: bool = False
+    hidden: list[int] = Field(default_factory=lambda: [256])
+    size: int = 224
+    augment: bool = True
+    recipe: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def store(self) -> str:
+        """What it is called in the store."""
+        return self.prepared or self.set
+
+    @property
+    def title(self) -> str:
+        """What it is called in tables."""
+        return self.name or self.store
+
+
+class Spec(_Strict):
+    """A benchmark.
+
+    Attributes:
+        name: of the benchmark, and of its folder among the results.
+        title: a sentence for tables and the report.
+        data: the data sets.
+        losses: names or tables, as for `orcu.losses.create`.
+        seeds: each makes every run once more.
+        calibrators: what follows each run: "none", names, chains.
+        columns: metrics of the tables.
+        threads: of each run; part of what a result depends on.
+        paper: which tables of the paper it answers, in `compare`.
+    """
+
+    name: str
+    title: str = ""
+    data: list[DataSpec]
+    losses: list[str | dict[str, Any]]
+    seeds: list[int] = Field(default_factory=lambda: [0])
+    calibrators: list[str] = Field(default_factory=lambda: ["none"])
+    columns: list[str] = Field(
+        default_factory=lambda: [
+            "accuracy",
+            "mae",
+            "qwk",
+            "ece",
+            "sce",
+            "ace",
+            "rps",
+            "unimodality",
+        ]
+    )
+    threads: int = Field(default=1, ge=1)
+    paper: list[str] = Field(default_factory=list)
+
+
+def load_spec(path: str | Path) -> Spec:
+    """A spec from a TOML file, or one of those that come with orcu, by name.
+
+    Raises:
+        InputError: if it cannot be read, or a key or value cannot be used; with its place.
+    """
+    file = Path(path)
+    if not file.exists():
+        known = sorted(one.stem for one in CONFIGS.glob("*.toml"))
+        if str(path) not in known:
+            raise UnknownNameError("spec", path, known)
+        file = CONFIGS / f"{path}.toml"
+    try:
+        told = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: no TOML ({error}).") from None
+    try:
+        spec = Spec(**told)
+    except ValidationError as error:
+        raise InputError(f"{file}: {_fault(error)}") from None
+    names = [one.title for one in spec.data]
+    if len(set(names)) < len(names):
+        raise InputError(
+            f"{file}: two data sets are called alike ({', '.join(names)}); give them names."
+        )
+    return spec
+
+
+def _fault(error: ValidationError) -> str:
+    # A misspelt key is both unknown and, under its right name, missing: the former says more.
+    first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
+    place = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        model = DataSpec if first["loc"][0] == "data" and len(first["loc"]) > 2 else Spec
+        return str(UnknownNameError("key", first["loc"][-1], model.model_fields)) + f" (at {place})"
+    return f"{place}: {first['msg']}"

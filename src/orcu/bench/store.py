@@ -1,0 +1,170 @@
+"""The results on disk: a folder per finished run, locks for those under way, a note of each failure.
+
+Any number of processes may work on one folder. Who holds a run's lock does it; a lock whose owner has
+been silent for a minute is taken over, and an owner that has lost its lock throws its result away.
+"""
+
+import json
+import os
+import shutil
+import threading
+import time
+import uuid
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from orcu.files import replacing
+
+HEARTBEAT, SILENCE = 10.0, 60.0  # seconds
+RESULT, TIMINGS = "result.json", "timings.json"
+
+
+class LostLockError(RuntimeError):
+    """Another process has taken the run over."""
+
+
+class Store:
+    """A folder of results.
+
+    Args:
+        folder: made if it is not there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.runs = folder / "runs"
+        self.runs.mkdir(parents=True, exist_ok=True)
+
+    def is_finished(self, run: str) -> bool:
+        """Whether the run's result is there."""
+        return (self.runs / run / RESULT).exists()
+
+    def result(self, run: str) -> dict[str, Any]:
+        """The result of a finished run."""
+        told: dict[str, Any] = json.loads((self.runs / run / RESULT).read_text())
+        return told
+
+    def seconds(self, run: str) -> float:
+        """How long a finished run took."""
+        return float(json.loads((self.runs / run / TIMINGS).read_text())["seconds"])
+
+    def failure(self, run: str) -> str | None:
+        """The error of the last attempt, if it failed."""
+        path = self.runs / f"{run}.error"
+        return path.read_text() if path.exists() else None
+
+    def fail(self, run: str, error: str) -> None:
+        """Note an error; the next attempt removes it."""
+        with replacing(self.runs / f"{run}.error") as temporary:
+            temporary.write_text(error)
+
+    def is_held(self, run: str) -> bool:
+        """Whether some process is at it now."""
+        return _age(self.runs / f"{run}.lock") < SILENCE
+
+    def claim(self, run: str) -> "Claim | None":
+        """The right to do a run, or ``None`` if it is finished or another process is at it."""
+        if self.is_finished(run):
+            return None
+        claim = Claim(self, run)
+        return claim if claim.take() else None
+
+
+class Claim:
+    """The right to do a run; a context that keeps the lock warm.
+
+    ``work`` is a folder for checkpoints, with what an earlier owner has left in it.
+    """
+
+    def __init__(self, store: Store, run: str) -> None:
+        self.store, self.run, self.owner = store, run, uuid.uuid4().hex
+        self.lock = store.runs / f"{run}.lock"
+        self.work = store.runs / f"{run}.work.{self.owner}"
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def take(self) -> bool:
+        """Make the lock; a silent owner's is moved out of the way first, which only one can do."""
+        if _age(self.lock) >= SILENCE and self.lock.exists():
+            stale = self.lock.with_name(f"{self.lock.name}.{self.owner}")
+            try:
+                self.lock.rename(stale)
+            except FileNotFoundError:
+                return False
+            if _age(stale) < SILENCE:  # it was a third process's, made since we looked
+                stale.rename(self.lock)
+                return False
+            stale.unlink()
+        try:
+            with self.lock.open("x") as file:
+                file.write(self.owner)
+        except FileExistsError:
+            return False
+        if self.store.is_finished(self.run):  # it was finished in between
+            self.lock.unlink()
+            return False
+        left = sorted(self.store.runs.glob(f"{self.run}.work.*"))
+        if left:
+            left[0].rename(self.work)  # a slower owner finds its folder gone, and stops
+        for other in left[1:]:
+            shutil.rmtree(other, ignore_errors=True)
+        self.work.mkdir(exist_ok=True)
+        (self.store.runs / f"{self.run}.error").unlink(missing_ok=True)
+        return True
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self.is_mine():
+            self.lock.unlink(missing_ok=True)
+
+    def _beat(self) -> None:
+        while not self._stop.wait(HEARTBEAT):
+            if not self.is_mine():
+                return
+            os.utime(self.lock)
+
+    def is_mine(self) -> bool:
+        """Whether the lock still names this owner."""
+        try:
+            return self.lock.read_text() == self.owner
+        except FileNotFoundError:
+            return False
+
+    def finish(self, files: Path, result: dict[str, Any], seconds: float) -> None:
+        """Publish a folder of files with the result; at once, and only if the lock is still ours.
+
+        Raises:
+            LostLockError: if another process has taken the run over.
+        """
+        (files / RESULT).write_text(json.dumps(result, indent=1, sort_keys=True) + "\n")
+        (files / TIMINGS).write_text(
+            json.dumps({"seconds": seconds, "finished": time.time()}) + "\n"
+        )
+        if not self.is_mine() or not files.exists():
+            raise LostLockError(f"{self.run}: taken over by another process; its result counts.")
+        try:
+            files.rename(self.store.runs / self.run)
+        except OSError:  # another owner was quicker
+            raise LostLockError(f"{self.run}: another process has finished it.") from None
+        shutil.rmtree(self.work, ignore_errors=True)
+
+
+def _age(lock: Path) -> float:
+    """Seconds since the owner's last sign of life; endless if there is no lock."""
+    try:
+        return time.time() - lock.stat().st_mtime
+    except FileNotFoundError:
+        return float("inf")

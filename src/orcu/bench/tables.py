@@ -1,0 +1,210 @@
+"""Tables as the paper prints them: mean and deviation over folds, best bold, second underlined."""
+
+import csv
+import html
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+from orcu.bench.spec import Spec
+from orcu.errors import UnknownNameError
+from orcu.metrics.tables import METRICS
+
+FORMATS = ("markdown", "latex", "csv", "html")
+PAPER = Path(__file__).with_name("paper_results.csv")
+# The paper's labels and the registry's names; the one place that knows both.
+PAPER_LOSSES = {
+    "CE": "ce", "SORD": "sord", "CDW-CE": "cdw_ce", "CO2": "co2", "POE": "poe", "LS": "ls", "FLSD": "flsd",
+    "MbLS": "mbls", "MDCA": "mdca", "ACLS": "acls", "ORCU": "orcu", "Hinge": "hinge",
+}  # fmt: skip
+PAPER_METRICS = {
+    "SCE": "sce", "ACE": "ace", "ECE": "ece", "Unimodal": "unimodality", "Acc": "accuracy", "QWK": "qwk",
+    "MAE": "mae", "A_TF": "alignment", "Act": "feasible_active",
+}  # fmt: skip
+PAPER_POSTHOC = {"none": "none", "TS": "temperature", "DC": "dirichlet"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A metric over the folds and seeds of one loss: mean, sample standard deviation, how many."""
+
+    mean: float
+    std: float | None
+    count: int
+    rank: int = 0  # 1 best, 2 second, among the losses of one data set and calibrator
+
+    def text(self, metric: str) -> str:
+        """The mean and the deviation, shares in percent."""
+        factor, digits = (100, 2) if METRICS.get(metric).percent else (1, 3)
+        spread = "" if self.std is None else f" ±{factor * self.std:.{digits}f}"
+        return f"{factor * self.mean:.{digits}f}{spread}"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of a table."""
+
+    data: str
+    loss: str
+    calibrator: str
+    cells: dict[str, Cell]
+
+
+def lines(spec: Spec, records: list[dict[str, Any]]) -> list[Line]:
+    """The rows of a spec's table, in the spec's order; losses without finished runs are left out."""
+    names = [
+        loss if isinstance(loss, str) else str(loss.get("label") or loss.get("name"))
+        for loss in spec.losses
+    ]
+    found = []
+    for data in spec.data:
+        for calibrator in spec.calibrators:
+            block = []
+            for name in names:
+                mine = [
+                    r
+                    for r in records
+                    if (r["data"], r["loss"], r["calibrator"]) == (data.title, name, calibrator)
+                ]
+                if mine:
+                    block.append(
+                        Line(
+                            data.title, name, calibrator, {c: _cell(mine, c) for c in spec.columns}
+                        )
+                    )
+            found += _ranked(block, spec.columns)
+    return found
+
+
+def rendered(spec: Spec, table: list[Line], form: str) -> str:
+    """A table as text.
+
+    Raises:
+        UnknownNameError: if the format is none of them.
+    """
+    if form not in FORMATS:
+        raise UnknownNameError("format", form, FORMATS)
+    several = len(spec.calibrators) > 1
+    headings = [
+        "data",
+        "loss",
+        *(["calibrator"] if several else []),
+        *(heading(c) for c in spec.columns),
+    ]
+    marks = {
+        "markdown": ("**{}**", "<u>{}</u>", "{}"), "html": ("<b>{}</b>", "<u>{}</u>", "{}"),
+        "latex": (r"\textbf{{{}}}", r"\underline{{{}}}", "{}"), "csv": ("{}", "{}", "{}"),
+    }[form]  # fmt: skip
+    rows = []
+    for line in table:
+        cells = [marks[(cell.rank or 3) - 1].format(cell.text(c)) for c, cell in line.cells.items()]
+        rows.append([line.data, line.loss, *([line.calibrator] if several else []), *cells])
+    if form == "csv":
+        return _csv(spec, table, several)
+    if form == "latex":
+        body = [" & ".join(_tex(cell) for cell in row) + r" \\" for row in rows]
+        first = " & ".join(_tex(cell) for cell in headings) + r" \\"
+        places = "l" * (2 + several) + "r" * len(spec.columns)
+        return "\n".join([rf"\begin{{tabular}}{{{places}}}", r"\toprule", first, r"\midrule", *body, r"\bottomrule",
+                          r"\end{tabular}", ""])  # fmt: skip
+    if form == "html":
+        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in headings)
+        told = "".join(
+            "<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows
+        )
+        return f"<table>\n<tr>{head}</tr>\n{told}</table>\n"
+    fixed = 2 + several
+    top = "| " + " | ".join(headings) + " |\n|" + "---|" * fixed + "---:|" * len(spec.columns)
+    return "\n".join([top, *("| " + " | ".join(row) + " |" for row in rows), ""])
+
+
+def compared(spec: Spec, table: list[Line]) -> list[dict[str, Any]]:
+    """Ours beside the paper's numbers, where it has one for the same data, loss and calibrator.
+
+    The paper's are in percent; ours are turned into the same.
+    """
+    backbones = {data.title: (data.set, data.backbone or "resnet50") for data in spec.data}
+    found = []
+    with PAPER.open(encoding="utf-8", newline="") as file:
+        published = [row for row in csv.DictReader(file) if row["table"] in spec.paper]
+    for row in published:
+        loss, metric = PAPER_LOSSES.get(row["loss"]), PAPER_METRICS.get(row["metric"])
+        calibrator = PAPER_POSTHOC.get(row["posthoc"])
+        for line in table:
+            if (line.loss, line.calibrator) != (loss, calibrator) or metric not in line.cells:
+                continue
+            if backbones[line.data] != (row["dataset"], row["backbone"]):
+                continue
+            ours = 100 * line.cells[metric].mean
+            theirs = float(row["mean"])
+            found.append(
+                {
+                    "table": row["table"], "data": line.data, "loss": line.loss, "calibrator": line.calibrator,
+                    "metric": metric, "paper": theirs, "ours": ours, "difference": ours - theirs,
+                    "folds": line.cells[metric].count,
+                }
+            )  # fmt: skip
+    return found
+
+
+def _cell(records: list[dict[str, Any]], metric: str) -> Cell:
+    values = [float(record[metric]) for record in records]
+    return Cell(mean(values), stdev(values) if len(values) > 1 else None, len(values))
+
+
+def _ranked(block: list[Line], columns: list[str]) -> list[Line]:
+    places: dict[str, list[float]] = {}
+    for column in columns:
+        sign = -1 if METRICS.get(column).better == "higher" else 1
+        places[column] = sorted({sign * line.cells[column].mean for line in block})
+    found = []
+    for line in block:
+        cells = {}
+        for column, cell in line.cells.items():
+            sign = -1 if METRICS.get(column).better == "higher" else 1
+            place = places[column].index(sign * cell.mean) + 1
+            cells[column] = Cell(
+                cell.mean, cell.std, cell.count, place if place <= 2 and len(block) > 2 else 0
+            )
+        found.append(Line(line.data, line.loss, line.calibrator, cells))
+    return found
+
+
+def heading(metric: str) -> str:
+    """A metric with its unit and the way that is better.
+
+    Example:
+        >>> heading("sce"), heading("mae")
+        ('sce % ↓', 'mae ↓')
+    """
+    known = METRICS.get(metric)
+    arrow = {"higher": " ↑", "lower": " ↓"}.get(known.better, "")
+    return f"{metric}{' %' if known.percent else ''}{arrow}"
+
+
+def _csv(spec: Spec, table: list[Line], several: bool) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    columns = [part for c in spec.columns for part in (c, f"{c}_std", f"{c}_count")]
+    writer.writerow(["data", "loss", *(["calibrator"] if several else []), *columns])
+    for line in table:
+        values: list[Any] = []
+        for c in spec.columns:
+            cell = line.cells[c]
+            values += [repr(cell.mean), "" if cell.std is None else repr(cell.std), cell.count]
+        writer.writerow([line.data, line.loss, *([line.calibrator] if several else []), *values])
+    return out.getvalue()
+
+
+def _tex(text: str) -> str:
+    for sign, written in (
+        ("%", r"\%"),
+        ("_", r"\_"),
+        ("±", r"$\pm$"),
+        ("↑", r"$\uparrow$"),
+        ("↓", r"$\downarrow$"),
+    ):
+        text = text.replace(sign, written)
+    return text

@@ -1,0 +1,256 @@
+"""``orcu bench``: plan, run and print a benchmark."""
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from orcu.cli.options import bad_data
+from orcu.errors import InputError
+
+if TYPE_CHECKING:
+    from orcu.bench.collect import Planned
+    from orcu.bench.spec import Spec
+
+bench_app = typer.Typer(
+    help="The benchmark: every table of the paper, and your own.", no_args_is_help=True
+)
+SpecFile = Annotated[
+    str, typer.Argument(help="A TOML file, or the name of a spec that comes with orcu.")
+]
+Results = Annotated[
+    Path | None,
+    typer.Option("--results", help="Folder of results; $ORCU_RESULTS, or results/ by default."),
+]
+
+
+@bench_app.command()
+def plan(spec: SpecFile, results: Results = None) -> None:
+    """Show the runs of a spec, which are finished, and what the rest will cost."""
+    _, found = _read(spec, results)
+    console = Console()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("data", "runs", "finished", "to do", "hours to do"):
+        table.add_column(heading, justify="left" if heading == "data" else "right")
+    known = [one.seconds for one in found if one.seconds is not None]
+    for data in dict.fromkeys(one.job.data.title for one in found):
+        mine = [one for one in found if one.job.data.title == data]
+        done = [one for one in mine if one.state == "finished"]
+        own = [one.seconds for one in done if one.seconds is not None] or known
+        left = len(mine) - len(done)
+        cost = f"{left * sum(own) / len(own) / 3600:.1f}" if own else "?"
+        table.add_row(data, str(len(mine)), str(len(done)), str(left), cost if left else "0")
+    console.print(table)
+    states = Counter(one.state for one in found)
+    console.print(
+        f"{len(found)} runs: " + ", ".join(f"{n} {state}" for state, n in states.items()),
+        highlight=False,
+    )
+    for command in dict.fromkeys(one.why for one in found if one.state == "no data"):
+        console.print(f"not prepared yet: {escape(command)}", highlight=False)
+
+
+@bench_app.command()
+def run(
+    spec: SpecFile,
+    results: Results = None,
+    launcher: Annotated[str, typer.Option(help="local or ray.")] = "local",
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Runs at once; by default as the cores allow.")
+    ] = None,
+) -> None:
+    """Do what is not finished; failed runs are tried again."""
+    from orcu.bench.launchers import LAUNCHERS
+    from orcu.bench.run import prepared_for
+
+    described, found = _read(spec, results)
+    console = Console()
+    with bad_data():
+        start = LAUNCHERS.get(launcher)
+        missing = [one for one in found if one.state == "no data"]
+        todo = [one.job for one in found if one.state not in {"finished", "no data"}]
+        for command in dict.fromkeys(one.why for one in missing):
+            console.print(f"[yellow]left out, not prepared:[/] {escape(command)}", highlight=False)
+        if not todo:
+            if missing and len(missing) == len(found):
+                raise InputError("none of the data are prepared; see the commands above.")
+            console.print(f"all {len(found) - len(missing)} runs are finished", highlight=False)
+            return
+        for title in dict.fromkeys(
+            job.data.title for job in todo
+        ):  # shared work once, before the runs
+            prepared_for(next(job for job in todo if job.data.title == title))
+        _shared(todo, console)
+        at_once = jobs or max(1, (os.cpu_count() or 1) // described.threads)
+        ended: Counter[str] = Counter()
+        with _bar() as bar:
+            task = bar.add_task("runs", total=len(todo))
+
+            def told(job: Any, how: str) -> None:
+                ended[how] += 1
+                bar.update(task, advance=1, description=f"{job.title}: {how}")
+
+            start(todo, _folder(described, results), jobs=at_once, told=told)
+    console.print(
+        ", ".join(f"{count} {how}" for how, count in sorted(ended.items())), highlight=False
+    )
+    if ended["failed"]:
+        console.print(
+            f"`orcu bench status {escape(spec)}` shows the errors; `run` again tries again.",
+            highlight=False,
+        )
+        raise typer.Exit(1)
+
+
+@bench_app.command()
+def status(spec: SpecFile, results: Results = None) -> None:
+    """Show where each unfinished run stands, and the errors of those that failed."""
+    _, found = _read(spec, results)
+    console = Console()
+    states = Counter(one.state for one in found)
+    console.print(", ".join(f"{n} {state}" for state, n in states.items()), highlight=False)
+    for one in found:
+        if one.state == "failed":
+            error = one.why.strip().splitlines()
+            console.print(
+                f"[red]failed[/] {escape(one.job.title)}: {escape(error[-1])}", highlight=False
+            )
+        elif one.state == "running":
+            console.print(f"running {escape(one.job.title)}", highlight=False)
+
+
+@bench_app.command()
+def table(
+    spec: SpecFile,
+    results: Results = None,
+    form: Annotated[
+        str, typer.Option("--format", help="rich, markdown, latex, csv or html.")
+    ] = "rich",
+) -> None:
+    """Print the table: mean and standard deviation over folds, best bold, second underlined."""
+    from orcu.bench.collect import records
+    from orcu.bench.tables import lines, rendered
+
+    described, _ = _read(spec, results)
+    with bad_data():
+        found = lines(described, records(described, _folder(described, results)))
+        if not found:
+            raise InputError(
+                f"no run of {described.name} is finished yet; `orcu bench run {spec}` does them."
+            )
+        if form != "rich":
+            typer.echo(rendered(described, found, form), nl=False)
+            return
+    _print_table(described, found)
+
+
+@bench_app.command()
+def compare(spec: SpecFile, results: Results = None) -> None:
+    """Print our numbers beside the paper's, where the task is the same."""
+    from orcu.bench.collect import records
+    from orcu.bench.tables import compared, lines
+
+    described, _ = _read(spec, results)
+    with bad_data():
+        found = compared(
+            described, lines(described, records(described, _folder(described, results)))
+        )
+        if not found:
+            raise InputError(
+                f"nothing to compare: {described.name} answers no table of the paper, or none of its runs is finished."
+            )
+    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("data", "loss", "calibrator", "metric", "paper", "ours", "difference", "folds"):
+        shown.add_column(
+            heading,
+            justify="left" if heading in {"data", "loss", "calibrator", "metric"} else "right",
+        )
+    for row in found:
+        shown.add_row(
+            row["data"], row["loss"], row["calibrator"], row["metric"], f"{row['paper']:.2f}", f"{row['ours']:.2f}",
+            f"{row['difference']:+.2f}", str(row["folds"]),
+        )  # fmt: skip
+    Console().print(shown)
+
+
+def _shared(todo: list[Any], console: Console) -> None:
+    """Do what several runs need once, before they start: decoded images and frozen features."""
+    from orcu.bench.run import prepared_for
+    from orcu.data.base import IMAGES
+    from orcu.data.cache import build
+    from orcu.data.store import cache_folder
+    from orcu.training.run import Run, Settings
+
+    for title in dict.fromkeys(job.data.title for job in todo):
+        job = next(job for job in todo if job.data.title == title)
+        prepared, data = prepared_for(job), job.data
+        if prepared is None:
+            continue
+        with _bar() as bar:
+            task = bar.add_task(f"{title}: shared work")
+            if prepared.manifest.about.kind == IMAGES:
+                build(
+                    prepared.manifest, cache_folder(prepared.folder, data.size), data.size,
+                    progress=lambda stage, done, total, t=task: bar.update(t, completed=done, total=total),  # type: ignore[misc]
+                )  # fmt: skip
+            if data.frozen:
+                settings = Settings(
+                    backbone=data.backbone, weights=data.weights, frozen=True, size=data.size
+                )
+                run = Run(prepared, prepared.split(data.protocol, job.fold), settings)
+                run.features(lambda done, total, t=task: bar.update(t, completed=done, total=total))  # type: ignore[misc]
+
+
+def _print_table(spec: "Spec", found: list[Any]) -> None:
+    from orcu.bench.tables import heading
+
+    shown = Table(
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+        title=spec.title or spec.name,
+        title_justify="left",
+    )
+    several = len(spec.calibrators) > 1
+    for title in ("data", "loss", *(["calibrator"] if several else [])):
+        shown.add_column(title)
+    for column in spec.columns:
+        shown.add_column(heading(column), justify="right", no_wrap=True)
+    before = ""
+    for line in found:
+        cells = []
+        for column, cell in line.cells.items():
+            style = {1: "bold", 2: "underline"}.get(cell.rank)
+            cells.append(f"[{style}]{cell.text(column)}[/]" if style else cell.text(column))
+        first = line.data if line.data != before else ""
+        before = line.data
+        shown.add_row(first, line.loss, *([line.calibrator] if several else []), *cells)
+    width = max(Console().width, 30 + 16 * len(spec.columns))
+    Console(width=width).print(shown)
+
+
+def _read(spec: str, results: Path | None) -> tuple["Spec", list["Planned"]]:
+    from orcu.bench.collect import planned
+    from orcu.bench.spec import load_spec
+
+    with bad_data():
+        described = load_spec(spec)
+        return described, planned(described, _folder(described, results))
+
+
+def _folder(spec: "Spec", results: Path | None) -> Path:
+    root = results or Path(os.environ.get("ORCU_RESULTS", "results"))
+    return root / spec.name
+
+
+def _bar() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        console=Console(stderr=True), transient=True,
+    )  # fmt: skip

@@ -1,0 +1,145 @@
+"""The benchmark: specs, plans, runs that are done once, tables."""
+
+import csv
+import io
+import json
+import shutil
+
+import pytest
+
+from orcu import data
+from orcu.bench import run as run_module
+from orcu.bench.collect import planned, records
+from orcu.bench.launchers import LAUNCHERS
+from orcu.bench.plan import jobs
+from orcu.bench.run import execute
+from orcu.bench.spec import CONFIGS, load_spec
+from orcu.bench.tables import PAPER_LOSSES, PAPER_METRICS, compared, lines, rendered
+from orcu.errors import InputError, UnknownNameError
+from orcu.losses.base import LOSSES
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_spec_that_comes_with_orcu_can_be_planned_without_data(path, tmp_path, monkeypatch):
+    monkeypatch.setenv("ORCU_DATA", str(tmp_path / "nothing"))
+    spec = load_spec(path.stem)
+    assert spec.name == path.stem
+    found = planned(spec, tmp_path / "results")
+    assert all(one.state in {"waiting", "no data"} for one in found)
+    assert all("orcu data prepare" in one.why for one in found if one.state == "no data")
+
+
+def test_the_papers_tables_have_as_many_runs_as_it_made():
+    counts = {name: len(jobs(load_spec(name))) for name in ("main", "backbones", "posthoc", "text")}
+    assert counts == {"main": 275, "backbones": 550, "posthoc": 50, "text": 10}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("losses", "loses"), "Did you mean 'losses'"),
+        (("hidden", "hiden"), "Did you mean 'hidden'"),
+        (("folds = [0, 1]", "folds = [7]"), "folds 0..4, got 7"),
+        (('set = "lev"', 'set = "levv"'), "Did you mean 'lev'"),
+        (('"ce"', "3"), "losses.0"),
+        (("[[data]]", "[[data"), "no TOML"),
+    ],
+)
+def test_mistakes_in_a_spec_are_told(spec_file, change, message):
+    spec_file.write_text(spec_file.read_text().replace(*change))
+    with pytest.raises(InputError, match=message):
+        jobs(load_spec(spec_file))
+
+
+def test_unknown_specs_are_told_the_nearest():
+    with pytest.raises(UnknownNameError, match="Did you mean 'main'"):
+        load_spec("mian")
+
+
+def test_runs_are_done_once_and_tables_follow(spec_file, tmp_path):
+    spec, results = load_spec(spec_file), tmp_path / "results"
+    told = []
+    LAUNCHERS.get("local")(jobs(spec), results, jobs=1, told=lambda job, how: told.append(how))
+    assert told == ["done"] * 4
+    assert {one.state for one in planned(spec, results)} == {"finished"}
+    assert [execute(job, results) for job in jobs(spec)] == ["skipped"] * 4
+    found = records(spec, results)
+    assert len(found) == 8
+    table = lines(spec, found)
+    assert [(line.loss, line.calibrator) for line in table] == [
+        ("ce", "none"), ("ours", "none"), ("ce", "temperature"), ("ours", "temperature"),
+    ]  # fmt: skip
+    cell = table[0].cells["accuracy"]
+    own = [r["accuracy"] for r in found if (r["loss"], r["calibrator"]) == ("ce", "none")]
+    assert cell.mean == pytest.approx(sum(own) / 2)
+    assert cell.std == pytest.approx(abs(own[0] - own[1]) / 2**0.5)  # n - 1
+    assert "| lev | ce | none |" in rendered(spec, table, "markdown")
+    assert r"\begin{tabular}" in rendered(spec, table, "latex")
+    assert "<td>ours</td>" in rendered(spec, table, "html")
+    read = list(csv.DictReader(io.StringIO(rendered(spec, table, "csv"))))
+    assert float(read[0]["accuracy"]) == cell.mean
+    with pytest.raises(UnknownNameError, match="Did you mean 'html'"):
+        rendered(spec, table, "htm")
+
+
+def test_two_processes_give_the_same_bytes_as_one(spec_file, tmp_path):
+    spec = load_spec(spec_file)
+    data.prepare("lev", out=tmp_path / "data" / "lev")
+    tables = []
+    for name, count in (("one", 1), ("two", 2)):
+        results = tmp_path / name
+        LAUNCHERS.get("local")(jobs(spec), results, jobs=count, told=lambda job, how: None)
+        tables.append(rendered(spec, lines(spec, records(spec, results)), "csv"))
+        shutil.rmtree(results / "runs" / "none", ignore_errors=True)
+    assert tables[0] == tables[1]
+    first, second = (
+        {
+            path.name: (path / "result.json").read_bytes()
+            for path in (tmp_path / name / "runs").iterdir()
+        }
+        for name in ("one", "two")
+    )
+    assert first == second
+
+
+def test_a_failed_run_is_noted_and_tried_again(spec_file, tmp_path, monkeypatch):
+    spec, results = load_spec(spec_file), tmp_path / "results"
+    job = jobs(spec)[0]
+    real = run_module._done
+
+    def broken(*arguments):
+        raise FloatingPointError("the loss is nan")
+
+    monkeypatch.setattr(run_module, "_done", broken)
+    assert execute(job, results) == "failed"
+    state = next(one for one in planned(spec, results) if one.job == job)
+    assert state.state == "failed"
+    assert "the loss is nan" in state.why
+    monkeypatch.setattr(run_module, "_done", real)
+    assert execute(job, results) == "done"
+    assert next(one for one in planned(spec, results) if one.job == job).state == "finished"
+
+
+def test_other_rows_are_other_runs(spec_file, tmp_path):
+    spec, results = load_spec(spec_file), tmp_path / "results"
+    assert execute(jobs(spec)[0], results) == "done"
+    shutil.rmtree(tmp_path / "data" / "lev")
+    data.prepare("swd", out=tmp_path / "data" / "lev")  # other rows under the same name
+    assert {one.state for one in planned(spec, results)} == {"waiting"}
+
+
+def test_ours_stand_beside_the_papers(tmp_path):
+    assert set(PAPER_LOSSES.values()) - {"hinge"} == set(LOSSES.names()) & set(
+        PAPER_LOSSES.values()
+    )
+    assert set(PAPER_METRICS) >= {"SCE", "ACE", "ECE"}
+    spec = load_spec("text")
+    found = [
+        {"data": "sst5", "loss": loss, "calibrator": "none", "fold": 0, "seed": 0,
+         **dict.fromkeys(spec.columns, 0.4)}
+        for loss in ("ce", "orcu")
+    ]  # fmt: skip
+    beside = compared(spec, lines(spec, found))
+    assert {row["loss"] for row in beside} == {"ce", "orcu"}
+    assert all(row["ours"] == pytest.approx(40) for row in beside)
+    assert json.dumps(beside)
