@@ -4,6 +4,8 @@ import difflib
 import importlib.util
 from collections.abc import Iterable
 
+SHOWN = 40  # names in a message
+
 
 class InputError(ValueError):
     """A value handed to orcu cannot be used; the text names the argument, the place and the fix."""
@@ -16,7 +18,10 @@ class UnknownNameError(InputError):
         known = list(known)
         close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        super().__init__(f"unknown {kind} {name!r}.{hint} Known: {', '.join(known) or 'none'}.")
+        more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
+        super().__init__(
+            f"unknown {kind} {name!r}.{hint} Known: {', '.join(known[:SHOWN]) or 'none'}{more}."
+        )
 
 
 class MissingExtraError(ImportError):

@@ -130,6 +130,9 @@ def test_tables_become_matrices():
     expected = [[0, 0, 0, 0, 0, 0], [0, 1, 0, 1, 0, 1]]
     assert again.encode(new).tolist() == expected
     assert again.width == 6
+    assert again.unseen(new) == [
+        "column 'site': 1 of 2 values were not seen in training, such as 'other'"
+    ]
     with pytest.raises(InputError, match="no column 'site'"):
         encoder.encode({"age": [1.0], "flat": [1.0]})
     with pytest.raises(InputError, match="expected numbers, got 'old'"):

@@ -83,7 +83,8 @@ def test_recipes_refuse_what_they_cannot_do():
         QUICK.but(epoch=3)
     for wrong, message in (
         ({"epochs": 0}, "epochs"), ({"rate": -1.0}, "rate"), ({"schedule": "cosine"}, "schedule"),
-        ({"select": "f1"}, "criterion"), ({"patience": 3}, "name the criterion"),
+        ({"select": "f1"}, "criterion"), ({"patience": 3}, "name the criterion"), ({"clip": -1.0}, "clip"),
+        ({"mixed_precision": "maybe"}, "true or false"), ({"rate": "fast"}, "rate"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=message):
             QUICK.but(**wrong)
@@ -256,7 +257,7 @@ def test_a_loss_that_is_not_finite_is_told():
             return logits.sum() * float("nan")
 
     x, y = sample()
-    with pytest.raises(FloatingPointError, match="epoch 0: the training loss is nan"):
+    with pytest.raises(InputError, match="epoch 1: the training loss is nan"):
         fit(model(), Broken(), *batches(x, y), QUICK)
 
 

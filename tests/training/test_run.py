@@ -40,7 +40,7 @@ def test_a_run_writes_what_everything_downstream_needs(lev, tmp_path):
     told = json.loads((tmp_path / "run" / "run.json").read_text())
     assert told["spec"]["manifest"] == lev.manifest.digest
     assert told["versions"]["torch"] == torch.__version__
-    with pytest.raises(InputError, match="holds a run with other settings"):
+    with pytest.raises(InputError, match="holds a run with another seed"):
         Run(lev, splits, Settings(recipe=QUICK, seed=1), device="cpu").train(tmp_path / "run")
 
 
@@ -135,6 +135,13 @@ def test_texts_train_and_predict(tmp_path):
     (tmp_path / "new.txt").write_text("awful film\nlovely film\n")
     told = predict_new(tmp_path / "run", tmp_path / "new.txt", device="cpu")
     assert told.probs.argmax(1).tolist() == [1, 3]
+    (tmp_path / "gaps.txt").write_text("awful film\n\nlovely film\n")
+    assert predict_new(tmp_path / "run", tmp_path / "gaps.txt", device="cpu").ids.tolist() == [
+        "1",
+        "3",
+    ]
+    (tmp_path / "new.tsv").write_text("id\ttext\nc\tlovely, really\n")
+    assert predict_new(tmp_path / "run", tmp_path / "new.tsv", device="cpu").ids.tolist() == ["c"]
     (tmp_path / "new.csv").write_text("id,text\nb,lovely film\n")
     assert predict_new(tmp_path / "run", tmp_path / "new.csv", device="cpu").ids.tolist() == ["b"]
     (tmp_path / "bad.csv").write_text("id,words\nb,lovely film\n")
@@ -179,6 +186,11 @@ def test_train_and_judge_writes_a_model_that_predicts_as_judged(lev, tmp_path):
     assert metrics.accuracy(told.probs, lev.manifest.labels[splits["test"]]) == pytest.approx(
         judged.evaluation.metrics["accuracy"].value
     )
+    (tmp_path / "empty.csv").write_text(",".join(table) + "\n")
+    with pytest.raises(InputError, match="has no rows"):
+        predict_new(tmp_path / "m", tmp_path / "empty.csv")
+    with pytest.raises(InputError, match="this model takes a table"):
+        predict_new(tmp_path / "m", tmp_path)
     (tmp_path / "m" / "model.json").write_text("{")
     with pytest.raises(InputError, match="no model of `orcu train`"):
         predict_new(tmp_path / "m", tmp_path / "new.csv")
@@ -195,3 +207,23 @@ def test_splits_are_checked(lev, tmp_path):
         divided(prepared, (70, 15, 15), seed=0)
     assert small_classes(prepared) == ["0 (15)", "1 (15)"]
     assert isinstance(lev, Prepared)
+
+
+def test_a_run_that_failed_at_once_does_not_block_its_folder(lev, tmp_path):
+    splits = lev.split("five_folds", 0)
+    wild = Settings(recipe={"epochs": 1, "rate": 1e30, "head_rate": 1e30, "clip": None})
+    with pytest.raises(InputError, match="the training loss is"):
+        Run(lev, splits, wild, device="cpu").train(tmp_path / "run")
+    Run(lev, splits, Settings(recipe={"epochs": 1}), device="cpu").train(tmp_path / "run")
+
+
+def test_a_last_batch_of_one_row_is_left_out(lev, tmp_path):
+    splits = lev.split("five_folds", 0)
+    count = len(splits["train"])
+    settings = Settings(loss="poe", recipe={"epochs": 1, "batch_size": (count - 1) // 2})
+    if (count - 1) % 2 == 0:
+        Run(lev, splits, settings, device="cpu").train(tmp_path / "run")
+    else:
+        trimmed = {**splits, "train": splits["train"][:-1]}
+        settings = Settings(loss="poe", recipe={"epochs": 1, "batch_size": (count - 2) // 2})
+        Run(lev, trimmed, settings, device="cpu").train(tmp_path / "run")

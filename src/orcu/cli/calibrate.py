@@ -1,8 +1,5 @@
 """``orcu calibrate``: fit a calibrator, apply it, compare all of them."""
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +23,7 @@ from orcu.cli.options import (
     check_classes,
     check_paths,
     reading_options,
+    told_warnings,
     write_fitted,
 )
 from orcu.errors import InputError
@@ -71,7 +69,7 @@ def fit(
         id=id_column, percent=percent,
     )  # fmt: skip
     console = Console()
-    with bad_data(), _told_warnings():
+    with bad_data(), told_warnings():
         told = _read(file, options)
         values, replaced = told.as_logits()
         rows = told.rows()
@@ -176,7 +174,7 @@ def compare(
         percent=percent,
     )
     console = Console()
-    with bad_data(), _told_warnings():
+    with bad_data(), told_warnings():
         told = _read(file, options)
         values, replaced = told.as_logits()
         y = told.rows().y
@@ -287,14 +285,3 @@ def _tell(console: Console, told: "Predictions", replaced: int) -> None:
         console.print(
             f"[dim]{replaced:,} probabilities of 0 became half the smallest positive value, for logits[/]"
         )
-
-
-@contextmanager
-def _told_warnings() -> Iterator[None]:
-    """Print a calibrator's warnings as lines on stderr."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    screen = Console(stderr=True, soft_wrap=True)
-    for text in dict.fromkeys(str(warning.message) for warning in caught):
-        screen.print(f"[yellow]warning:[/] {escape(text)}", highlight=False)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import file_digest
@@ -146,3 +147,14 @@ def pairs(given: list[str], option: str) -> dict[str, str]:
             raise InputError(f"{option}: expected KEY=VALUE, got {pair!r}.")
         found[key.strip()] = value
     return found
+
+
+@contextmanager
+def told_warnings() -> Iterator[None]:
+    """Print a calibrator's warnings as lines on stderr."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    screen = Console(stderr=True, soft_wrap=True)
+    for text in dict.fromkeys(str(warning.message) for warning in caught):
+        screen.print(f"[yellow]warning:[/] {escape(text)}", highlight=False)

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from orcu.cli.calibrate import _read, _told_warnings
+from orcu.cli.calibrate import _read
 from orcu.cli.options import (
     Classes,
     Decimal,
@@ -22,6 +22,7 @@ from orcu.cli.options import (
     check_classes,
     check_paths,
     reading_options,
+    told_warnings,
     write_fitted,
 )
 from orcu.errors import InputError
@@ -73,7 +74,7 @@ def fit(
         id=id_column,
         percent=percent,
     )
-    with bad_data(), _told_warnings():
+    with bad_data(), told_warnings():
         told = _read(file, options)
         for step in told.history:
             if step.get("shared"):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,8 +13,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from orcu.cli.options import bad_data, pairs
-from orcu.errors import InputError, require
+from orcu.cli.options import bad_data, pairs, told_warnings
+from orcu.errors import InputError, UnknownNameError, require
 
 if TYPE_CHECKING:
     from orcu.data import Prepared
@@ -56,6 +57,9 @@ Set = Annotated[
     typer.Option("--set", help="KEY=VALUE of the recipe, such as epochs=20 or batch_size=32."),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Of split, weights, order and augmentation.")]
+SkipBad = Annotated[
+    bool, typer.Option("--skip-bad", help="Go on without images that are missing or damaged.")
+]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")]
 
 
@@ -89,6 +93,7 @@ def train(
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write the curves for TensorBoard.")
     ] = False,
+    skip_bad: SkipBad = False,
     seed: Seed = 0,
     device: Device = "auto",
 ) -> None:
@@ -96,17 +101,19 @@ def train(
     from orcu.training.parallel import first_before_others, is_first, joined
     from orcu.training.project import divided, shares, small_classes, train_and_judge
 
-    with bad_data(), joined() as own_device:
+    with bad_data(), told_warnings(), joined() as own_device:
         device = own_device or device
         console = Console(quiet=not is_first())
+        recipe = _recipe(set_ or [])
+        _check_early(loss, head, calibrator, recipe)
         options = pairs(option or [], "--option")
         if subject_from is not None:
             options["subject"] = subject_from
         with first_before_others():
-            prepared = _prepared(data, root, options, out, console)
+            prepared = _prepared(data, root, options, out, console, skip_bad)
         settings = _settings(
             prepared, console, loss=loss, backbone=backbone, head=head, weights=weights, download=download,
-            frozen=frozen, size=size, recipe=_recipe(set_ or []), seed=seed, device=device,
+            frozen=frozen, size=size, recipe=recipe, seed=seed, device=device,
         )  # fmt: skip
         parts = (
             prepared.split(protocol, fold) if protocol else divided(prepared, shares(split), seed)
@@ -146,10 +153,13 @@ def predict(
     out: Annotated[
         Path, typer.Option("-o", "--out", help="Write predictions here (.parquet, .csv).")
     ],
+    skip_bad: SkipBad = False,
     device: Device = "auto",
 ) -> None:
     """Apply a trained model and its calibrator to new cases."""
     from orcu.cli.options import check_paths
+    from orcu.files import write_table
+    from orcu.predictions import Predictions
     from orcu.training.apply import predict_new
 
     check_paths([], [out])
@@ -157,12 +167,14 @@ def predict(
     with bad_data(), Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("predicting")
         told = predict_new(
-            model,
-            inputs,
-            device=device,
+            model, inputs, device=device, skip_bad=skip_bad,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
-        )
-        told.write(out)
+        )  # fmt: skip
+        probs = Predictions(probs=told.probs, classes=told.classes, ids=told.ids)
+        likely = [told.classes[k] for k in told.probs.argmax(axis=1)]
+        write_table(probs.to_arrow().append_column("predicted", [likely]), out)
+    for note in told.notes:
+        console.print(f"[yellow]{escape(note)}[/]", highlight=False)
     console.print(f"wrote {escape(str(out))}: {len(told):,} cases", highlight=False)
 
 
@@ -171,7 +183,9 @@ def two_stage(
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the result.")],
     root: Root = None,
     option: Option = None,
-    protocol: Annotated[str, typer.Option(help="A protocol of the data set.")] = "paper",
+    protocol: Annotated[
+        str | None, typer.Option(help="A protocol; the paper's where there is one.")
+    ] = None,
     folds: Annotated[int | None, typer.Option(min=1, help="Only the first so many folds.")] = None,
     scale: Annotated[float, typer.Option(help="s.")] = 3.0,
     epochs: Annotated[str, typer.Option(help="Epochs of stage one and stage two.")] = "50/50",
@@ -202,6 +216,7 @@ def two_stage(
             size=size, recipe=_recipe(set_ or []), seed=seed, device=device,
         )  # fmt: skip
         known = prepared.protocols()
+        protocol = protocol or ("paper" if "paper" in known else next(iter(known)))
         count = min(folds or known.get(protocol, 1), known.get(protocol, 1))
         records: list[dict[str, Any]] = []
         for fold in range(count):
@@ -240,7 +255,12 @@ def _stage_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def _prepared(
-    name: str, root: Path | None, options: dict[str, Any], out: Path, console: Console
+    name: str,
+    root: Path | None,
+    options: dict[str, Any],
+    out: Path,
+    console: Console,
+    skip_bad: bool = False,
 ) -> "Prepared":
     """A prepared data set; one that is not prepared yet is, inside the result's folder."""
     from orcu import data
@@ -253,10 +273,34 @@ def _prepared(
         raise InputError(
             f"--data {name}: to train on your own images say --data folder --root {name}."
         )
-    prepared, found = data.prepare(name, root, out=out / "data", options=options)
+    kept = out / "data"
+    if not (kept / MANIFEST).exists():
+        prepared, found = data.prepare(name, root, out=kept, options=options, skip_bad=skip_bad)
+    else:  # what a run was made of stays as it is
+        with TemporaryDirectory(dir=out) as folder:
+            fresh, found = data.prepare(name, root, out=folder, options=options, skip_bad=skip_bad)
+            prepared = data.load(kept)
+            if fresh.manifest.digest != prepared.manifest.digest:
+                raise InputError(
+                    f"{out}: was made from other data; choose another folder or delete it."
+                )
     for line in found.lines():
-        console.print(f"[dim]{escape(line)}[/]", highlight=False)
+        if "protocol" not in line:  # the split is another
+            console.print(f"[dim]{escape(line)}[/]", highlight=False)
     return prepared
+
+
+def _check_early(loss: str, head: str, calibrator: str, recipe: dict[str, Any]) -> None:
+    """Refuse wrong names before the data are looked at."""
+    from orcu import calibrators, losses
+    from orcu.models.heads import HEADS
+    from orcu.training.recipes import Recipe
+
+    losses.create(loss, num_classes=3)
+    calibrators.create(calibrator)
+    Recipe().but(**recipe)
+    if head and head not in HEADS:
+        raise UnknownNameError("head", head, HEADS)
 
 
 def _settings(

@@ -127,9 +127,8 @@ def _labels(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Numbers as floats, everything else as text; ``None`` where there is nothing."""
-    if pa.types.is_boolean(column.type) or not (
-        pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
-    ):
+    """Numbers and yes or no as floats, everything else as text; ``None`` where there is nothing."""
+    kinds = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating)
+    if not any(kind(column.type) for kind in kinds):
         return [None if value is None else str(value) for value in column.to_pylist()]
     return [None if value is None else float(value) for value in column.to_pylist()]

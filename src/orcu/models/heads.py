@@ -95,7 +95,7 @@ class POEHead(nn.Module):
         if self.training and len(features) < 2:
             raise InputError(
                 "features: a training batch of one row; BatchNorm on the log-variance needs at least two. "
-                "Drop the last incomplete batch (drop_last=True)."
+                "Use larger batches, or drop the last incomplete one (drop_last=True)."
             )
         mean = self.to_mean(features).relu()
         log_var = self.standardise(self.to_log_var(features))

@@ -69,6 +69,24 @@ class TableEncoder:
             parts.append(_encoded(column, list(table[column.name])))
         return np.concatenate(parts, axis=1).astype(np.float32)
 
+    def unseen(self, table: Mapping[str, Sequence[Any]]) -> list[str]:
+        """A note for each column with categories that were not there in training."""
+        notes = []
+        for column in self.columns:
+            if column.categories is not None:
+                known = set(column.categories)
+                strange = [
+                    value
+                    for value in table[column.name]
+                    if value is not None and str(value) not in known
+                ]
+                if strange:
+                    notes.append(
+                        f"column {column.name!r}: {len(strange):,} of {len(table[column.name]):,} values were not seen "
+                        f"in training, such as {str(strange[0])!r}"
+                    )
+        return notes
+
     def to_dict(self) -> list[dict[str, Any]]:
         """Plain data, fit for JSON."""
         return [asdict(column) for column in self.columns]
@@ -138,10 +156,15 @@ def _encoded(column: Column, values: list[Any]) -> npt.NDArray[np.float64]:
                 matrix[row, k] = 1.0
         return matrix
     missing = np.array([value is None for value in values])
-    try:
-        numbers = np.array([column.mean if value is None else float(value) for value in values])
-    except (TypeError, ValueError):
-        wrong = next(value for value in values if isinstance(value, str))
-        raise InputError(f"column {column.name!r}: expected numbers, got {wrong!r}.") from None
+    numbers = np.array(
+        [column.mean if value is None else _number(value, column.name) for value in values]
+    )
     standard = (numbers - column.mean) / column.std
     return np.stack([standard, missing], axis=1) if column.gaps else standard[:, None]
+
+
+def _number(value: Any, column: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"column {column!r}: expected numbers, got {value!r}.") from None

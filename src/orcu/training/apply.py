@@ -10,7 +10,7 @@ from torch import Tensor
 
 from orcu import calibrators
 from orcu.data.base import DATASETS, IMAGES, TEXTS, Dataset
-from orcu.data.images import SUFFIXES, read_image, resized
+from orcu.data.images import SUFFIXES, BadImageError, check_image, read_image, resized
 from orcu.data.transforms import normalized
 from orcu.errors import InputError
 from orcu.files import read_table
@@ -30,6 +30,7 @@ def predict_new(
     inputs: Path,
     *,
     device: str = "auto",
+    skip_bad: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Predictions:
     """Predictions of a trained model for new cases, moved by its calibrator.
@@ -39,6 +40,7 @@ def predict_new(
         inputs: a folder of images or one image; a .csv or .parquet table; for texts a table with a
             column "text", or a .txt file with a text a line.
         device: "cpu", "cuda" or "mps"; "auto" takes the best there is.
+        skip_bad: go on without images that cannot be decoded; ``notes`` tells which.
         progress: called with the cases done, and all.
 
     Raises:
@@ -47,7 +49,7 @@ def predict_new(
     model, plan = load_model(folder)
     device = best_device() if device == "auto" else device
     model.to(device)
-    ids, batches = _cases(plan, inputs, model.backbone, device)
+    ids, batches, notes = _cases(plan, inputs, model.backbone, device, skip_bad)
 
     def counted() -> Iterator[tuple[Any, Any]]:
         for number, batch in enumerate(batches):
@@ -57,31 +59,52 @@ def predict_new(
 
     logits, _ = predict(model, counted())
     told = Predictions(logits=logits.double().numpy(), classes=plan.classes, ids=ids)
+    told.notes += notes
     path = folder / CALIBRATOR
     return told.calibrated(calibrators.load(path)) if path.exists() else told
 
 
-def _cases(plan: Plan, inputs: Path, backbone: Any, device: str) -> tuple[list[str], Iterator[Any]]:
+Cases = tuple[list[str], Iterator[Any], list[str]]  # ids, batches, notes
+
+
+def _cases(plan: Plan, inputs: Path, backbone: Any, device: str, skip_bad: bool) -> Cases:
     if not inputs.exists():
         raise InputError(f"{inputs}: there is no such file or folder.")
     if plan.kind == IMAGES:
-        return _images(plan, inputs, device)
+        return _images(plan, inputs, device, skip_bad)
+    if inputs.is_dir():
+        raise InputError(
+            f"{inputs}: is a folder; this model takes {'texts' if plan.kind == TEXTS else 'a table'}."
+        )
     if plan.kind == TEXTS:
         return _texts(inputs, backbone, device)
     table = read_table(inputs)
+    if table.num_rows == 0:
+        raise InputError(f"{inputs}: has no rows.")
     columns = {name: table.column(name).to_pylist() for name in table.column_names}
-    matrix = torch.from_numpy(TableEncoder.from_dict(plan.columns).encode(columns))
-    return _ids(columns, len(matrix)), (
-        matrix[i : i + BATCH].to(device) for i in range(0, len(matrix), BATCH)
-    )
+    encoder = TableEncoder.from_dict(plan.columns)
+    matrix = torch.from_numpy(encoder.encode(columns))
+    batches = (matrix[i : i + BATCH].to(device) for i in range(0, len(matrix), BATCH))
+    return _ids(columns, len(matrix)), batches, encoder.unseen(columns)
 
 
-def _images(plan: Plan, inputs: Path, device: str) -> tuple[list[str], Iterator[Tensor]]:
+def _images(plan: Plan, inputs: Path, device: str, skip_bad: bool) -> Cases:
     root = inputs if inputs.is_dir() else inputs.parent
     files = sorted(root.rglob("*")) if inputs.is_dir() else [inputs]
     paths = [file.relative_to(root).as_posix() for file in files if file.suffix.lower() in SUFFIXES]
     if not paths:
-        raise InputError(f"{inputs}: there are no images in it.")
+        raise InputError(f"{inputs}: there are no images in it; this model takes images.")
+    bad = {}
+    for path in paths:
+        try:
+            check_image(root, path)
+        except BadImageError as error:
+            bad[path] = str(error)
+    if bad and (not skip_bad or len(bad) == len(paths)):
+        raise InputError(
+            f"{len(bad):,} of {len(paths):,} images: {next(iter(bad.values()))}. --skip-bad goes on without."
+        )
+    paths = [path for path in paths if path not in bad]
     kind: type[Dataset] = DATASETS.get(plan.dataset)
     mean, std = (
         torch.tensor(values, dtype=torch.float32, device=device) for values in (plan.mean, plan.std)
@@ -96,14 +119,17 @@ def _images(plan: Plan, inputs: Path, device: str) -> tuple[list[str], Iterator[
             images = torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2).contiguous().float()
             yield normalized(images.to(device), mean, std)
 
-    return paths, batches()
+    return paths, batches(), [f"left out: {why}" for why in bad.values()]
 
 
-def _texts(inputs: Path, backbone: Any, device: str) -> tuple[list[str], Iterator[Any]]:
+def _texts(inputs: Path, backbone: Any, device: str) -> Cases:
     encoder: TextEncoder = backbone if isinstance(backbone, TextEncoder) else backbone.body
     if inputs.suffix.lower() == ".txt":
-        texts = [line for line in inputs.read_text(encoding="utf-8").splitlines() if line.strip()]
-        ids = [str(number) for number in range(1, len(texts) + 1)]
+        written = enumerate(inputs.read_text(encoding="utf-8").splitlines(), 1)
+        told = [
+            (str(number), line) for number, line in written if line.strip()
+        ]  # ids are line numbers
+        ids, texts = [number for number, _ in told], [line for _, line in told]
     else:
         table = read_table(inputs)
         if "text" not in table.column_names:
@@ -113,9 +139,10 @@ def _texts(inputs: Path, backbone: Any, device: str) -> tuple[list[str], Iterato
     if not texts:
         raise InputError(f"{inputs}: there are no texts in it.")
     tokens = encoder.tokenize(texts)
-    return ids, (
+    batches = (
         encoder.batch(tokens[i : i + BATCH]).to(device) for i in range(0, len(tokens), BATCH)
     )
+    return ids, batches, []
 
 
 def _ids(columns: dict[str, list[Any]], rows: int) -> list[str]:

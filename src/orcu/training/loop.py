@@ -19,6 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from orcu import metrics
 from orcu.data.batches import Batches
+from orcu.errors import InputError
 from orcu.models.classifier import Classifier
 from orcu.training import checkpoint
 from orcu.training.optim import adamw, half_precision, rates, schedule
@@ -100,6 +101,9 @@ def fit(
         parts: dict[str, Tensor] = {}
         seen = 0
         for step, (inputs, labels) in enumerate(train.epoch(epoch)):
+            if len(labels) == 1 and len(train) > 1:  # one row has no spread to normalise by
+                plan.step()
+                continue
             if recipe.channels_last and isinstance(inputs, Tensor) and inputs.ndim == 4:
                 inputs = inputs.contiguous(memory_format=torch.channels_last)
             with half:
@@ -124,8 +128,8 @@ def fit(
         curve: Curve = {"epoch": float(epoch)}
         curve |= {f"train_{name}": float(total) / seen for name, total in parts.items()}
         if not math.isfinite(curve["train_loss"]):
-            raise FloatingPointError(
-                f"epoch {epoch}: the training loss is {curve['train_loss']}; lower the learning rate, clip the "
+            raise InputError(
+                f"epoch {epoch + 1}: the training loss is {curve['train_loss']}; lower the learning rate, clip the "
                 "gradient, or train in full precision."
             )
         curve |= {f"rate_{k}": rate for k, rate in enumerate(rates(optimizer))}

@@ -274,15 +274,18 @@ class Run:
 
     def _check_settings(self, folder: Path) -> None:
         """Note what the run is made of; refuse a folder of another run."""
-        mine = self.spec()
-        path = folder / "run.json"
-        if path.exists() and json.loads(path.read_text())["spec"] != mine["spec"]:
-            raise InputError(
-                f"{folder}: holds a run with other settings; choose another folder or delete it."
-            )
-        if not path.exists():
-            with replacing(path) as temporary:
-                temporary.write_text(json.dumps(mine, indent=1) + "\n")
+        mine, path = self.spec(), folder / "run.json"
+        started = (folder / "checkpoint").exists() or (folder / "model.json").exists()
+        if path.exists() and started:
+            other = json.loads(path.read_text())["spec"]
+            changed = _differences(other, mine["spec"])
+            if changed:
+                raise InputError(
+                    f"{folder}: holds a run with another {', '.join(changed)}; choose another folder or delete it."
+                )
+            return
+        with replacing(path) as temporary:
+            temporary.write_text(json.dumps(mine, indent=1) + "\n")
 
     def spec(self) -> dict[str, Any]:
         """What the run is made of, and the versions it runs with."""
@@ -300,6 +303,18 @@ class Run:
             "python": platform.python_version(),
         }
         return {"spec": made, "versions": versions}
+
+
+def _differences(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[str]:
+    """The names of what differs; the data's manifest is called what it is."""
+    found = []
+    for key in sorted({*one, *two}):
+        first, second = one.get(key), two.get(key)
+        if isinstance(first, Mapping) and isinstance(second, Mapping) and key != "rows":
+            found += _differences(first, second)
+        elif first != second:
+            found.append({"manifest": "set of data", "rows": "division of the rows"}.get(key, key))
+    return list(dict.fromkeys(found))
 
 
 def best_device() -> str:
