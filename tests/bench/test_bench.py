@@ -7,14 +7,15 @@ import shutil
 
 import pytest
 
-from orcu import data
+from orcu import data, losses
 from orcu.bench import run as run_module
 from orcu.bench.collect import planned, records
 from orcu.bench.launchers import LAUNCHERS
 from orcu.bench.plan import jobs
+from orcu.bench.report import page
 from orcu.bench.run import execute
 from orcu.bench.spec import CONFIGS, load_spec
-from orcu.bench.tables import PAPER_LOSSES, PAPER_METRICS, compared, lines, rendered
+from orcu.bench.tables import PAPER, PAPER_LOSSES, PAPER_METRICS, compared, lines, rendered
 from orcu.errors import InputError, UnknownNameError
 from orcu.losses.base import LOSSES
 
@@ -30,8 +31,46 @@ def test_every_spec_that_comes_with_orcu_can_be_planned_without_data(path, tmp_p
 
 
 def test_the_papers_tables_have_as_many_runs_as_it_made():
-    counts = {name: len(jobs(load_spec(name))) for name in ("main", "backbones", "posthoc", "text")}
-    assert counts == {"main": 275, "backbones": 550, "posthoc": 50, "text": 10}
+    counts = {
+        name: len(jobs(load_spec(name)))
+        for name in ("main", "backbones", "posthoc", "text", "ablation")
+    }
+    # the ablation: nine rows on DR, eight on the others
+    assert counts == {
+        "main": 275,
+        "backbones": 550,
+        "posthoc": 50,
+        "text": 10,
+        "ablation": 9 * 5 + 8 * (5 + 5 + 10),
+    }
+
+
+def test_every_row_of_the_papers_ablation_is_a_loss_here():
+    with PAPER.open() as file:
+        published = {row["loss"] for row in csv.DictReader(file) if row["table"] == "ablation"}
+    made = {job.loss_name: job.loss_spec for job in jobs(load_spec("ablation"))}
+    assert set(made) == published
+    for spec in made.values():
+        losses.create(spec, num_classes=5)
+
+
+def test_ties_share_the_first_place(spec_file):
+    spec = load_spec("text")
+    found = [
+        {
+            "data": "sst5",
+            "loss": loss,
+            "calibrator": "none",
+            "fold": 0,
+            "seed": 0,
+            **dict.fromkeys(spec.columns, value),
+        }
+        for loss, value in (("ce", 0.5), ("sord", 0.5), ("ls", 0.3), ("orcu", 0.1))
+    ]
+    ranks = {line.loss: line.cells["accuracy"].rank for line in lines(spec, found)}
+    assert ranks == {"ce": 1, "sord": 1, "ls": 0, "orcu": 0}
+    lower = {line.loss: line.cells["sce"].rank for line in lines(spec, found)}
+    assert lower == {"ce": 0, "sord": 0, "ls": 2, "orcu": 1}
 
 
 @pytest.mark.parametrize(
@@ -80,6 +119,11 @@ def test_runs_are_done_once_and_tables_follow(spec_file, tmp_path):
     assert float(read[0]["accuracy"]) == cell.mean
     with pytest.raises(UnknownNameError, match="Did you mean 'html'"):
         rendered(spec, table, "htm")
+    told = page(spec, results)
+    assert "4 of 4 runs are finished" in told
+    assert told.count("<svg") == 2
+    assert cell.text("accuracy") in told
+    assert told == page(spec, results)  # no clock, no host
 
 
 def test_two_processes_give_the_same_bytes_as_one(spec_file, tmp_path):

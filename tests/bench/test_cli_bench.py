@@ -19,6 +19,8 @@ def test_plan_run_table_status(spec_file, tmp_path):
     )
     assert "unimodality % ↑" in run("bench", "table", "small.toml", cwd=tmp_path).stdout
     assert "4 finished" in run("bench", "status", "small.toml", cwd=tmp_path).stdout
+    told = run("bench", "report", "small.toml", cwd=tmp_path)
+    assert "wrote results/small/report.html" in told.stdout
     told = run("bench", "compare", "small.toml", cwd=tmp_path)
     assert told.returncode == 3
     assert "answers no table of the paper" in told.stderr

@@ -46,7 +46,7 @@ class Job:
     def described(self) -> dict[str, Any]:
         """What the result depends on, as plain data; the manifest's digest joins when the run starts."""
         return {
-            "data": self.data.model_dump(exclude={"name", "prepared", "folds"}), "loss": self.loss_spec,
+            "data": self.data.model_dump(exclude={"name", "prepared", "folds", "without"}), "loss": self.loss_spec,
             "fold": self.fold, "seed": self.seed, "threads": self.threads, "calibrators": list(self.calibrators),
         }  # fmt: skip
 
@@ -75,8 +75,9 @@ def jobs(spec: Spec) -> list[Job]:
                     f"{data.title}: {data.protocol} has folds 0..{count - 1}, got {fold}."
                 )
             for seed in spec.seeds:
-                found += [
+                here = [
                     Job(data, loss, fold, seed, tuple(spec.calibrators), spec.threads)
                     for loss in spec.losses
                 ]
+                found += [job for job in here if job.loss_name not in data.without]
     return found

@@ -35,6 +35,7 @@ class DataSpec(_Strict):
         size: of images, in pixels.
         augment: flips and rotations.
         recipe: changes to the recipe.
+        without: losses of the spec that are left out here, as they are called in tables.
     """
 
     set: str
@@ -50,6 +51,7 @@ class DataSpec(_Strict):
     size: int = 224
     augment: bool = True
     recipe: dict[str, Any] = Field(default_factory=dict)
+    without: list[str] = Field(default_factory=list)
 
     @property
     def store(self) -> str:

@@ -130,7 +130,10 @@ def compared(spec: Spec, table: list[Line]) -> list[dict[str, Any]]:
     with PAPER.open(encoding="utf-8", newline="") as file:
         published = [row for row in csv.DictReader(file) if row["table"] in spec.paper]
     for row in published:
-        loss, metric = PAPER_LOSSES.get(row["loss"]), PAPER_METRICS.get(row["metric"])
+        loss = PAPER_LOSSES.get(
+            row["loss"], row["loss"]
+        )  # the ablation's rows are called as in the paper
+        metric = PAPER_METRICS.get(row["metric"])
         calibrator = PAPER_POSTHOC.get(row["posthoc"])
         for line in table:
             if (line.loss, line.calibrator) != (loss, calibrator) or metric not in line.cells:
@@ -155,18 +158,16 @@ def _cell(records: list[dict[str, Any]], metric: str) -> Cell:
 
 
 def _ranked(block: list[Line], columns: list[str]) -> list[Line]:
-    places: dict[str, list[float]] = {}
-    for column in columns:
-        sign = -1 if METRICS.get(column).better == "higher" else 1
-        places[column] = sorted({sign * line.cells[column].mean for line in block})
+    """The lines with each cell's place: one more than the losses that are strictly better."""
     found = []
     for line in block:
         cells = {}
-        for column, cell in line.cells.items():
+        for column in columns:
+            cell = line.cells[column]
             sign = -1 if METRICS.get(column).better == "higher" else 1
-            place = places[column].index(sign * cell.mean) + 1
+            better = sum(sign * other.cells[column].mean < sign * cell.mean for other in block)
             cells[column] = Cell(
-                cell.mean, cell.std, cell.count, place if place <= 2 and len(block) > 2 else 0
+                cell.mean, cell.std, cell.count, better + 1 if better < 2 and len(block) > 2 else 0
             )
         found.append(Line(line.data, line.loss, line.calibrator, cells))
     return found

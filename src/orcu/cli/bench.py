@@ -151,6 +151,32 @@ def table(
 
 
 @bench_app.command()
+def report(
+    spec: SpecFile,
+    results: Results = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Write here; report.html beside the results.")
+    ] = None,
+) -> None:
+    """Write one HTML page for the whole benchmark."""
+    from orcu.bench.report import page
+    from orcu.files import replacing
+
+    described, found = _read(spec, results)
+    with bad_data():
+        if not any(one.state == "finished" for one in found):
+            raise InputError(
+                f"no run of {described.name} is finished yet; `orcu bench run {spec}` does them."
+            )
+        target = out or _folder(described, results) / "report.html"
+        with Console(stderr=True).status("drawing"):
+            told = page(described, _folder(described, results))
+        with replacing(target) as temporary:
+            temporary.write_text(told, encoding="utf-8")
+    Console().print(f"wrote {escape(str(target))}", highlight=False)
+
+
+@bench_app.command()
 def compare(spec: SpecFile, results: Results = None) -> None:
     """Print our numbers beside the paper's, where the task is the same."""
     from orcu.bench.collect import records

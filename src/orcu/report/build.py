@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orcu
 from orcu.decisions import RULES
@@ -21,6 +21,9 @@ from orcu.report.headline import headline, verdict
 
 SIDE_BY_SIDE = ("accuracy", "mae", "ece", "sce", "threshold_ce", "unimodality", "overconfidence")
 
+if TYPE_CHECKING:
+    from jinja2 import Template
+
 
 @dataclass(frozen=True)
 class Provenance:
@@ -29,6 +32,22 @@ class Provenance:
     files: list[tuple[str, str]] = field(default_factory=list)
     date: str = ""
     command: str = ""
+
+
+def page_template(name: str) -> "Template":
+    """A page of this folder, with what every page shares: the style, and how numbers are written."""
+    from jinja2 import Environment, StrictUndefined
+
+    folder = files("orcu.report")
+    page = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    page.globals.update(
+        shown=plain.shown,
+        shown_interval=plain.shown_interval,
+        style=folder.joinpath("style.css").read_text("utf-8"),
+    )
+    return page.from_string(folder.joinpath(name).read_text("utf-8"))
 
 
 def write(found: Evaluation, path: str | os.PathLike[str], **options: Any) -> None:
@@ -52,15 +71,7 @@ def build(
         provenance: files, date and command to state.
         show_ids: whether row ids may appear; they may identify people.
     """
-    from jinja2 import Environment, StrictUndefined
-
-    page = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    page.globals.update(shown=plain.shown, shown_interval=plain.shown_interval)
-    template = page.from_string(
-        files("orcu.report").joinpath("template.html.j2").read_text("utf-8")
-    )
+    template = page_template("template.html.j2")
     weights = float(found.rows) if found.weighted else None
     html = template.render(
         title=title,

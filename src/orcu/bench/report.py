@@ -1,0 +1,98 @@
+"""One page for a whole benchmark: tables, reliability diagrams, the paper beside ours."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import orcu
+from orcu.bench.collect import FAILED, FINISHED, Planned, planned, records
+from orcu.bench.spec import DataSpec, Spec
+from orcu.bench.store import Store
+from orcu.bench.tables import Line, compared, heading, lines
+from orcu.figures import reliability
+from orcu.figures.svg import render
+from orcu.metrics.evaluate import evaluate
+from orcu.predictions import Predictions
+from orcu.report.build import page_template
+
+
+def page(spec: Spec, results: Path) -> str:
+    """The report as one self-contained HTML text; the same results give the same bytes.
+
+    Args:
+        spec: of the benchmark.
+        results: its folder of results.
+    """
+    plan = planned(spec, results)
+    table = lines(spec, records(spec, results))
+    states = [one.state for one in plan]
+    blocks = [_block(data, spec, table, plan, results) for data in spec.data]
+    made = {
+        "spec": spec.name, "runs": f"{len(plan)}", "losses": ", ".join(dict.fromkeys(o.job.loss_name for o in plan)),
+        "calibrators": ", ".join(spec.calibrators), "seeds": ", ".join(map(str, spec.seeds)),
+        "threads per run": str(spec.threads), "orcu": orcu.__version__,
+        "made again by": f"orcu bench run {spec.name} && orcu bench report {spec.name}",
+    }  # fmt: skip
+    return page_template("bench.html.j2").render(
+        title=spec.title or spec.name, name=spec.name, finished=states.count(FINISHED), total=len(plan),
+        failed=states.count(FAILED), seeds=len(spec.seeds), several=len(spec.calibrators) > 1,
+        headings=[heading(column) for column in spec.columns], blocks=[block for block in blocks if block["rows"]],
+        compared=compared(spec, table), made=made,
+    )  # fmt: skip
+
+
+def _block(
+    data: DataSpec, spec: Spec, table: list[Line], plan: list[Planned], results: Path
+) -> dict[str, Any]:
+    mine = [line for line in table if line.data == data.title]
+    rows, before = [], None
+    for line in mine:
+        cells = [{"text": cell.text(name), "rank": cell.rank} for name, cell in line.cells.items()]
+        start = before is not None and line.calibrator != before
+        rows.append(
+            {"loss": line.loss, "calibrator": line.calibrator, "cells": cells, "start": start}
+        )
+        before = line.calibrator
+    folds = sorted({one.job.fold for one in plan if one.job.data == data})
+    network = (
+        data.backbone + (", frozen" if data.frozen else "")
+        if data.backbone
+        else f"layers of {data.hidden}"
+    )
+    settings = ", ".join(f"{key} {value}" for key, value in data.recipe.items())
+    about = f"{data.set}, protocol {data.protocol}, {len(folds)} folds; {network}"
+    about += f"; {settings}" if settings else ""
+    return {
+        "title": data.title,
+        "about": about,
+        "rows": rows,
+        "figures": _figures(data, plan, results),
+    }
+
+
+def _figures(data: DataSpec, plan: list[Planned], results: Path) -> list[dict[str, str]]:
+    """A reliability diagram for each loss, from the test rows of its finished runs."""
+    store = Store(results)
+    found: list[dict[str, str]] = []
+    for loss in dict.fromkeys(one.job.loss_name for one in plan):
+        done = [
+            one.run for one in plan
+            if one.job.data == data and one.job.loss_name == loss and one.state == FINISHED and one.run
+        ]  # fmt: skip
+        if not done:
+            continue
+        told = [Predictions.read(store.runs / run / "test.parquet") for run in done]
+        together = Predictions(
+            probs=np.concatenate([one.probs for one in told]),
+            y=np.concatenate([one.rows().y for one in told]),
+        )
+        judged = evaluate(together, bootstrap=0)
+        drawn = reliability.data(judged.tables.top)
+        svg = render(
+            lambda ax, drawn=drawn: reliability.draw(ax, drawn, xlabel="confidence"),  # type: ignore[misc]
+            prefix=f"{data.title}-{len(found)}", title=f"{data.title}, {loss}: reliability", width=3.0, height=2.7,
+        )  # fmt: skip
+        note = f"ECE {100 * judged.metrics['ece'].value:.1f} %, {len(together):,} rows"
+        found.append({"name": loss, "svg": svg, "note": note})
+    return found
