@@ -8,6 +8,7 @@ from typing import Any
 from orcu.bench.launchers import LAUNCHERS
 from orcu.bench.plan import Job
 from orcu.bench.run import execute
+from orcu.data.store import store_folder
 from orcu.errors import require
 
 
@@ -36,7 +37,11 @@ def ray(
     library: Any = importlib.import_module("ray")
     threads = todo[0].threads
     local = {} if address else {"num_cpus": jobs * threads}
-    library.init(address=address, include_dashboard=False, log_to_driver=False, **local)
+    # Workers may start in another folder, so they are told where the data are.
+    there = {"env_vars": {"ORCU_DATA": str(store_folder().resolve())}}
+    library.init(
+        address=address, include_dashboard=False, log_to_driver=False, runtime_env=there, **local
+    )
     try:
         remote = library.remote(num_cpus=threads, max_retries=3)(execute)
         folder = results.resolve()
