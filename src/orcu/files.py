@@ -42,8 +42,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 @contextmanager
-def only_one(lock: str | os.PathLike[str]) -> Iterator[None]:
+def only_one(lock: str | os.PathLike[str], *, wait: bool = False) -> Iterator[None]:
     """Hold a lock file; it is free again when the process ends, however it ends.
+
+    Args:
+        lock: the file; it stays.
+        wait: until another process is done, instead of complaining.
 
     Raises:
         InputError: if another process holds it.
@@ -56,7 +60,7 @@ def only_one(lock: str | os.PathLike[str]) -> Iterator[None]:
     path = Path(lock)
     with path.open("w") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(
                 f"{path.parent}: another process is writing here; wait for it."

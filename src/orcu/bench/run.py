@@ -38,8 +38,9 @@ def prepared_for(job: Job) -> Prepared | None:
     if DATASETS.get(job.data.set).card.package is None:
         return None
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with only_one(folder.parent / f".{job.data.store}.lock"):
-        prepare(job.data.set, out=folder, options=job.data.options)
+    with only_one(folder.parent / f".{job.data.store}.lock", wait=True):
+        if not (folder / MANIFEST).exists():  # another process may have done it meanwhile
+            prepare(job.data.set, out=folder, options=job.data.options)
     return load(folder)
 
 
@@ -95,7 +96,7 @@ def _done(job: Job, prepared: Prepared, work: Path, files: Path) -> dict[str, An
     torch.set_num_threads(job.threads)
     data = job.data
     if prepared.manifest.about.kind == IMAGES:
-        build(prepared.manifest, cache_folder(prepared.folder, data.size), data.size)
+        build(prepared.manifest, cache_folder(prepared.folder, data.size), data.size, wait=True)
     settings = Settings(
         loss=job.loss_spec, backbone=data.backbone, weights=data.weights, frozen=data.frozen,
         hidden=tuple(data.hidden), size=data.size, augment=data.augment, recipe=data.recipe, seed=job.seed,

@@ -96,6 +96,8 @@ def build(
     *,
     workers: int | None = None,
     progress: Progress | None = None,
+    verify: bool = False,
+    wait: bool = False,
 ) -> ImageCache:
     """Decode every image once; a cache that is there is kept, one that was cut off is finished.
 
@@ -105,16 +107,19 @@ def build(
         size: the side of the square images, in pixels.
         workers: threads that decode; as many as there are cores by default.
         progress: called with "decode", the images done, and all.
+        verify: read a cache that is there against its checksums; one that is damaged is made again.
+        wait: while another process builds it, instead of complaining.
 
     Raises:
         InputError: if the disk is full or an image cannot be decoded.
     """
     size = as_count(size, name="size", minimum=1)
-    with only_one(folder.with_name(f".{folder.name}.lock")):
+    with only_one(folder.with_name(f".{folder.name}.lock"), wait=wait):
         if folder.exists():
             try:
                 found = ImageCache(folder, manifest)
-                found.verify()
+                if verify:
+                    found.verify()
                 return found
             except InputError:
                 shutil.rmtree(folder)

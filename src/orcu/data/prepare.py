@@ -136,7 +136,14 @@ def prepare(
         raise InputError(f"{folder}: cannot be written ({error.strerror or error}).") from None
     prepared = Prepared(folder)
     if size is not None:
-        build(manifest, cache_folder(folder, size), size, workers=workers, progress=progress)
+        build(
+            manifest,
+            cache_folder(folder, size),
+            size,
+            workers=workers,
+            progress=progress,
+            verify=True,
+        )
         write_normalization(prepared, size)
     doubles, conflicts = _doubles(manifest)
     found = Findings(
