@@ -98,3 +98,12 @@ def test_a_stopped_or_killed_owner_loses_its_run(tmp_path, quick, how):
     else:
         slow.communicate(timeout=30)
     assert store.result("r") == {"value": "quick"}
+
+
+def test_an_owner_whose_lock_names_another_publishes_nothing(tmp_path):
+    store = Store(tmp_path)
+    claim = store.claim("r")
+    claim.lock.write_text("someone else")
+    with pytest.raises(LostLockError, match="taken over"):
+        finish(claim)
+    assert not store.is_finished("r")
