@@ -1,5 +1,6 @@
 """``orcu train``, ``predict`` and ``two-stage`` as a user meets them."""
 
+import importlib.util
 import json
 
 import numpy as np
@@ -115,6 +116,16 @@ def test_mistakes_are_one_line(tmp_path, scans):
         assert told.returncode == 3, told.stdout + told.stderr
         assert message in " ".join(told.stderr.split())
         assert "Traceback" not in told.stderr
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("tensorboard") is not None, reason="tensorboard is installed"
+)
+def test_tensorboard_is_asked_for_by_name(tmp_path):
+    run("data", "prepare", "lev", cwd=tmp_path)
+    told = run("train", "--data", "lev", "-o", "m", "--tensorboard", cwd=tmp_path)
+    assert told.returncode == 3
+    assert "pip install tensorboard" in told.stderr
 
 
 def test_weights_that_are_not_at_hand_stop_the_command(scans):

@@ -1,5 +1,6 @@
 """``orcu train``, ``orcu predict`` and ``orcu two-stage``."""
 
+import importlib.util
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -14,7 +15,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 
 from orcu.cli.options import bad_data, pairs, told_warnings
-from orcu.errors import InputError, UnknownNameError, require
+from orcu.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from orcu.data import Prepared
@@ -420,7 +421,8 @@ def _tensorboard(folder: Path | None) -> Any:
     """A writer of TensorBoard's, if it is asked for."""
     if folder is None:
         return None
-    require("tensorboard", extra="train", what="--tensorboard")
+    if importlib.util.find_spec("tensorboard") is None:
+        raise InputError("--tensorboard: the package is not installed; pip install tensorboard.")
     from torch.utils.tensorboard import SummaryWriter
 
     return SummaryWriter(folder / "tensorboard")

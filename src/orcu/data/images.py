@@ -1,6 +1,8 @@
 """Reading images: from files, and from arrays in an archive."""
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -30,18 +32,9 @@ def read_image(root: Path, path: str) -> Image.Image:
     """
     if "#" in path and ".npz" in path:
         return Image.fromarray(_entry(root, path)).convert("RGB")
-    try:
-        with Image.open(root / path) as image:
-            image.load()
-            return _rgb(ImageOps.exif_transpose(image))
-    except (
-        OSError,
-        UnidentifiedImageError,
-        SyntaxError,
-        ValueError,
-        Image.DecompressionBombError,
-    ) as error:
-        raise BadImageError(f"{path}: {_reason(error)}") from None
+    with _told(path), Image.open(root / path) as image:
+        image.load()
+        return _rgb(ImageOps.exif_transpose(image))
 
 
 def check_image(root: Path, path: str) -> str:
@@ -52,21 +45,13 @@ def check_image(root: Path, path: str) -> str:
     """
     if "#" in path and ".npz" in path:
         return sha256(_entry(root, path).tobytes()).hexdigest()
-    try:
+    with _told(path):
         content = (root / path).read_bytes()
         with Image.open(io.BytesIO(content)) as image:
             # A JPEG is unpacked to its end at an eighth of its size, which is quicker.
             image.draft("RGB", (max(1, image.width // 8), max(1, image.height // 8)))
             image.load()
             _rgb(image)
-    except (
-        OSError,
-        UnidentifiedImageError,
-        SyntaxError,
-        ValueError,
-        Image.DecompressionBombError,
-    ) as error:
-        raise BadImageError(f"{path}: {_reason(error)}") from None
     return sha256(content).hexdigest()
 
 
@@ -97,6 +82,15 @@ def without_dark_border(image: Image.Image, *, at_most: int, threshold: int = 10
         return cut
     width, height = (max(1, round(side * at_most / longest)) for side in cut.size)
     return cut.resize((width, height), Image.Resampling.BILINEAR)
+
+
+@contextmanager
+def _told(path: str) -> Iterator[None]:
+    """Whatever decoding raises, as one kind of error that names the file."""
+    try:
+        yield
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise BadImageError(f"{path}: {_reason(error)}") from None
 
 
 def _rgb(image: Image.Image) -> Image.Image:
