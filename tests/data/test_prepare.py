@@ -323,6 +323,10 @@ def test_mistakes_leave_nothing_behind(tmp_path, class_folders):
         ),
         (lambda: data.prepare("table", tmp_path, out=tmp_path / "o"), "needs the option 'label'"),
         (
+            lambda: data.prepare("lev", tmp_path, out=tmp_path / "o"),
+            "comes with the package skordinal",
+        ),
+        (
             lambda: data.prepare("folder", class_folders / "0_none" / "patient00_0.png"),
             "is a file, expected its folder",
         ),

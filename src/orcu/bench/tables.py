@@ -13,6 +13,7 @@ from orcu.errors import UnknownNameError
 from orcu.metrics.tables import METRICS
 
 FORMATS = ("markdown", "latex", "csv", "html")
+# Every number of the tables of the ORCU paper (Kim, Chung and Jang): times 100, A_TF aside.
 PAPER = Path(__file__).with_name("paper_results.csv")
 # The paper's labels and the registry's names; the one place that knows both.
 PAPER_LOSSES = {

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
-from orcu.data.base import DATASETS, IMAGES, TEXTS, Dataset, Row
+from orcu.data.base import DATASETS, IMAGES, TABLE, TEXTS, Dataset, Row
 from orcu.data.cache import build
 from orcu.data.images import SUFFIXES, BadImageError, check_image
 from orcu.data.manifest import About, Manifest, manifest_of
@@ -104,6 +104,10 @@ def prepare(
         InputError: if files are missing or say something unexpected.
     """
     dataset: Dataset = DATASETS.create(name, **(options or {}))
+    if root is not None and dataset.card.package and dataset.card.kind == TABLE:
+        raise InputError(
+            f"root: {name} comes with the package {dataset.card.package}; leave it out."
+        )
     base = Path(root).resolve() if root is not None else dataset.root()
     if base is None:
         raise InputError(
