@@ -14,7 +14,8 @@ from orcu.cli.evaluate import evaluate
 from orcu.cli.losses import losses_app
 from orcu.cli.sets import sets_app
 from orcu.cli.theory import theory
-from orcu.cli.train import predict, train, two_stage
+from orcu.cli.train import predict, train
+from orcu.cli.two_stage import two_stage
 from orcu.errors import InputError, MissingExtraError
 
 USAGE_ERROR = 2

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     import torch
 
 Batch = tuple["torch.Tensor", "torch.Tensor"]
-Rows = npt.NDArray[np.intp]
+RowNumbers = npt.NDArray[np.intp]
 
 
 class Batches(Protocol):
     """What a training loop takes batches from."""
 
-    rows: Rows
+    rows: RowNumbers
     labels: IntArray
 
     def epoch(self, number: int) -> Iterator[tuple[Any, "torch.Tensor"]]:
@@ -36,7 +36,7 @@ class Batches(Protocol):
     def __len__(self) -> int: ...
 
 
-def ordered(rows: Rows, shuffle: bool, seed: int, epoch: int) -> Rows:
+def ordered(rows: RowNumbers, shuffle: bool, seed: int, epoch: int) -> RowNumbers:
     """The rows in the order of an epoch; under torchrun, the part of this process, all of one length."""
     if not shuffle:
         return rows
@@ -46,7 +46,7 @@ def ordered(rows: Rows, shuffle: bool, seed: int, epoch: int) -> Rows:
     return np.resize(order, each * world)[rank::world]  # the first rows fill up the last round
 
 
-def _usable(rows: Any, batch_size: int) -> Rows:
+def _usable(rows: Any, batch_size: int) -> RowNumbers:
     as_count(batch_size, name="batch_size", minimum=1)
     numbers = np.asarray(rows)
     if len(numbers) == 0:
@@ -81,7 +81,7 @@ class ImageBatches:
     def __init__(
         self,
         cache: ImageCache,
-        rows: Rows,
+        rows: RowNumbers,
         labels: IntArray,
         *,
         mean: FloatArray,
@@ -125,7 +125,7 @@ class ImageBatches:
                 labels = torch.from_numpy(self.labels[part]).to(self.device)
                 yield normalized(images, mean, std), labels
 
-    def _gather(self, part: Rows) -> npt.NDArray[np.uint8]:
+    def _gather(self, part: RowNumbers) -> npt.NDArray[np.uint8]:
         return self.cache.images[part]
 
 
@@ -145,7 +145,7 @@ class ArrayBatches:
     def __init__(
         self,
         matrix: "torch.Tensor",
-        rows: Rows,
+        rows: RowNumbers,
         labels: IntArray,
         *,
         batch_size: int = 64,
@@ -193,7 +193,7 @@ class TextBatches:
         self,
         encoder: Any,
         texts: Sequence[str],
-        rows: Rows,
+        rows: RowNumbers,
         labels: IntArray,
         *,
         batch_size: int = 256,
