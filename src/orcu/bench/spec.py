@@ -64,6 +64,18 @@ class DataSpec(_Strict):
         return self.name or self.store
 
 
+class TwoStage(_Strict):
+    """The two-stage diagnostic (Section III-D): SoftCE, then its branches from one checkpoint.
+
+    Attributes:
+        scale: s.
+        epochs: of stage one and of stage two.
+    """
+
+    scale: float = Field(default=3.0, gt=0)
+    epochs: tuple[int, int] = (50, 50)
+
+
 class Spec(_Strict):
     """A benchmark.
 
@@ -77,12 +89,15 @@ class Spec(_Strict):
         columns: metrics of the tables.
         threads: of each run; part of what a result depends on.
         paper: which tables of the paper it answers, in `compare`.
+        select: a validation metric by which the best loss of each data set is chosen, such as the scale s.
+        keep_models: keep each run's weights among the results, for Grad-CAM.
+        two_stage: the two-stage diagnostic in place of single runs; its branches stand for the losses.
     """
 
     name: str
     title: str = ""
     data: list[DataSpec]
-    losses: list[str | dict[str, Any]]
+    losses: list[str | dict[str, Any]] = Field(default_factory=list)
     seeds: list[int] = Field(default_factory=lambda: [0])
     calibrators: list[str] = Field(default_factory=lambda: ["none"])
     columns: list[str] = Field(
@@ -99,6 +114,9 @@ class Spec(_Strict):
     )
     threads: int = Field(default=1, ge=1)
     paper: list[str] = Field(default_factory=list)
+    select: str = ""
+    keep_models: bool = False
+    two_stage: TwoStage | None = None
 
 
 def load_spec(path: str | Path) -> Spec:
