@@ -7,188 +7,23 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
-
 from orcu.columns import Columns, columns_of, listed, no_column, ordered_classes, value_columns
 from orcu.errors import InputError
-from orcu.inputs import FloatArray, as_matrix, as_weight, half_unit
-from orcu.labels import POSITIONS, canonical, is_missing, label_codes, need_position_zero
 from orcu.predictions import (
     EXTRAS,
     SCHEMA_VERSION,
-    Predictions,
-    distributions,
-    normalisation_note,
-    printed_decimals,
 )
+from orcu.source import PredictionsSource
 
 BATCH_ROWS = 1 << 18
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _SNIFF_LINES = 20
 _COMMA_NUMBER = re.compile(r"^\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*$")
-
-
-@dataclass
-class PredictionsSource:
-    """Predictions that are read batch by batch, as often as needed.
-
-    Iterate `batches`, or `load` all rows at once. ``notes`` tells what was recognised or repaired.
-    """
-
-    name: str
-    columns: Columns
-    kind: str
-    value_columns: list[str]
-    classes: tuple[str, ...]
-    notes: list[str]
-    open_batches: Any  # () -> iterator of pyarrow record batches
-    decimal: str = "."
-    rule: Any = "argmax"
-    history: list[dict[str, Any]] = field(default_factory=list)
-    mapping: str = ""
-    _missed: tuple[int, float] = (0, 0.0)  # rows that were normalised, and the largest miss
-    _digits: int = field(default=0, repr=False)
-
-    @property
-    def num_classes(self) -> int:
-        """C."""
-        return len(self.classes)
-
-    def batches(self) -> Iterator[Predictions]:
-        """The rows in order, some hundred thousand at a time.
-
-        Raises:
-            InputError: if a row cannot be used; the text names it.
-        """
-        first_row, self._missed, lowest = 1, (0, 0.0), 0
-        for batch in self.open_batches():
-            if batch.num_rows:
-                part = self._batch(batch, first_row)
-                if part.y is not None:
-                    found = int(part.y.min())
-                    lowest = found if first_row == 1 else min(lowest, found)
-                yield part
-                first_row += batch.num_rows
-        if self.mapping == POSITIONS:
-            need_position_zero(lowest, str(self.columns.label))
-        if first_row == 1:
-            raise InputError(f"{self.name}: there is no row below the header.")
-
-    def load(self) -> Predictions:
-        """All rows in memory.
-
-        Raises:
-            InputError: if a row cannot be used, or an id stands twice.
-        """
-        parts = list(self.batches())
-        return self.joined(parts)
-
-    def joined(self, parts: list[Predictions]) -> Predictions:
-        """One `Predictions` of batches that came from here."""
-        whole = parts[0] if len(parts) == 1 else _concatenated(parts)
-        whole.notes = self.all_notes()
-        if whole.ids is not None:
-            _check_ids(whole.ids, self.name)
-        return whole
-
-    def all_notes(self) -> list[str]:
-        """What was recognised when opening, and repaired while reading."""
-        return [*self.notes, *normalisation_note(*self._missed)]
-
-    def _batch(self, batch: Any, first_row: int) -> Predictions:
-        columns = [
-            self._numbers(batch.column(name), name, first_row) for name in self.value_columns
-        ]
-        names = tuple(self.value_columns)
-        values = as_matrix(
-            np.stack(columns, axis=1), name=self.name, first_row=first_row, columns=names
-        )
-        options: dict[str, Any] = {"classes": self.classes}
-        if self.kind == "probs":
-            values = values / 100 if self.columns.percent else values
-            self._digits = max(self._digits, printed_decimals(values))
-            rounding = max(0.5 * 10.0**-self._digits, self._half_unit(batch))
-            kept, missed = distributions(
-                values, rounding=rounding, name=self.name, first_row=first_row, columns=names
-            )
-            count, worst = self._missed
-            self._missed = count + len(missed), max(worst, float(missed.max(initial=0.0)))
-            options["probs"] = kept
-        else:
-            options["logits"] = values
-        part = Predictions(**options)
-        part.notes, part.rule, part.history = [], self.rule, self.history
-        if self.columns.label is not None:
-            self._add_labels(part, batch.column(self.columns.label), first_row)
-        if self.columns.weight is not None:
-            weight = self._numbers(
-                batch.column(self.columns.weight), self.columns.weight, first_row
-            )
-            named = f"column {self.columns.weight!r}"
-            part.weight = as_weight(weight, rows=len(weight), name=named, first_row=first_row)
-        if self.columns.id is not None:
-            part.ids = np.asarray(batch.column(self.columns.id).to_pylist(), dtype=object)
-        for name in EXTRAS:
-            column = getattr(self.columns, name)
-            if column is not None:
-                part.extras[name] = _texts(batch.column(column), column, first_row)
-        return part
-
-    def _half_unit(self, batch: Any) -> float:
-        types = {str(batch.schema.field(name).type) for name in self.value_columns}
-        return half_unit(np.float16(0)) if "halffloat" in types else 0.0
-
-    def _add_labels(self, part: Predictions, column: Any, first_row: int) -> None:
-        encoded = column.dictionary_encode()
-        values = encoded.dictionary.to_pylist()
-        index = encoded.indices.to_numpy(zero_copy_only=False)
-        labels = np.array([*values, None], dtype=object)
-        missing = np.isnan(index) if index.dtype.kind == "f" else np.zeros(len(index), dtype=bool)
-        codes = np.where(missing, len(values), np.nan_to_num(index)).astype(np.intp)
-        given = self.columns.classes is not None
-        part.y, self.mapping = label_codes(
-            labels[codes],
-            self.classes,
-            given=given,
-            first_row=first_row,
-            name=str(self.columns.label),
-        )
-        part.mapping = self.mapping
-
-    def _numbers(self, column: Any, name: str, first_row: int) -> FloatArray:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        kind = column.type
-        if pa.types.is_dictionary(kind):
-            column = column.dictionary_decode()
-            kind = column.type
-        if (
-            pa.types.is_string(kind)
-            or pa.types.is_large_string(kind)
-            or pa.types.is_string_view(kind)
-        ):
-            text = pc.utf8_trim_whitespace(column.cast(pa.string()))
-            if self.decimal == ",":
-                text = pc.replace_substring(text, ",", ".")
-            try:
-                column = text.cast(pa.float64())
-            except pa.ArrowInvalid:
-                raise InputError(_not_a_number(text.to_pylist(), name, first_row)) from None
-        elif not (
-            pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)
-        ):
-            raise InputError(f"column {name!r}: expected numbers, got {kind}.")
-        if column.null_count:
-            row = column.is_null().to_pylist().index(True)
-            raise InputError(
-                f"column {name!r}: row {row + first_row} is empty; every row needs a number there."
-            )
-        return column.cast(pa.float64()).to_numpy(zero_copy_only=False)
 
 
 def open_predictions(
@@ -198,10 +33,11 @@ def open_predictions(
     decimal: str | None = None,
     **columns: Any,
 ) -> PredictionsSource:
-    r"""Open a .parquet, .csv or .csv.gz file of predictions.
+    r"""Open a .parquet, .csv or .csv.gz file of predictions, or a folder of Parquet files.
 
     Args:
-        path: the file. A Parquet file that orcu wrote needs no further options.
+        path: the file, or a folder whose Parquet files, in the order of their names, hold the rows. A
+            Parquet file that orcu wrote needs no further options.
         sep: the separator of a CSV file; recognised from its first rows if not given.
         decimal: "." or ","; recognised likewise.
         columns: as in `Columns`: ``label="grade"``, ``probs="p_*"`` or ``logits="z_*"`` (a pattern
@@ -221,6 +57,8 @@ def open_predictions(
     """
     path = Path(path)
     chosen = columns_of(columns)
+    if path.is_dir():
+        return _open_folder(path, chosen)
     if not path.is_file():
         raise InputError(f"{path}: there is no such file.")
     name = path.name.lower()
@@ -266,18 +104,50 @@ def _open_parquet(path: Path, columns: Columns) -> PredictionsSource:
     if about is not None and columns.probs is None and columns.logits is None:
         columns = _own_columns(json.loads(about), schema.names, columns, path.name)
 
-    def batches(needed: list[str]) -> Iterator[Any]:
-        try:
-            with pq.ParquetFile(path, pre_buffer=False) as file:  # else it keeps what was read
-                yield from file.iter_batches(BATCH_ROWS, columns=needed)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise InputError(f"{path.name}: damaged Parquet file ({_first_line(error)}).") from None
-
-    source = _source(path.name, columns, schema.names, [], batches)
-    source.open_batches = lambda: batches(_needed(source))
+    source = _source(path.name, columns, schema.names, [], None)
+    source.open_batches = partial(_parquet_batches, path.absolute(), _needed(source))
     if about is not None:
         source.history = json.loads(about).get("history", [])
     return source
+
+
+def _parquet_batches(path: Path, needed: list[str]) -> Iterator[Any]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path, pre_buffer=False) as file:  # else it keeps what was read
+            yield from file.iter_batches(BATCH_ROWS, columns=needed)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(f"{path.name}: damaged Parquet file ({_first_line(error)}).") from None
+
+
+def _open_folder(folder: Path, columns: Columns) -> PredictionsSource:
+    """The Parquet files of a folder, as Spark, Dask or Ray write them; hidden and empty ones are skipped."""
+    import pyarrow.parquet as pq
+
+    paths = sorted(
+        path for path in folder.rglob("*.parquet") if not path.name.startswith((".", "_"))
+    )
+    if not paths:
+        raise InputError(f"{folder}: there is no .parquet file in this folder.")
+    files, history = [], []
+    for path in paths:
+        source = _open_parquet(path, columns)  # also of those without rows: they may be damaged
+        if pq.read_metadata(path).num_rows:
+            files.append(replace(source, name=str(path.relative_to(folder))))
+            history += [one for one in source.history if one not in history]
+    if not files:
+        raise InputError(f"{folder}: its {len(paths)} Parquet files hold no rows.")
+    first = files[0]
+    for other in files[1:]:
+        if (other.kind, other.classes) != (first.kind, first.classes):
+            raise InputError(
+                f"{folder}: {first.name} has {first.kind} of {', '.join(first.classes)}, {other.name} has "
+                f"{other.kind} of {', '.join(other.classes)}; the files of a folder must be alike."
+            )
+    notes = [f"{folder.name}: {len(files)} Parquet files", *first.notes]
+    return replace(first, name=folder.name, files=files, notes=notes, history=history)
 
 
 def _own_columns(about: dict[str, Any], names: list[str], columns: Columns, file: str) -> Columns:
@@ -410,57 +280,6 @@ def _separator(lines: list[str]) -> str:
 def _decimal(rows: list[list[str]]) -> str:
     cells = [cell for row in rows for cell in row]
     return "," if any(_COMMA_NUMBER.match(cell) for cell in cells) else "."
-
-
-def _texts(column: Any, name: str, first_row: int) -> Any:
-    encoded = column.dictionary_encode()
-    found = encoded.dictionary.to_pylist()
-    index = encoded.indices.to_numpy(zero_copy_only=False)
-    missing = [k for k, value in enumerate(found) if is_missing(value)]
-    empty = np.isnan(index) if column.null_count else np.isin(index, missing)
-    if missing and column.null_count:
-        empty |= np.isin(index, missing)
-    if empty.any():
-        row = int(np.argmax(empty)) + first_row
-        raise InputError(f"column {name!r}: row {row} is empty; every row needs an entry there.")
-    values = np.array([canonical(value) for value in found], dtype=object)
-    return values[index.astype(np.intp)]
-
-
-def _check_ids(ids: Any, file: str) -> None:
-    seen: dict[str, int] = {}
-    for row, value in enumerate(ids, start=1):
-        first = seen.setdefault(str(value), row)
-        if first != row:
-            raise InputError(
-                f"{file}: the id {str(value)!r} stands in rows {first} and {row}; every id must be unique."
-            )
-
-
-def _concatenated(parts: list[Predictions]) -> Predictions:
-    whole = parts[0][:]
-    for name in ("probs", "logits", "y", "ids", "weight"):
-        if parts[0].__dict__.get(name) is not None:
-            whole.__dict__[name] = np.concatenate([part.__dict__[name] for part in parts])
-    for name in whole.extras:
-        whole.extras[name] = np.concatenate([part.extras[name] for part in parts])
-    return whole
-
-
-def _not_a_number(texts: list[str | None], name: str, first_row: int) -> str:
-    for row, text in enumerate(texts):
-        try:
-            float(text or "x")
-        except ValueError:
-            if not text:
-                return f"column {name!r}: row {row + first_row} is empty; every row needs a number there."
-            hint = "Check the separator and the decimal sign (--sep, --decimal)."
-            if text.endswith("%"):
-                hint = "Write the numbers without the sign, and say --percent."
-            return (
-                f"column {name!r}: row {row + first_row} has {text!r}, which is no number. {hint}"
-            )
-    return f"column {name!r}: holds text that is no number."
 
 
 def _first_line(error: BaseException) -> str:

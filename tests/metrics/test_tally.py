@@ -135,6 +135,10 @@ def test_streamed_groups_are_those_of_a_stable_sort(seed, rows, groups, digits):
     values = rng.random((2, rows)).round(digits)
     values[:, rng.random(rows) < 0.3] = 0.0
     batches = np.split(values, np.sort(rng.integers(0, rows + 1, size=3)), axis=1)
-    stream = StreamGroups(2, groups=groups, passes=lambda: batches)
-    found = np.concatenate([stream.assign(batch) for batch in batches], axis=1)
+    parts = [batches[:2], batches[2:]]
+    stream = StreamGroups(2, groups=groups, count=lambda one: [one.counts(part) for part in parts])
+    dealers = [stream.dealer(k) for k in range(2)]
+    found = np.concatenate(
+        [dealers[k].assign(batch) for k, part in enumerate(parts) for batch in part], axis=1
+    )
     assert (found == [even_groups(column, groups) for column in values]).all()

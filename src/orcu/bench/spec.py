@@ -2,7 +2,7 @@
 
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -36,6 +36,7 @@ class DataSpec(_Strict):
         augment: flips and rotations.
         recipe: changes to the recipe.
         without: losses of the spec that are left out here, as they are called in tables.
+        select: a metric by which the best loss is chosen here, on validation rows; such as the scale s.
     """
 
     set: str
@@ -52,6 +53,7 @@ class DataSpec(_Strict):
     augment: bool = True
     recipe: dict[str, Any] = Field(default_factory=dict)
     without: list[str] = Field(default_factory=list)
+    select: str = ""
 
     @property
     def store(self) -> str:
@@ -89,7 +91,8 @@ class Spec(_Strict):
         columns: metrics of the tables.
         threads: of each run; part of what a result depends on.
         paper: which tables of the paper it answers, in `compare`.
-        select: a validation metric by which the best loss of each data set is chosen, such as the scale s.
+        rows: which rows the tables judge, "test" or "validation".
+        more: further losses by a name, which ``--with`` adds everywhere, also where ``without`` leaves some out.
         keep_models: keep each run's weights among the results, for Grad-CAM.
         two_stage: the two-stage diagnostic in place of single runs; its branches stand for the losses.
     """
@@ -114,13 +117,18 @@ class Spec(_Strict):
     )
     threads: int = Field(default=1, ge=1)
     paper: list[str] = Field(default_factory=list)
-    select: str = ""
+    rows: Literal["test", "validation"] = "test"
+    more: dict[str, list[str | dict[str, Any]]] = Field(default_factory=dict)
     keep_models: bool = False
     two_stage: TwoStage | None = None
 
 
-def load_spec(path: str | Path) -> Spec:
+def load_spec(path: str | Path, *, more: str | None = None) -> Spec:
     """A spec from a TOML file, or one of those that come with orcu, by name.
+
+    Args:
+        path: the file, or the name.
+        more: the name of further losses in the spec.
 
     Raises:
         InputError: if it cannot be read, or a key or value cannot be used; with its place.
@@ -139,6 +147,13 @@ def load_spec(path: str | Path) -> Spec:
         spec = Spec(**told)
     except ValidationError as error:
         raise InputError(f"{file}: {_fault(error)}") from None
+    if more is not None:
+        if more not in spec.more:
+            raise UnknownNameError(f"further losses (--with) of {spec.name}", more, spec.more)
+        whole = [one.model_copy(update={"without": []}) for one in spec.data]
+        spec = spec.model_copy(update={"losses": spec.losses + spec.more[more], "data": whole})
+    if bool(spec.losses) == bool(spec.two_stage):
+        raise InputError(f"{file}: name losses, or a [two_stage] in their place.")
     names = [one.title for one in spec.data]
     if len(set(names)) < len(names):
         raise InputError(
@@ -152,6 +167,7 @@ def _fault(error: ValidationError) -> str:
     first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
     place = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        model = DataSpec if first["loc"][0] == "data" and len(first["loc"]) > 2 else Spec
+        models: dict[str, type[_Strict]] = {"data": DataSpec, "two_stage": TwoStage} if len(first["loc"]) > 1 else {}
+        model = models.get(str(first["loc"][0]), Spec)
         return str(UnknownNameError("key", first["loc"][-1], model.model_fields)) + f" (at {place})"
     return f"{place}: {first['msg']}"

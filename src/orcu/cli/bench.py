@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from orcu.cli.options import bad_data
+from orcu.cli.options import bad_data, launching
 from orcu.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,12 +29,16 @@ Results = Annotated[
     Path | None,
     typer.Option("--results", help="Folder of results; $ORCU_RESULTS, or results/ by default."),
 ]
+More = Annotated[
+    str | None,
+    typer.Option("--with", help="Further losses that the spec names, such as grid of ablation."),
+]
 
 
 @bench_app.command()
-def plan(spec: SpecFile, results: Results = None) -> None:
+def plan(spec: SpecFile, results: Results = None, more: More = None) -> None:
     """Show the runs of a spec, which are finished, and what the rest will cost."""
-    _, found = _read(spec, results)
+    _, found = _read(spec, results, more)
     console = Console()
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("data", "runs", "finished", "to do", "hours to do"):
@@ -60,19 +65,30 @@ def plan(spec: SpecFile, results: Results = None) -> None:
 def run(
     spec: SpecFile,
     results: Results = None,
+    more: More = None,
     launcher: Annotated[str, typer.Option(help="local or ray.")] = "local",
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Runs at once; by default as the cores allow.")
+        int | None,
+        typer.Option(min=1, help="Runs at once; by default one per GPU, or as the cores allow."),
+    ] = None,
+    devices: Annotated[
+        str | None, typer.Option(help="GPUs to use, such as 0,1, or cpu; by default all there are.")
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Of a Ray cluster; by default one of this machine.")
     ] = None,
 ) -> None:
     """Do what is not finished; failed runs are tried again."""
-    from orcu.bench.launchers import LAUNCHERS
-    from orcu.bench.run import prepared_for
+    from orcu.bench.run import execute, prepared_for
 
-    described, found = _read(spec, results)
+    described, found = _read(spec, results, more)
     console = Console()
     with bad_data():
-        start = LAUNCHERS.get(launcher)
+        gpus = _gpus(devices)
+        at_once = jobs or len(gpus) or max(1, (os.cpu_count() or 1) // described.threads)
+        spread = launching(
+            launcher, jobs=at_once, address=address, threads=described.threads, gpus=gpus
+        )
         missing = [one for one in found if one.state == "no data"]
         todo = [one.job for one in found if one.state not in {"finished", "no data"}]
         for command in dict.fromkeys(one.why for one in missing):
@@ -87,16 +103,13 @@ def run(
         ):  # shared work once, before the runs
             prepared_for(next(job for job in todo if job.data.title == title))
         _shared(todo, console)
-        at_once = jobs or max(1, (os.cpu_count() or 1) // described.threads)
         ended: Counter[str] = Counter()
-        with _bar() as bar:
+        folder = _folder(described, results).resolve()  # workers may start elsewhere
+        with _bar() as bar, spread as workers:
             task = bar.add_task("runs", total=len(todo))
-
-            def told(job: Any, how: str) -> None:
+            for position, how in workers.results(partial(execute, results=folder), todo):
                 ended[how] += 1
-                bar.update(task, advance=1, description=f"{job.title}: {how}")
-
-            start(todo, _folder(described, results), jobs=at_once, told=told)
+                bar.update(task, advance=1, description=f"{todo[position].title}: {how}")
     console.print(
         ", ".join(f"{count} {how}" for how, count in sorted(ended.items())), highlight=False
     )
@@ -109,9 +122,9 @@ def run(
 
 
 @bench_app.command()
-def status(spec: SpecFile, results: Results = None) -> None:
+def status(spec: SpecFile, results: Results = None, more: More = None) -> None:
     """Show where each unfinished run stands, and the errors of those that failed."""
-    _, found = _read(spec, results)
+    _, found = _read(spec, results, more)
     console = Console()
     states = Counter(one.state for one in found)
     console.print(", ".join(f"{n} {state}" for state, n in states.items()), highlight=False)
@@ -129,6 +142,7 @@ def status(spec: SpecFile, results: Results = None) -> None:
 def table(
     spec: SpecFile,
     results: Results = None,
+    more: More = None,
     form: Annotated[
         str, typer.Option("--format", help="rich, markdown, latex, csv or html.")
     ] = "rich",
@@ -137,7 +151,7 @@ def table(
     from orcu.bench.collect import records
     from orcu.bench.tables import lines, rendered
 
-    described, _ = _read(spec, results)
+    described, _ = _read(spec, results, more)
     with bad_data():
         found = lines(described, records(described, _folder(described, results)))
         if not found:
@@ -154,6 +168,7 @@ def table(
 def report(
     spec: SpecFile,
     results: Results = None,
+    more: More = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Write here; report.html beside the results.")
     ] = None,
@@ -162,7 +177,7 @@ def report(
     from orcu.bench.report import page
     from orcu.files import replacing
 
-    described, found = _read(spec, results)
+    described, found = _read(spec, results, more)
     with bad_data():
         if not any(one.state == "finished" for one in found):
             raise InputError(
@@ -177,12 +192,12 @@ def report(
 
 
 @bench_app.command()
-def compare(spec: SpecFile, results: Results = None) -> None:
+def compare(spec: SpecFile, results: Results = None, more: More = None) -> None:
     """Print our numbers beside the paper's, where the task is the same."""
     from orcu.bench.collect import records
     from orcu.bench.tables import compared, lines
 
-    described, _ = _read(spec, results)
+    described, _ = _read(spec, results, more)
     with bad_data():
         found = compared(
             described, lines(described, records(described, _folder(described, results)))
@@ -261,12 +276,33 @@ def _print_table(spec: "Spec", found: list[Any]) -> None:
     Console(width=width).print(shown)
 
 
-def _read(spec: str, results: Path | None) -> tuple["Spec", list["Planned"]]:
+def _gpus(devices: str | None) -> list[int]:
+    """The numbers of the graphics cards to use.
+
+    Raises:
+        InputError: if they are neither numbers nor "cpu".
+    """
+    if devices == "cpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # for this process and its workers
+        return []
+    if devices is None:
+        import torch
+
+        return list(range(torch.cuda.device_count()))
+    numbers = [part.strip() for part in devices.split(",")]
+    if not all(number.isdigit() for number in numbers):
+        raise InputError(
+            f"--devices: expected numbers of GPUs such as 0,1, or cpu; got {devices!r}."
+        )
+    return [int(number) for number in numbers]
+
+
+def _read(spec: str, results: Path | None, more: str | None) -> tuple["Spec", list["Planned"]]:
     from orcu.bench.collect import planned
     from orcu.bench.spec import load_spec
 
     with bad_data():
-        described = load_spec(spec)
+        described = load_spec(spec, more=more)
         return described, planned(described, _folder(described, results))
 
 

@@ -26,6 +26,7 @@ from orcu.cli.options import (
     bad_data,
     check_paths,
     digest,
+    launching,
     reading_options,
 )
 from orcu.decisions import RULES
@@ -33,6 +34,7 @@ from orcu.errors import InputError, UnknownNameError
 from orcu.files import replacing
 
 if TYPE_CHECKING:
+    from orcu.launchers import Launcher
     from orcu.metrics.evaluate import Evaluation
 
 GATE_TRIPPED = 4
@@ -42,7 +44,7 @@ def evaluate(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="Predictions: .parquet, .csv, .csv.gz. More files are compared with it."
+            help="Predictions: .parquet, .csv, .csv.gz, or a folder of .parquet. More are compared with it."
         ),
     ],
     label: Label = None,
@@ -86,6 +88,13 @@ def evaluate(
     percent: Percent = False,
     sep: Separator = None,
     decimal: Decimal = None,
+    launcher: Annotated[
+        str, typer.Option(help="What reads the files of a large folder: local or ray.")
+    ] = "local",
+    jobs: Annotated[int, typer.Option(min=1, help="Files of a folder read at once.")] = 1,
+    address: Annotated[
+        str | None, typer.Option(help="Of a Ray cluster; by default one of this machine.")
+    ] = None,
 ) -> None:
     """Judge a model's predictions: metrics with intervals, a report to show, gates for CI.
 
@@ -95,7 +104,8 @@ def evaluate(
 
     gates = [Gate.parse(text) for text in fail_if or []]
     paths = [*files, *(compare or [])]
-    check_paths(paths, [report, json_path])
+    check_paths(paths, [report, json_path], folders=True)
+    spread = launching(launcher, jobs=jobs, address=address)
     if decide not in RULES:
         raise UnknownNameError("decision rule", decide, list(RULES))
     options = reading_options(
@@ -103,7 +113,7 @@ def evaluate(
         weight=weight, id=id_column, subject=cluster, percent=percent,
     )  # fmt: skip
     with bad_data():
-        found = _judge(paths, options, decide, bootstrap, seed, bins)
+        found = _judge(paths, options, decide, bootstrap, seed, bins, spread)
         outputs = _outputs(found, paths, title, show_ids, report, json_path)
     for path, text in outputs.items():  # before printing, which a closed pipe may end
         try:
@@ -138,6 +148,7 @@ def _judge(
     bootstrap: int | None,
     seed: int,
     bins: int,
+    spread: "Launcher",
 ) -> "Evaluation":
     from orcu.metrics.evaluate import evaluate as judge
     from orcu.reading import open_predictions
@@ -146,9 +157,12 @@ def _judge(
     names = _names(paths)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     screen = Console(stderr=True)
-    with Progress(
-        *columns, console=screen, transient=True, disable=not screen.is_terminal
-    ) as progress:
+    with (
+        Progress(
+            *columns, console=screen, transient=True, disable=not screen.is_terminal
+        ) as progress,
+        spread as launcher,
+    ):
         task = progress.add_task("reading")
 
         def told(stage: str, rows: int) -> None:
@@ -157,6 +171,7 @@ def _judge(
         return judge(
             sources[0], compare=dict(zip(names[1:], sources[1:], strict=True)), name=names[0],
             decide=decide, bootstrap=bootstrap, seed=seed, bins=bins, progress=told,
+            launcher=launcher,
         )  # fmt: skip
 
 

@@ -5,9 +5,9 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from hashlib import file_digest
+from hashlib import file_digest, sha256
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,6 +15,9 @@ from rich.markup import escape
 
 from orcu.errors import InputError
 from orcu.files import replacing
+
+if TYPE_CHECKING:
+    from orcu.launchers import Launcher
 
 BAD_DATA = 3
 
@@ -71,15 +74,21 @@ def reading_options(
     }  # fmt: skip
 
 
-def check_paths(inputs: list[Path], outputs: list[Path | None]) -> None:
+def check_paths(inputs: list[Path], outputs: list[Path | None], *, folders: bool = False) -> None:
     """Complain before the work rather than after it.
+
+    Args:
+        inputs: must exist.
+        outputs: must be writable.
+        folders: whether an input may be a folder.
 
     Raises:
         InputError: if an input is missing, or an output cannot be written or would overwrite one.
     """
     for path in inputs:
-        if not path.is_file():
-            raise InputError(f"{path}: there is no such file.")
+        if not path.is_file() and not (folders and path.is_dir()):
+            told = "is a folder; name a file." if path.is_dir() else "there is no such file."
+            raise InputError(f"{path}: {told}")
     taken = {path.resolve(): "is an input" for path in inputs}
     for out in outputs:
         if out is None:
@@ -108,7 +117,11 @@ def bad_data() -> Iterator[None]:
 
 
 def digest(path: Path) -> str:
-    """The SHA-256 of a file."""
+    """The SHA-256 of a file; of a folder, that of its Parquet files' names and digests."""
+    if path.is_dir():
+        files = sorted(path.rglob("*.parquet"))
+        told = "".join(f"{digest(one)}  {one.relative_to(path).as_posix()}\n" for one in files)
+        return sha256(told.encode()).hexdigest()
     with path.open("rb") as file:
         return file_digest(file, "sha256").hexdigest()
 
@@ -158,3 +171,18 @@ def told_warnings() -> Iterator[None]:
     screen = Console(stderr=True, soft_wrap=True)
     for text in dict.fromkeys(str(warning.message) for warning in caught):
         screen.print(f"[yellow]warning:[/] {escape(text)}", highlight=False)
+
+
+def launching(name: str, *, jobs: int, address: str | None = None, **options: Any) -> "Launcher":
+    """The launcher that the user named.
+
+    Raises:
+        InputError: if there is none of that name, or it has no address.
+    """
+    from orcu.launchers import LAUNCHERS
+
+    if address is not None and name != "ray":
+        raise InputError(f"--address: the launcher {name!r} has none; say --launcher ray.")
+    where = {} if address is None else {"address": address}
+    made: Launcher = LAUNCHERS.create(name, jobs=jobs, **where, **options)
+    return made

@@ -2,11 +2,13 @@
 
 The bits of non-negative floats sort like the floats. Each pass counts how often the next 16 bits
 occur among the values that still compete for a group's first position, so after four passes the
-value there is known to the last bit. Rows of the same value as a boundary are dealt in
-the order of the stream, as a stable sort would.
+value there is known to the last bit. Counts of several parts of the stream add up, so the parts may
+be counted anywhere, in any order. Rows of the same value as a boundary are dealt in the order of the
+stream, as a stable sort would.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,70 +17,134 @@ from orcu.inputs import FloatArray, IntArray
 from orcu.metrics.binning import group_starts
 
 _BITS = 16  # per pass
+_CELLS = 1 << _BITS
+# Of each column: the occupied cells (prefix times 2^16 plus the next bits), and their counts.
+Counts = list[tuple[IntArray, IntArray]]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one pass counts: of values that begin with one of the prefixes, the next 16 bits.
+
+    Attributes:
+        prefixes: of each column, distinct and sorted; ``None`` in the first pass.
+        shift: where the next bits stand.
+    """
+
+    prefixes: list[npt.NDArray[np.uint64]] | None
+    shift: int
+
+    def counts(self, batches: Iterable[FloatArray]) -> Counts:
+        """The counts of one part of the stream; batches have the shape (C, n)."""
+        found: list[IntArray] = []
+        for batch in batches:
+            for k, values in enumerate(batch):
+                prefixes = None if self.prefixes is None else self.prefixes[k]
+                if len(found) == k:
+                    size = _CELLS * (1 if prefixes is None else len(prefixes))
+                    found.append(np.zeros(size, dtype=np.int64))
+                self._count(found[k], _bits(values), prefixes)
+        cells = [np.flatnonzero(counts) for counts in found]  # few, but in the first passes
+        return [(at, counts[at]) for at, counts in zip(cells, found, strict=True)]
+
+    def _count(
+        self,
+        counts: IntArray,
+        bits: npt.NDArray[np.uint64],
+        prefixes: npt.NDArray[np.uint64] | None,
+    ) -> None:
+        tail = (bits >> np.uint64(self.shift)).astype(np.intp) & (_CELLS - 1)
+        if prefixes is None:
+            counts += np.bincount(tail, minlength=_CELLS)
+            return
+        head = bits >> np.uint64(self.shift + _BITS)
+        for i, prefix in enumerate(prefixes):
+            mine = tail[head == prefix]
+            if len(mine):
+                counts[i * _CELLS : (i + 1) * _CELLS] += np.bincount(mine, minlength=_CELLS)
 
 
 class StreamGroups:
-    """The equal-count group of each value of several streams, assigned batch by batch in order.
+    """The equal-count group of each value of several streams.
 
     Args:
         columns: C streams are grouped side by side.
         groups: R.
-        passes: a function that gives the batches anew, each of shape (C, n), values from 0 on.
+        count: does a pass over all parts of the stream, and gives the counts of each, in their order.
 
     Example:
-        >>> batches = [np.array([[0.3, 0.1]]), np.array([[0.2, 0.9, 0.5]])]
-        >>> stream = StreamGroups(1, groups=2, passes=lambda: batches)
-        >>> [stream.assign(batch).tolist() for batch in batches]
+        >>> parts = [np.array([[0.3, 0.1]]), np.array([[0.2, 0.9, 0.5]])]
+        >>> def count(one_pass):
+        ...     return [one_pass.counts([part]) for part in parts]
+        >>> stream = StreamGroups(1, groups=2, count=count)
+        >>> [stream.dealer(k).assign(part).tolist() for k, part in enumerate(parts)]
         [[[0, 0]], [[0, 1, 1]]]
     """
 
     def __init__(
-        self, columns: int, *, groups: int, passes: Callable[[], Iterable[FloatArray]]
+        self, columns: int, *, groups: int, count: Callable[[Pass], Iterable[Counts]]
     ) -> None:
-        self.rows = 0
-        shift = 64
-        prefixes: list[npt.NDArray[np.uint64]] = [np.zeros(0, np.uint64)] * columns
-        ranks: list[IntArray] = []
-        for step in range(64 // _BITS):
-            shift -= _BITS
-            counts = [
-                np.zeros((max(1, len(np.unique(prefixes[k]))), 1 << _BITS), dtype=np.int64)
-                for k in range(columns)
-            ]
-            for batch in passes():
-                if step == 0:
-                    self.rows += batch.shape[1]
-                for k in range(columns):
-                    _count(counts[k], _bits(batch[k]), prefixes[k], shift)
-            if step == 0:
-                starts = group_starts(self.rows, groups)[1:]
-                starts = starts[starts < self.rows]
-                ranks = [starts.copy() for _ in range(columns)]
-                self._starts = starts
-                prefixes = [np.zeros(len(starts), np.uint64)] * columns
-                if len(starts) == 0:  # one group
-                    break
+        shift = 64 - _BITS
+        first = _totals(columns, 1, count(Pass(None, shift)))
+        self.rows = int(first[0].sum())
+        starts = group_starts(self.rows, groups)[1:]
+        self._starts = starts[starts < self.rows]
+        self._ties: list[list[IntArray]] = []  # of each part and column, rows that equal a boundary
+        prefixes = [np.zeros(len(self._starts), np.uint64) for _ in range(columns)]
+        ranks = [self._starts.copy() for _ in range(columns)]
+        counts = first
+        while len(self._starts):  # with one group there is nothing to find
             for k in range(columns):
                 prefixes[k], ranks[k] = _narrow(counts[k], prefixes[k], ranks[k])
+            if shift == 0:
+                break
+            shift -= _BITS
+            distinct = [np.unique(prefix) for prefix in prefixes]
+            parts: Iterable[Counts] = count(Pass(distinct, shift))
+            if shift == 0:
+                parts = list(parts)  # a handful of cells each
+                last, before = parts, prefixes.copy()
+            counts = _totals(columns, max(len(one) for one in distinct), parts)
         # The value at each group's first position, and how many smaller values there are.
         self._first = [prefix.view(np.float64) for prefix in prefixes]
         self._below = [self._starts - rank for rank in ranks]
-        self._seen = [np.zeros(len(self._starts), dtype=np.int64) for _ in range(columns)]
+        if len(self._starts):
+            self._ties = [
+                [_at(part[k], before[k], prefixes[k]) for k in range(columns)] for part in last
+            ]
+
+    def dealer(self, part: int) -> "Dealer":
+        """What assigns the groups of one part of the stream."""
+        seen = [
+            sum((ties[k] for ties in self._ties[:part]), np.zeros(len(self._starts), np.int64))
+            for k in range(len(self._first))
+        ]
+        return Dealer(self._starts, self._first, self._below, seen)
+
+
+@dataclass(frozen=True)
+class Dealer:
+    """Assigns groups batch by batch, in order; rows that equal a boundary are dealt one by one."""
+
+    starts: IntArray
+    first: list[FloatArray]
+    below: list[IntArray]
+    seen: list[IntArray]
 
     def assign(self, batch: FloatArray) -> IntArray:
-        """The groups of the next batch, shape (C, n); batches must come in the order of the passes."""
+        """The groups of the next batch, shape (C, n)."""
         groups = np.empty(batch.shape, dtype=np.intp)
         for k, values in enumerate(batch):
-            first = self._first[k]
+            first = self.first[k]
             groups[k] = np.searchsorted(first, values, side="right")
             for boundary in np.unique(first):
                 tied = np.flatnonzero(values == boundary)
                 if len(tied):
                     mine = first == boundary
-                    at = int(self._below[k][mine][0] + self._seen[k][mine][0])
+                    at = int(self.below[k][mine][0] + self.seen[k][mine][0])
                     position = at + np.arange(len(tied))
-                    groups[k, tied] = np.searchsorted(self._starts, position, side="right")
-                    self._seen[k][mine] += len(tied)
+                    groups[k, tied] = np.searchsorted(self.starts, position, side="right")
+                    self.seen[k][mine] += len(tied)
         return groups
 
 
@@ -86,21 +152,28 @@ def _bits(values: FloatArray) -> npt.NDArray[np.uint64]:
     return (np.ascontiguousarray(values) + 0.0).view(np.uint64)  # + 0.0 turns -0.0 into 0.0
 
 
-def _count(
-    counts: IntArray,
-    bits: npt.NDArray[np.uint64],
+def _totals(columns: int, prefixes: int, parts: Iterable[Counts]) -> list[IntArray]:
+    """The counts of all parts together, of shape (prefixes, 2^16) for each column."""
+    totals = np.zeros((columns, prefixes * _CELLS), dtype=np.int64)
+    for part in parts:
+        for total, (cells, counts) in zip(totals, part, strict=True):
+            total[cells] += counts
+    return list(totals.reshape(columns, prefixes, _CELLS))
+
+
+def _at(
+    counts: tuple[IntArray, IntArray],
     prefixes: npt.NDArray[np.uint64],
-    shift: int,
-) -> None:
-    """Add the next bits of the values that begin with each distinct prefix."""
-    if len(prefixes) == 0:
-        counts[0] += np.bincount((bits >> np.uint64(shift)).astype(np.intp), minlength=1 << _BITS)
-        return
-    head = bits >> np.uint64(shift + _BITS)
-    for i, prefix in enumerate(np.unique(prefixes)):
-        tail = (bits[head == prefix] >> np.uint64(shift)) & np.uint64((1 << _BITS) - 1)
-        if len(tail):
-            counts[i] += np.bincount(tail.astype(np.intp), minlength=1 << _BITS)
+    values: npt.NDArray[np.uint64],
+) -> IntArray:
+    """How many of a part's values equal each boundary, from its counts of the last pass."""
+    cells, number = counts
+    wanted = np.searchsorted(np.unique(prefixes), prefixes) * _CELLS
+    wanted += (values & np.uint64(_CELLS - 1)).astype(np.intp)
+    place = np.searchsorted(cells, wanted).clip(max=max(len(cells) - 1, 0))
+    if not len(cells):
+        return np.zeros(len(values), dtype=np.int64)
+    return np.where(cells[place] == wanted, number[place], 0)
 
 
 def _narrow(

@@ -10,7 +10,7 @@ from orcu.metrics.evidence import Evidence
 from orcu.metrics.resample import interval, resampled_sums
 from orcu.metrics.tables import Metric, all_metrics
 from orcu.predictions import Predictions
-from orcu.reading import PredictionsSource
+from orcu.source import PredictionsSource
 
 
 @dataclass(frozen=True)

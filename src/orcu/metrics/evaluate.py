@@ -1,13 +1,14 @@
 """Judge a model's predictions: every metric with its interval and its reference, side by side."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, as_count
+from orcu.launchers import Launcher
 from orcu.metrics.binning import CONVENTIONS
 from orcu.metrics.calibration import class_gaps, threshold_gaps
 from orcu.metrics.compare import Difference, aligned, check_same_rows, paired_differences
@@ -27,7 +28,7 @@ from orcu.metrics.scoring import decomposition
 from orcu.metrics.tables import Metric, Tables, all_metrics, total_gap
 from orcu.metrics.thresholds import decision_rates, threshold_fit
 from orcu.predictions import Predictions, reuse_notes
-from orcu.reading import PredictionsSource
+from orcu.source import PredictionsSource
 
 Judged = Predictions | PredictionsSource
 
@@ -128,6 +129,7 @@ def evaluate(
     seed: int = 0,
     bins: int = 15,
     progress: Progress | None = None,
+    launcher: Launcher | None = None,
 ) -> Evaluation:
     """Judge predictions: metrics, 95 % intervals, references, per class, threshold and group.
 
@@ -147,6 +149,8 @@ def evaluate(
         seed: of the resamples and simulated outcomes.
         bins: B of the binned errors.
         progress: called with a stage and the rows done.
+        launcher: an entered `orcu.launchers.Launcher` that reads the files of a folder side by side; the
+            numbers are the same to the last bit.
 
     Raises:
         InputError: if something cannot be used, labels are missing, or models are not on the same rows.
@@ -174,7 +178,7 @@ def evaluate(
     bins = as_count(bins, name="bins", minimum=1)
     seed = as_count(seed, name="seed", minimum=0)
     predictions = _deciding(predictions, decide)
-    evidence, groups = gather(predictions, bins=bins, progress=progress)
+    evidence, groups = gather(predictions, bins=bins, progress=progress, launcher=launcher)
     judged = _judge(name, evidence, predictions, bootstrap, seed)
     judged.groups = {
         group_name: _judge(group_name, found, predictions, bootstrap, seed)
@@ -188,7 +192,7 @@ def evaluate(
         if isinstance(other, PredictionsSource) and not evidence.sampled:
             other = other.load()
         others_rows = _deciding(aligned(evidence, other, other_name), decide)
-        theirs, _ = gather(others_rows, bins=bins, progress=progress)
+        theirs, _ = gather(others_rows, bins=bins, progress=progress, launcher=launcher)
         check_same_rows(evidence, theirs, other_name)
         judged.others.append(_judge(other_name, theirs, others_rows, bootstrap, seed))
         judged.differences[other_name] = paired_differences(
@@ -200,7 +204,7 @@ def evaluate(
 def _deciding(source: Judged, rule: Any) -> Judged:
     """The same predictions, deciding by the rule."""
     if isinstance(source, PredictionsSource):
-        return replace(source, rule=rule)
+        return source.deciding(rule)
     part = source[:]
     part.rule = rule
     return part

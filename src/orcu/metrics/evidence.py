@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 
@@ -10,13 +11,15 @@ import numpy.typing as npt
 
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray
-from orcu.metrics.adaptive import StreamGroups
+from orcu.launchers import Launcher
+from orcu.launchers.local import Local
+from orcu.metrics.adaptive import Counts, Dealer, Pass, StreamGroups
 from orcu.metrics.binning import even_groups
 from orcu.metrics.resample import BLOCKS, blocks_of, unit_numbers, unit_sums
 from orcu.metrics.tables import Layout
 from orcu.metrics.tally import Tally
 from orcu.predictions import Predictions
-from orcu.reading import PredictionsSource
+from orcu.source import PredictionsSource, Seen
 
 IN_MEMORY_CELLS = 16_000_000  # rows times classes; larger files are streamed
 MOST_GROUPS = 100
@@ -47,9 +50,19 @@ class Evidence:
 
 
 def gather(
-    source: Predictions | PredictionsSource, *, bins: int, progress: Progress | None = None
+    source: Predictions | PredictionsSource,
+    *,
+    bins: int,
+    progress: Progress | None = None,
+    launcher: Launcher | None = None,
 ) -> tuple[Evidence, dict[str, Evidence]]:
     """The evidence of all rows and of each group.
+
+    Args:
+        source: the rows.
+        bins: B.
+        progress: called with a stage and the rows done.
+        launcher: what reads the files of a large folder, within its context; this process by default.
 
     Raises:
         InputError: if there are no labels, only one class occurs, or a row cannot be used.
@@ -58,7 +71,7 @@ def gather(
     if isinstance(source, PredictionsSource):
         loaded = _load_if_small(source, told)
         if loaded is None:
-            return _stream(source, bins, told)
+            return _stream(source, bins, told, launcher)
         source = loaded
     whole = _from_memory(source, bins, told)
     return whole, _groups_in_memory(source, bins)
@@ -134,6 +147,12 @@ class _Stream:
         if keep.any():
             self.kept.append((part[keep], groups[:, keep], unit[keep]))
 
+    def merge(self, other: "_Stream") -> None:
+        """Take in the stream that follows. Sums are added file by file, whoever has read them."""
+        self.tally = self.tally.merge(other.tally)
+        self.sums += other.sums
+        self.kept += other.kept
+
     def evidence(self, source: PredictionsSource) -> Evidence:
         parts, groups, units = zip(*self.kept, strict=True)
         return Evidence(
@@ -142,29 +161,82 @@ class _Stream:
         )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class _Task:
+    """A file to be added up, what deals its rows to groups of equal count, and where it starts."""
+
+    fragment: PredictionsSource
+    dealer: Dealer
+    first_row: int
+    share: float  # of the rows that is kept as a sample
+
+
 def _stream(
-    source: PredictionsSource, bins: int, progress: Progress
+    source: PredictionsSource, bins: int, progress: Progress, launcher: Launcher | None
 ) -> tuple[Evidence, dict[str, Evidence]]:
-    """The same sums from a file that does not fit: four passes for the groups, one for the rest."""
+    """The same sums from files that do not fit: four passes for the groups, one for the rest."""
+    away = launcher is not None
+    over = Local(jobs=1) if launcher is None else launcher
+    inner = None if away else progress  # another process cannot tell its progress
+    fragments, rows = source.fragments, [0] * len(source.fragments)
+
+    def count(one_pass: Pass) -> Iterator[Counts]:
+        for k, part in enumerate(
+            over.in_order(partial(_counted, one_pass=one_pass, progress=inner), fragments)
+        ):
+            counts, rows[k] = part
+            progress("sorting", sum(rows[: k + 1]))
+            yield counts
+
+    dealt = StreamGroups(source.num_classes, groups=bins, count=count)
+    share = IN_MEMORY_CELLS / (4 * dealt.rows * source.num_classes)
+    tasks = [
+        _Task(fragment, dealt.dealer(k), sum(rows[:k]), share)
+        for k, fragment in enumerate(fragments)
+    ]
+    whole, by_group, seen = _Stream(Layout(source.num_classes, bins)), dict[str, _Stream](), Seen()
+    for part, groups, met in over.in_order(partial(_added, bins=bins, progress=inner), tasks):
+        whole.merge(part)
+        for name in _group_names({*by_group, *groups}):
+            if name in groups:
+                by_group.setdefault(name, _Stream(whole.layout)).merge(groups[name])
+        seen += met
+        progress("counting", whole.tally.rows)
+    source.finish(seen)
+    evidence = whole.evidence(source)
+    counts = whole.layout.tables(evidence.vector).confusion.sum(-1)
+    _need_two_classes(counts, source.classes)
+    return evidence, {name: by_group[name].evidence(source) for name in sorted(by_group)}
+
+
+def _counted(
+    fragment: PredictionsSource, *, one_pass: Pass, progress: Progress | None
+) -> tuple[Counts, int]:
+    """A pass over one file, and its number of rows."""
 
     def columns() -> Iterator[FloatArray]:
-        rows = 0
-        for part in source.batches():
-            rows += len(part)
-            progress("sorting", rows)
+        for part in fragment.parts():
+            if progress is not None:
+                progress("sorting", fragment.seen.rows)
             yield part.rows().columns
 
-    dealt = StreamGroups(source.num_classes, groups=bins, passes=columns)
-    layout = Layout(source.num_classes, bins)
+    counts = one_pass.counts(columns())
+    return counts, fragment.seen.rows
+
+
+def _added(
+    task: _Task, *, bins: int, progress: Progress | None
+) -> tuple[_Stream, dict[str, _Stream], Seen]:
+    """The sums of one file, of all its rows and of each group."""
+    fragment, rows = task.fragment, task.first_row
+    layout = Layout(fragment.num_classes, bins)
     whole, by_group = _Stream(layout), dict[str, _Stream]()
-    share = IN_MEMORY_CELLS / (4 * dealt.rows * source.num_classes)
-    rows = 0
-    for part in source.batches():
+    for part in fragment.parts():
         number = np.arange(rows, rows + len(part))
         subject = part.extras.get("subject")
         unit = blocks_of(number if subject is None else _hashes(subject))
-        keep = _hashed_share(number) < share
-        groups = dealt.assign(part.rows().columns)
+        keep = _hashed_share(number) < task.share
+        groups = task.dealer.assign(part.rows().columns)
         whole.add(part, groups, unit, keep)
         if "group" in part.extras:
             texts = part.extras["group"].astype(str)
@@ -172,14 +244,12 @@ def _stream(
                 mine = texts == name
                 if mine.any():
                     stream = by_group.setdefault(name, _Stream(layout))
-                    # Groups of equal count are those of the whole file here.
+                    # Groups of equal count are those of the whole stream here.
                     stream.add(part[mine], groups[:, mine], unit[mine], keep[mine])
         rows += len(part)
-        progress("counting", rows)
-    evidence = whole.evidence(source)
-    counts = layout.tables(evidence.vector).confusion.sum(-1)
-    _need_two_classes(counts, source.classes)
-    return evidence, {name: by_group[name].evidence(source) for name in sorted(by_group)}
+        if progress is not None:
+            progress("counting", rows)
+    return whole, by_group, fragment.seen
 
 
 def _hashes(subject: npt.NDArray[Any]) -> IntArray:

@@ -1,0 +1,90 @@
+"""Work in processes of this machine."""
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from types import TracebackType
+from typing import Any, Self
+
+from orcu.errors import InputError
+from orcu.launchers import LAUNCHERS, Item, Launcher, Result
+
+MOST_DEATHS = 3  # of workers, before the work is given up
+
+
+@LAUNCHERS.register("local")
+class Local(Launcher):
+    """Spawned workers, as many as asked for; with one, the work is done in this process.
+
+    Each worker keeps to its threads and sees one graphics card, if there are any.
+
+    Example:
+        >>> with Local(jobs=1) as launcher:
+        ...     list(launcher.in_order(abs, [-3, 2]))
+        [3, 2]
+    """
+
+    _pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Self:
+        if self.jobs > 1 or self.gpus:
+            self._pool = self._workers()
+        return self
+
+    def _workers(self) -> ProcessPoolExecutor:
+        context = multiprocessing.get_context("spawn")
+        cards = context.Queue()
+        for worker in range(self.jobs):
+            cards.put(self.gpus[worker % len(self.gpus)] if self.gpus else None)
+        return ProcessPoolExecutor(
+            self.jobs, mp_context=context, initializer=_alone, initargs=(self.threads, cards)
+        )
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Wait for the workers, or leave them behind when something went wrong."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=error is None, cancel_futures=error is not None)
+
+    def results(
+        self, function: Callable[[Item], Result], items: Sequence[Item]
+    ) -> Iterator[tuple[int, Result]]:
+        """The results as they are ready; when a worker dies, the others' items are done all the same.
+
+        Raises:
+            InputError: if workers keep dying.
+        """
+        if self._pool is None:
+            yield from ((position, function(item)) for position, item in enumerate(items))
+            return
+        left = dict(enumerate(items))
+        for _ in range(MOST_DEATHS):
+            waiting = {self._pool.submit(function, item): at for at, item in left.items()}
+            try:
+                for future in as_completed(waiting):
+                    result = future.result()
+                    del left[waiting[future]]
+                    yield waiting[future], result
+                return
+            except BrokenProcessPool:
+                self._pool.shutdown(wait=False, cancel_futures=True)
+                self._pool = self._workers()
+        raise InputError(
+            f"jobs: worker processes were killed {MOST_DEATHS} times, perhaps for want of memory; "
+            f"try fewer at once than {self.jobs}."
+        )
+
+
+def _alone(threads: int, cards: Any) -> None:
+    """Keep the libraries of a worker to its share of the cores, and show it its card only."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = str(threads)
+    card = cards.get()
+    if card is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = str(card)

@@ -1,0 +1,73 @@
+"""Work over a Ray cluster, or a local one."""
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from orcu.data.store import store_folder
+from orcu.errors import require
+from orcu.launchers import LAUNCHERS, Item, Launcher, Result
+
+
+@LAUNCHERS.register("ray")
+class Ray(Launcher):
+    """Ray tasks, one per item, with as many CPUs as it has threads.
+
+    The folders that the items name must be the same on all machines. When a machine fails, its items
+    are tried again elsewhere; runs of the benchmark go on from their checkpoints.
+
+    Args:
+        jobs: pieces at once on a cluster of this machine.
+        threads: CPUs of each.
+        gpus: if any are named, each task asks for its share of a graphics card.
+        address: of a cluster; ``None`` starts one on this machine.
+    """
+
+    def __init__(
+        self,
+        *,
+        jobs: int,
+        threads: int = 1,
+        gpus: Sequence[int] = (),
+        address: str | None = None,
+    ) -> None:
+        super().__init__(jobs=jobs, threads=threads, gpus=gpus)
+        require("ray", extra="ray", what="the Ray launcher")
+        self.address = address
+        self._ray: Any = importlib.import_module("ray")
+
+    def __enter__(self) -> Self:
+        here = {"num_cpus": self.jobs * self.threads, "num_gpus": len(self.gpus)}
+        # Workers may start in another folder, so they are told where the data are.
+        there = {"env_vars": {"ORCU_DATA": str(store_folder().resolve())}}
+        self._ray.init(
+            address=self.address, include_dashboard=False, log_to_driver=False, runtime_env=there,
+            **({} if self.address else here),
+        )  # fmt: skip
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leave the cluster; one of this machine stops."""
+        self._ray.shutdown()
+
+    def results(
+        self, function: Callable[[Item], Result], items: Sequence[Item]
+    ) -> Iterator[tuple[int, Result]]:
+        """The results as they are ready."""
+        share = min(1.0, len(self.gpus) / self.jobs)
+        remote = self._ray.remote(num_cpus=self.threads, num_gpus=share, max_retries=3)(_called)
+        shared = self._ray.put(function)
+        waiting = {remote.remote(shared, item): at for at, item in enumerate(items)}
+        while waiting:
+            ready, _ = self._ray.wait(list(waiting), num_returns=1)
+            yield waiting.pop(ready[0]), self._ray.get(ready[0])
+
+
+def _called(function: Callable[[Item], Result], item: Item) -> Result:
+    return function(item)
