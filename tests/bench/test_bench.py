@@ -4,20 +4,31 @@ import csv
 import io
 import json
 import shutil
+from functools import partial
 
 import pytest
 
-from orcu import data, losses
+from orcu import data
 from orcu.bench import run as run_module
 from orcu.bench.collect import planned, records
-from orcu.bench.launchers import LAUNCHERS
 from orcu.bench.plan import jobs
 from orcu.bench.report import page
-from orcu.bench.run import execute
+from orcu.bench.run import check_parts, execute
 from orcu.bench.spec import CONFIGS, load_spec
-from orcu.bench.tables import PAPER, PAPER_LOSSES, PAPER_METRICS, compared, lines, rendered
+from orcu.bench.tables import (
+    PAPER,
+    PAPER_LOSSES,
+    PAPER_METRICS,
+    chosen,
+    compared,
+    lines,
+    rendered,
+)
 from orcu.errors import InputError, UnknownNameError
+from orcu.files import read_table
+from orcu.launchers import LAUNCHERS
 from orcu.losses.base import LOSSES
+from orcu.training.two_stage import branches
 
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.toml")), ids=lambda path: path.stem)
@@ -33,7 +44,7 @@ def test_every_spec_that_comes_with_orcu_can_be_planned_without_data(path, tmp_p
 def test_the_papers_tables_have_as_many_runs_as_it_made():
     counts = {
         name: len(jobs(load_spec(name)))
-        for name in ("main", "backbones", "posthoc", "text", "ablation")
+        for name in ("main", "backbones", "posthoc", "text", "ablation", "scale", "two_stage")
     }
     # the ablation: nine rows on DR, eight on the others
     assert counts == {
@@ -42,7 +53,12 @@ def test_the_papers_tables_have_as_many_runs_as_it_made():
         "posthoc": 50,
         "text": 10,
         "ablation": 9 * 5 + 8 * (5 + 5 + 10),
+        "scale": 5 * 5 + 5 * 5 + 5,
+        "two_stage": 5,
     }
+    assert len(jobs(load_spec("ablation", more="grid"))) == 6 * 4 * (5 + 5 + 5 + 10)
+    with pytest.raises(UnknownNameError, match="Did you mean 'grid'"):
+        load_spec("ablation", more="gird")
 
 
 def test_every_row_of_the_papers_ablation_is_a_loss_here():
@@ -50,8 +66,9 @@ def test_every_row_of_the_papers_ablation_is_a_loss_here():
         published = {row["loss"] for row in csv.DictReader(file) if row["table"] == "ablation"}
     made = {job.loss_name: job.loss_spec for job in jobs(load_spec("ablation"))}
     assert set(made) == published
-    for spec in made.values():
-        losses.create(spec, num_classes=5)
+    for name in ("ablation", "scale", "posthoc"):
+        check_parts(load_spec(name))
+    check_parts(load_spec("ablation", more="grid"))
 
 
 def test_ties_share_the_first_place(spec_file):
@@ -82,6 +99,10 @@ def test_ties_share_the_first_place(spec_file):
         (('set = "lev"', 'set = "levv"'), "Did you mean 'lev'"),
         (('"ce"', "3"), "losses.0"),
         (("[[data]]", "[[data"), "no TOML"),
+        (('"sce"', '"cse"'), "Did you mean 'sce'"),
+        (("hidden = [16]", 'hidden = [16]\nselect = "eec"'), "Did you mean 'ece'"),
+        (("[[data]]", "[two_stage]\nscal = 3.0\n[[data]]"), "Did you mean 'scale'"),
+        (("[[data]]", "[two_stage]\nscale = 3.0\n[[data]]"), "name losses, or a"),
     ],
 )
 def test_mistakes_in_a_spec_are_told(spec_file, change, message):
@@ -97,9 +118,7 @@ def test_unknown_specs_are_told_the_nearest():
 
 def test_runs_are_done_once_and_tables_follow(spec_file, tmp_path):
     spec, results = load_spec(spec_file), tmp_path / "results"
-    told = []
-    LAUNCHERS.get("local")(jobs(spec), results, jobs=1, told=lambda job, how: told.append(how))
-    assert told == ["done"] * 4
+    assert [execute(job, results) for job in jobs(spec)] == ["done"] * 4
     assert {one.state for one in planned(spec, results)} == {"finished"}
     assert [execute(job, results) for job in jobs(spec)] == ["skipped"] * 4
     found = records(spec, results)
@@ -132,7 +151,9 @@ def test_two_processes_give_the_same_bytes_as_one(spec_file, tmp_path):
     tables = []
     for name, count in (("one", 1), ("two", 2)):
         results = tmp_path / name
-        LAUNCHERS.get("local")(jobs(spec), results, jobs=count, told=lambda job, how: None)
+        with LAUNCHERS.create("local", jobs=count) as workers:
+            ended = list(workers.in_order(partial(execute, results=results), jobs(spec)))
+        assert ended == ["done"] * 4
         tables.append(rendered(spec, lines(spec, records(spec, results)), "csv"))
         shutil.rmtree(results / "runs" / "none", ignore_errors=True)
     assert tables[0] == tables[1]
@@ -187,3 +208,79 @@ def test_ours_stand_beside_the_papers(tmp_path):
     assert {row["loss"] for row in beside} == {"ce", "orcu"}
     assert all(row["ours"] == pytest.approx(40) for row in beside)
     assert json.dumps(beside)
+
+
+def test_mistakes_in_losses_and_calibrators_are_told_before_the_runs(spec_file):
+    text = spec_file.read_text()
+    for change, message in (
+        (('"ce"', '"cee"'), "Did you mean 'ce'"),
+        (('"temperature"', '"temperture"'), "Did you mean 'temperature'"),
+        (("scale = 3.0", "scale = -3.0"), "scale"),
+    ):
+        spec_file.write_text(text.replace(*change))
+        with pytest.raises(InputError, match=message):
+            check_parts(load_spec(spec_file))
+
+
+def test_the_two_stage_diagnostic_is_a_benchmark_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("ORCU_DATA", str(tmp_path / "data"))
+    path = tmp_path / "stages.toml"
+    path.write_text(
+        """
+name = "stages"
+columns = ["feasible_active", "alignment", "feasible_sce", "feasible_ece"]
+two_stage = { scale = 3.0, epochs = [8, 2] }
+paper = ["two_stage"]
+
+[[data]]
+set = "lev"
+name = "image_aesthetics"
+folds = [0, 1]
+hidden = [16]
+"""
+    )
+    spec, results = load_spec(path), tmp_path / "results"
+    assert [execute(job, results) for job in jobs(spec)] == ["done"] * 2
+    assert [execute(job, results) for job in jobs(spec)] == ["skipped"] * 2
+    table = lines(spec, records(spec, results))
+    assert [line.loss for line in table] == ["sord", "hinge", "orcu"] == list(branches(3.0))
+    assert "alignment" not in table[0].cells  # SoftCE has no regularizer
+    assert table[2].cells["feasible_active"].mean == 1.0
+    assert table[2].cells["feasible_active"].count == 2
+    markdown = rendered(spec, table, "markdown")
+    assert "| image_aesthetics | sord | - | - |" in markdown
+    assert "feasible_sce % ↓" in markdown
+    assert ",,0," in rendered(spec, table, "csv")
+    curves = read_table(next((results / "runs").glob("*/two_stage.parquet")))
+    assert {*curves["branch"].to_pylist()} == set(branches(3.0))
+    assert "2 of 2 runs are finished" in page(spec, results)
+    # beside the paper's Table II: percent, but for A_TF
+    whole = spec.model_copy(
+        update={"data": [spec.data[0].model_copy(update={"set": "image_aesthetics"})]}
+    )
+    beside = {(row["loss"], row["metric"]): row for row in compared(whole, table)}
+    assert beside["orcu", "feasible_active"]["ours"] == 100
+    assert beside["orcu", "alignment"]["ours"] == table[2].cells["alignment"].mean
+    assert beside["sord", "feasible_sce"]["paper"] == 16.87
+
+
+def test_the_best_on_validation_rows_is_chosen(spec_file, tmp_path):
+    text = spec_file.read_text().replace("hidden = [16]", 'hidden = [16]\nselect = "sce"')
+    spec_file.write_text(text.replace('name = "small"', 'name = "small"\nrows = "validation"'))
+    spec, results = load_spec(spec_file), tmp_path / "results"
+    for job in jobs(spec):
+        execute(job, results)
+    held = records(spec, results)
+    assert {record["calibrator"] for record in held} == {"none"}
+    own = {loss: sum(r["sce"] for r in held if r["loss"] == loss) / 2 for loss in ("ce", "ours")}
+    assert chosen(spec, held) == [("lev", "sce", min(own, key=own.get))]
+    flipped = [{**record, "sce": -record["sce"]} for record in held]
+    assert chosen(spec, flipped) == [("lev", "sce", max(own, key=own.get))]
+    assert f"<b>{min(own, key=own.get)}</b>" in page(spec, results)
+
+
+def test_models_are_kept_on_demand(spec_file, tmp_path):
+    spec_file.write_text("keep_models = true\n" + spec_file.read_text())
+    kept, results = load_spec(spec_file), tmp_path / "results"
+    assert execute(jobs(kept)[0], results) == "done"
+    assert len(list((results / "runs").glob("*/model.safetensors"))) == 1

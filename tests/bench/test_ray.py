@@ -1,15 +1,21 @@
 """The Ray launcher, for real on this machine."""
 
 import importlib.util
+from functools import partial
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
-from orcu import data
+from orcu import Predictions, data, evaluate
 from orcu.bench.collect import planned, records
-from orcu.bench.launchers import LAUNCHERS
 from orcu.bench.plan import jobs
+from orcu.bench.run import execute
 from orcu.bench.spec import load_spec
 from orcu.bench.tables import lines, rendered
+from orcu.errors import InputError
+from orcu.launchers import LAUNCHERS
+from orcu.reading import open_predictions
 
 pytestmark = [
     pytest.mark.ray,
@@ -23,11 +29,10 @@ def test_ray_and_local_give_the_same_bytes(spec_file, tmp_path):
     data.prepare("lev", out=tmp_path / "data" / "lev")
     tables, files = [], []
     for launcher in ("local", "ray"):
-        results, told = tmp_path / launcher, []
-        LAUNCHERS.get(launcher)(
-            jobs(spec), results, jobs=2, told=lambda job, how, told=told: told.append(how)
-        )
-        assert told == ["done"] * 4
+        results = tmp_path / launcher
+        with LAUNCHERS.create(launcher, jobs=2) as workers:
+            ended = list(workers.in_order(partial(execute, results=results), jobs(spec)))
+        assert ended == ["done"] * 4
         assert {one.state for one in planned(spec, results)} == {"finished"}
         tables.append(rendered(spec, lines(spec, records(spec, results)), "csv"))
         files.append(
@@ -38,3 +43,22 @@ def test_ray_and_local_give_the_same_bytes(spec_file, tmp_path):
         )
     assert tables[0] == tables[1]
     assert files[0] == files[1]
+
+
+def test_a_folder_judged_by_ray_has_the_same_bits(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    logits, y = rng.normal(size=(3000, 4)).round(1), rng.integers(4, size=3000)
+    for k in range(3):
+        part = slice(1000 * k, 1000 * (k + 1))
+        Predictions(logits=logits[part], y=y[part]).write(tmp_path / f"part-{k}.parquet")
+    monkeypatch.setattr("orcu.metrics.evidence.IN_MEMORY_CELLS", 4000)
+    here = evaluate(open_predictions(tmp_path), bootstrap=50)
+    with LAUNCHERS.create("ray", jobs=2) as workers:
+        there = evaluate(open_predictions(tmp_path), bootstrap=50, launcher=workers)
+        assert here.sampled
+        assert there.to_dict() == here.to_dict()
+        table = pq.read_table(tmp_path / "part-1.parquet").to_pandas()
+        table.loc[7, "logit_0"] = np.nan
+        table.to_parquet(tmp_path / "part-1.parquet")
+        with pytest.raises(InputError, match=r"^part-1\.parquet: row 8"):
+            evaluate(open_predictions(tmp_path, label="label", logits="logit_*"), launcher=workers)

@@ -71,12 +71,12 @@ def test_the_diagnostic_runs_and_shows_what_the_paper_says(lev, tmp_path):
     )
     assert len(records) == 3 * 6
     table = {row["branch"]: row for row in summary(records)}
-    assert set(table) == {"softce", "hinge", "orcu"}
-    assert np.isnan(table["softce"]["alignment"])
+    assert set(table) == {"sord", "hinge", "orcu"}
+    assert np.isnan(table["sord"]["alignment"])
     assert table["orcu"]["feasible_active"] == 1
     assert table["hinge"]["feasible_active"] < 0.5
     assert table["orcu"]["alignment"] > table["hinge"]["alignment"]
-    assert table["orcu"]["feasible_sce"] < table["softce"]["feasible_sce"]
+    assert table["orcu"]["feasible_sce"] < table["sord"]["feasible_sce"]
     assert all(row["feasible_unimodality"] > 0.95 for row in table.values())
     shares = {record["feasible_share"] for record in records}
     assert len(shares) == 1

@@ -54,17 +54,29 @@ def planned(spec: Spec, results: Path) -> list[Planned]:
     return found
 
 
-def records(spec: Spec, results: Path) -> list[dict[str, Any]]:
-    """One record for each finished run and calibrator: data, loss, calibrator, fold, seed, metrics."""
+def records(spec: Spec, results: Path, *, rows: str | None = None) -> list[dict[str, Any]]:
+    """One record for each finished run and calibrator: data, loss, calibrator, fold, seed, metrics.
+
+    Args:
+        spec: the benchmark.
+        results: its folder of results.
+        rows: "test" or "validation" (before calibrators, which are fitted there); as in the spec by default.
+    """
     store, found = Store(results), []
     for one in planned(spec, results):
         if one.state != FINISHED or one.run is None:
             continue
         result = store.result(one.run)
-        for calibrator, values in result["test"].items():
+        if "branches" in result:
+            told = [(branch, "none", values) for branch, values in result["branches"].items()]
+        elif (rows or spec.rows) == "validation":
+            told = [(one.job.loss_name, "none", result["validation"])]
+        else:
+            told = [(one.job.loss_name, name, values) for name, values in result["test"].items()]
+        for loss, calibrator, values in told:
             found.append(
                 {
-                    "data": one.job.data.title, "backbone": one.job.data.backbone, "loss": one.job.loss_name,
+                    "data": one.job.data.title, "backbone": one.job.data.backbone, "loss": loss,
                     "calibrator": calibrator, "fold": one.job.fold, "seed": one.job.seed, "run": one.run, **values,
                 }
             )  # fmt: skip

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from orcu.bench.spec import DataSpec, Spec
+from orcu.bench.spec import DataSpec, Spec, TwoStage, loss_name
 from orcu.data.base import DATASETS
 from orcu.errors import InputError, UnknownNameError
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run: a loss, a fold of a data set, a seed."""
+    """One run: a loss (or the two-stage diagnostic), a fold of a data set, a seed."""
 
     data: DataSpec
     loss: Any
@@ -20,15 +20,13 @@ class Job:
     seed: int
     calibrators: tuple[str, ...]
     threads: int
+    keep_model: bool = False
+    two_stage: TwoStage | None = None
 
     @property
     def loss_name(self) -> str:
         """How the loss is called in tables."""
-        if isinstance(self.loss, str):
-            return self.loss
-        return str(
-            self.loss.get("label") or self.loss.get("name") or json.dumps(self.loss, sort_keys=True)
-        )
+        return "two stages" if self.two_stage else loss_name(self.loss)
 
     @property
     def loss_spec(self) -> Any:
@@ -45,10 +43,16 @@ class Job:
 
     def described(self) -> dict[str, Any]:
         """What the result depends on, as plain data; the manifest's digest joins when the run starts."""
-        return {
-            "data": self.data.model_dump(exclude={"name", "prepared", "folds", "without"}), "loss": self.loss_spec,
-            "fold": self.fold, "seed": self.seed, "threads": self.threads, "calibrators": list(self.calibrators),
+        told = {
+            "data": self.data.model_dump(exclude={"name", "prepared", "folds", "without", "select"}),
+            "loss": self.loss_spec, "fold": self.fold, "seed": self.seed, "threads": self.threads,
+            "calibrators": list(self.calibrators),
         }  # fmt: skip
+        if self.keep_model:
+            told["keep_model"] = True
+        if self.two_stage is not None:
+            told["two_stage"] = self.two_stage.model_dump()
+        return told
 
     def id(self, manifest: str) -> str:
         """The run's id, from what it depends on and the rows it is run on."""
@@ -76,8 +80,11 @@ def jobs(spec: Spec) -> list[Job]:
                 )
             for seed in spec.seeds:
                 here = [
-                    Job(data, loss, fold, seed, tuple(spec.calibrators), spec.threads)
-                    for loss in spec.losses
-                ]
+                    Job(
+                        data, loss, fold, seed, tuple(spec.calibrators), spec.threads, spec.keep_models,
+                        spec.two_stage,
+                    )
+                    for loss in spec.losses or [""]
+                ]  # fmt: skip
                 found += [job for job in here if job.loss_name not in data.without]
     return found

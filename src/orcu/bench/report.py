@@ -7,9 +7,10 @@ import numpy as np
 
 import orcu
 from orcu.bench.collect import FAILED, FINISHED, Planned, planned, records
+from orcu.bench.columns import heading
 from orcu.bench.spec import DataSpec, Spec
 from orcu.bench.store import Store
-from orcu.bench.tables import Line, compared, heading, lines
+from orcu.bench.tables import Line, chosen, compared, lines
 from orcu.figures import reliability
 from orcu.figures.svg import render
 from orcu.metrics.evaluate import evaluate
@@ -29,7 +30,7 @@ def page(spec: Spec, results: Path) -> str:
     states = [one.state for one in plan]
     blocks = [_block(data, spec, table, plan, results) for data in spec.data]
     made = {
-        "spec": spec.name, "runs": f"{len(plan)}", "losses": ", ".join(dict.fromkeys(o.job.loss_name for o in plan)),
+        "spec": spec.name, "runs": f"{len(plan)}", "losses": ", ".join(spec.row_names),
         "calibrators": ", ".join(spec.calibrators), "seeds": ", ".join(map(str, spec.seeds)),
         "threads per run": str(spec.threads), "orcu": orcu.__version__,
         "made again by": f"orcu bench run {spec.name} && orcu bench report {spec.name}",
@@ -38,7 +39,8 @@ def page(spec: Spec, results: Path) -> str:
         title=spec.title or spec.name, name=spec.name, finished=states.count(FINISHED), total=len(plan),
         failed=states.count(FAILED), seeds=len(spec.seeds), several=len(spec.calibrators) > 1,
         headings=[heading(column) for column in spec.columns], blocks=[block for block in blocks if block["rows"]],
-        compared=compared(spec, table), made=made,
+        compared=compared(spec, table), made=made, rows=spec.rows,
+        chosen=chosen(spec, records(spec, results, rows="validation")),
     )  # fmt: skip
 
 
@@ -48,7 +50,10 @@ def _block(
     mine = [line for line in table if line.data == data.title]
     rows, before = [], None
     for line in mine:
-        cells = [{"text": cell.text(name), "rank": cell.rank} for name, cell in line.cells.items()]
+        cells = [
+            {"text": line.text(name), "rank": line.cells[name].rank if name in line.cells else 0}
+            for name in spec.columns
+        ]
         start = before is not None and line.calibrator != before
         rows.append(
             {"loss": line.loss, "calibrator": line.calibrator, "cells": cells, "start": start}
@@ -75,6 +80,8 @@ def _figures(data: DataSpec, plan: list[Planned], results: Path) -> list[dict[st
     """A reliability diagram for each loss, from the test rows of its finished runs."""
     store = Store(results)
     found: list[dict[str, str]] = []
+    if any(one.job.two_stage for one in plan):
+        return found  # its branches are compared on validation rows; no predictions are kept
     for loss in dict.fromkeys(one.job.loss_name for one in plan):
         done = [
             one.run for one in plan

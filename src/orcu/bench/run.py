@@ -1,5 +1,6 @@
 """Doing one run: from the prepared data to the metrics of every calibrator."""
 
+import math
 import shutil
 import time
 import traceback
@@ -10,6 +11,7 @@ from typing import Any
 
 from orcu import calibrators
 from orcu.bench.plan import Job
+from orcu.bench.spec import Spec, TwoStage
 from orcu.bench.store import LostLockError, Store
 from orcu.data.base import DATASETS
 from orcu.data.prepare import prepare
@@ -28,6 +30,7 @@ KEPT = (
     "features.safetensors",
     "run.json",
 )
+MODEL = ("model.safetensors", "model.json")
 
 
 def prepared_for(job: Job) -> Prepared | None:
@@ -50,6 +53,22 @@ def how_to_prepare(job: Job) -> str:
     return (
         f"orcu data prepare {job.data.set} --root DIR{options} -o {store_folder() / job.data.store}"
     )
+
+
+def check_parts(spec: Spec) -> None:
+    """Make every loss and calibrator once, so that a mistake is told before the runs.
+
+    Raises:
+        InputError: if one cannot be made.
+    """
+    from orcu import losses
+
+    for loss in spec.losses:
+        told = loss if isinstance(loss, str) else {k: v for k, v in loss.items() if k != "label"}
+        losses.create(told, num_classes=5)
+    for calibrator in spec.calibrators:
+        if calibrator != "none":
+            calibrators.create(calibrator)
 
 
 def execute(job: Job, results: Path) -> str:
@@ -98,32 +117,57 @@ def _done(job: Job, prepared: Prepared, work: Path, files: Path) -> dict[str, An
     if prepared.manifest.about.kind == IMAGES:
         build(prepared.manifest, cache_folder(prepared.folder, data.size), data.size, wait=True)
     settings = Settings(
-        loss=job.loss_spec, backbone=data.backbone, weights=data.weights, frozen=data.frozen,
+        loss=job.loss_spec or "sord", backbone=data.backbone, weights=data.weights, frozen=data.frozen,
         hidden=tuple(data.hidden), size=data.size, augment=data.augment, recipe=data.recipe, seed=job.seed,
     )  # fmt: skip
-    run = Run(prepared, prepared.split(data.protocol, job.fold), settings)
-    result = run.train(work / "training")
+    splits = prepared.split(data.protocol, job.fold)
     shutil.rmtree(files, ignore_errors=True)
     files.mkdir()
-    for name in KEPT:
+    about = {"job": job.described(), "data": data.title, "loss": job.loss_name}
+    if job.two_stage is not None:
+        return about | _both_stages(
+            job.two_stage, prepared, splits, settings, work / "training", files
+        )
+    run = Run(prepared, splits, settings)
+    result = run.train(work / "training")
+    for name in (*KEPT, *(MODEL if job.keep_model else ())):
         shutil.copy2(work / "training" / name, files / name)
     told = result.predictions
-    return {
-        "job": job.described(), "data": data.title, "loss": job.loss_name, "epochs": len(result.curves),
-        "test": {name: _judged(name, told["validation"], told["test"]) for name in job.calibrators},
+    return about | {
+        "epochs": len(result.curves),
+        "test": {
+            name: _values(calibrated(name, told["validation"], told["test"]))
+            for name in job.calibrators
+        },
         "validation": _values(told["validation"]),
         "recipe": asdict(run.recipe),
-    }  # fmt: skip
+    }
 
 
-def _judged(calibrator: str, held: Predictions, test: Predictions) -> dict[str, float]:
-    """All metrics of the test rows after a calibrator that was fitted on validation."""
+def _both_stages(
+    stages: TwoStage, prepared: Prepared, splits: Any, settings: Any, work: Path, files: Path
+) -> dict[str, Any]:
+    from orcu.training.two_stage import summary, two_stage
+
+    curves = two_stage(prepared, splits, settings, work, scale=stages.scale, epochs=stages.epochs)
+    shutil.copy2(work / "two_stage.parquet", files / "two_stage.parquet")
+    last = {row.pop("branch"): row for row in summary(curves)}
+    # What a branch without a regularizer does not have is left out: JSON knows no NaN.
+    finite = {
+        branch: {name: value for name, value in row.items() if math.isfinite(value)}
+        for branch, row in last.items()
+    }
+    return {"branches": finite, "feasible_share": curves[0]["feasible_share"]}
+
+
+def calibrated(calibrator: str, held: Predictions, test: Predictions) -> Predictions:
+    """The test rows after a calibrator that was fitted on validation rows; "none" leaves them."""
     if calibrator == "none":
-        return _values(test)
+        return test
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", calibrators.CalibrationWarning)
         made = calibrators.create(calibrator).fit(held.as_logits()[0], held.rows().y, ids=held.ids)
-    return _values(test.calibrated(made))
+    return test.calibrated(made)
 
 
 def _values(told: Predictions) -> dict[str, float]:

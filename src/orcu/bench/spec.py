@@ -1,17 +1,21 @@
 """Specs: what a benchmark consists of, as TOML; unknown keys are refused with the nearest name."""
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from orcu.bench.columns import column
 from orcu.errors import InputError, UnknownNameError
 
 _PACKAGED = Path(__file__).parent / "configs"
 CONFIGS = (
     _PACKAGED if _PACKAGED.exists() else Path(__file__).parents[3] / "configs"
 )  # or a work tree's
+
+BRANCHES = ("sord", "hinge", "orcu")  # of the two-stage diagnostic
 
 
 class _Strict(BaseModel):
@@ -122,6 +126,23 @@ class Spec(_Strict):
     keep_models: bool = False
     two_stage: TwoStage | None = None
 
+    @property
+    def row_names(self) -> list[str]:
+        """The losses, or branches of the two-stage diagnostic, as they are called in tables."""
+        return list(BRANCHES) if self.two_stage else [loss_name(loss) for loss in self.losses]
+
+
+def loss_name(loss: str | dict[str, Any]) -> str:
+    """How a loss of a spec is called in tables: its label, its name, or itself.
+
+    Example:
+        >>> loss_name("ce"), loss_name({"label": "s = 5", "name": "orcu", "scale": 5.0})
+        ('ce', 's = 5')
+    """
+    if isinstance(loss, str):
+        return loss
+    return str(loss.get("label") or loss.get("name") or json.dumps(loss, sort_keys=True))
+
 
 def load_spec(path: str | Path, *, more: str | None = None) -> Spec:
     """A spec from a TOML file, or one of those that come with orcu, by name.
@@ -154,6 +175,8 @@ def load_spec(path: str | Path, *, more: str | None = None) -> Spec:
         spec = spec.model_copy(update={"losses": spec.losses + spec.more[more], "data": whole})
     if bool(spec.losses) == bool(spec.two_stage):
         raise InputError(f"{file}: name losses, or a [two_stage] in their place.")
+    for name in (*spec.columns, *(one.select for one in spec.data if one.select)):
+        column(name)
     names = [one.title for one in spec.data]
     if len(set(names)) < len(names):
         raise InputError(
@@ -167,7 +190,9 @@ def _fault(error: ValidationError) -> str:
     first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
     place = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        models: dict[str, type[_Strict]] = {"data": DataSpec, "two_stage": TwoStage} if len(first["loc"]) > 1 else {}
+        models: dict[str, type[_Strict]] = (
+            {"data": DataSpec, "two_stage": TwoStage} if len(first["loc"]) > 1 else {}
+        )
         model = models.get(str(first["loc"][0]), Spec)
         return str(UnknownNameError("key", first["loc"][-1], model.model_fields)) + f" (at {place})"
     return f"{place}: {first['msg']}"

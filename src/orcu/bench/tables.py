@@ -3,14 +3,14 @@
 import csv
 import html
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from orcu.bench.columns import column, heading
 from orcu.bench.spec import Spec
 from orcu.errors import UnknownNameError
-from orcu.metrics.tables import METRICS
 
 FORMATS = ("markdown", "latex", "csv", "html")
 # Every number of the tables of the ORCU paper (Kim, Chung and Jang): times 100, A_TF aside.
@@ -22,9 +22,13 @@ PAPER_LOSSES = {
 }  # fmt: skip
 PAPER_METRICS = {
     "SCE": "sce", "ACE": "ace", "ECE": "ece", "Unimodal": "unimodality", "Acc": "accuracy", "QWK": "qwk",
-    "MAE": "mae", "A_TF": "alignment", "Act": "feasible_active",
+    "MAE": "mae", "A_TF (feasible set)": "alignment", "Act (feasible set)": "feasible_active",
+    "SCE (feasible set)": "feasible_sce", "ECE (feasible set)": "feasible_ece",
 }  # fmt: skip
 PAPER_POSTHOC = {"none": "none", "TS": "temperature", "DC": "dirichlet"}
+
+BETTER, WORSE = "▲", "▼"  # than the reference, beyond chance
+NOTHING = "-"  # where a row has no such number
 
 
 @dataclass(frozen=True)
@@ -35,12 +39,14 @@ class Cell:
     std: float | None
     count: int
     rank: int = 0  # 1 best, 2 second, among the losses of one data set and calibrator
+    versus: str = ""  # BETTER or WORSE, if a reference was asked for
 
     def text(self, metric: str) -> str:
         """The mean and the deviation, shares in percent."""
-        factor, digits = (100, 2) if METRICS.get(metric).percent else (1, 3)
+        factor, digits = (100, 2) if column(metric)[1] else (1, 4 if metric == "alignment" else 3)
         spread = "" if self.std is None else f" ±{factor * self.std:.{digits}f}"
-        return f"{factor * self.mean:.{digits}f}{spread}"
+        mark = f" {self.versus}" if self.versus else ""
+        return f"{factor * self.mean:.{digits}f}{spread}{mark}"
 
 
 @dataclass(frozen=True)
@@ -50,32 +56,44 @@ class Line:
     data: str
     loss: str
     calibrator: str
-    cells: dict[str, Cell]
+    cells: dict[str, Cell]  # without those that the runs do not have
+
+    def text(self, metric: str) -> str:
+        """What stands in a cell."""
+        return self.cells[metric].text(metric) if metric in self.cells else NOTHING
 
 
-def lines(spec: Spec, records: list[dict[str, Any]]) -> list[Line]:
-    """The rows of a spec's table, in the spec's order; losses without finished runs are left out."""
-    names = [
-        loss if isinstance(loss, str) else str(loss.get("label") or loss.get("name"))
-        for loss in spec.losses
-    ]
+def lines(
+    spec: Spec,
+    records: list[dict[str, Any]],
+    versus: dict[tuple[str, str, str, str], str] | None = None,
+) -> list[Line]:
+    """The rows of a spec's table, in the spec's order; losses without finished runs are left out.
+
+    Args:
+        spec: the benchmark.
+        records: of `orcu.bench.collect.records`.
+        versus: marks by data, loss, calibrator and metric, from `orcu.bench.significance.marks`.
+    """
+    marks = versus or {}
     found = []
     for data in spec.data:
         for calibrator in spec.calibrators:
             block = []
-            for name in names:
+            for name in spec.row_names:
                 mine = [
                     r
                     for r in records
                     if (r["data"], r["loss"], r["calibrator"]) == (data.title, name, calibrator)
                 ]
                 if mine:
-                    block.append(
-                        Line(
-                            data.title, name, calibrator, {c: _cell(mine, c) for c in spec.columns}
-                        )
-                    )
-            found += _ranked(block, spec.columns)
+                    cells = {
+                        c: _cell(mine, c, marks.get((data.title, name, calibrator, c), ""))
+                        for c in spec.columns
+                        if c in mine[0]
+                    }
+                    block.append(Line(data.title, name, calibrator, cells))
+            found += _ranked(block)
     return found
 
 
@@ -100,7 +118,8 @@ def rendered(spec: Spec, table: list[Line], form: str) -> str:
     }[form]  # fmt: skip
     rows = []
     for line in table:
-        cells = [marks[(cell.rank or 3) - 1].format(cell.text(c)) for c, cell in line.cells.items()]
+        ranks = {c: cell.rank or 3 for c, cell in line.cells.items()}
+        cells = [marks[ranks.get(c, 3) - 1].format(line.text(c)) for c in spec.columns]
         rows.append([line.data, line.loss, *([line.calibrator] if several else []), *cells])
     if form == "csv":
         return _csv(spec, table, several)
@@ -124,7 +143,7 @@ def rendered(spec: Spec, table: list[Line], form: str) -> str:
 def compared(spec: Spec, table: list[Line]) -> list[dict[str, Any]]:
     """Ours beside the paper's numbers, where it has one for the same data, loss and calibrator.
 
-    The paper's are in percent; ours are turned into the same.
+    The paper's are times 100, A_TF aside; ours are turned into the same.
     """
     backbones = {data.title: (data.set, data.backbone or "resnet50") for data in spec.data}
     found = []
@@ -141,7 +160,7 @@ def compared(spec: Spec, table: list[Line]) -> list[dict[str, Any]]:
                 continue
             if backbones[line.data] != (row["dataset"], row["backbone"]):
                 continue
-            ours = 100 * line.cells[metric].mean
+            ours = (1 if metric == "alignment" else 100) * line.cells[metric].mean
             theirs = float(row["mean"])
             found.append(
                 {
@@ -153,37 +172,44 @@ def compared(spec: Spec, table: list[Line]) -> list[dict[str, Any]]:
     return found
 
 
-def _cell(records: list[dict[str, Any]], metric: str) -> Cell:
+def chosen(spec: Spec, validation: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    """For each data set that selects: its name, the metric, and the loss that is best on validation rows.
+
+    Args:
+        spec: the benchmark.
+        validation: its records with ``rows="validation"``.
+    """
+    found = []
+    for data in spec.data:
+        means: dict[str, float] = {}
+        for name in spec.row_names:
+            mine = [r for r in validation if (r["data"], r["loss"]) == (data.title, name)]
+            if mine and data.select:
+                means[name] = mean(float(record[data.select]) for record in mine)
+        if means:
+            best = max if column(data.select)[0] == "higher" else min
+            found.append((data.title, data.select, best(means, key=lambda name: means[name])))
+    return found
+
+
+def _cell(records: list[dict[str, Any]], metric: str, versus: str) -> Cell:
     values = [float(record[metric]) for record in records]
-    return Cell(mean(values), stdev(values) if len(values) > 1 else None, len(values))
+    spread = stdev(values) if len(values) > 1 else None
+    return Cell(mean(values), spread, len(values), versus=versus)
 
 
-def _ranked(block: list[Line], columns: list[str]) -> list[Line]:
+def _ranked(block: list[Line]) -> list[Line]:
     """The lines with each cell's place: one more than the losses that are strictly better."""
     found = []
     for line in block:
         cells = {}
-        for column in columns:
-            cell = line.cells[column]
-            sign = -1 if METRICS.get(column).better == "higher" else 1
-            better = sum(sign * other.cells[column].mean < sign * cell.mean for other in block)
-            cells[column] = Cell(
-                cell.mean, cell.std, cell.count, better + 1 if better < 2 and len(block) > 2 else 0
-            )
+        for name, cell in line.cells.items():
+            sign = -1 if column(name)[0] == "higher" else 1
+            others = [other.cells[name].mean for other in block if name in other.cells]
+            better = sum(sign * value < sign * cell.mean for value in others)
+            cells[name] = replace(cell, rank=better + 1 if better < 2 and len(others) > 2 else 0)
         found.append(Line(line.data, line.loss, line.calibrator, cells))
     return found
-
-
-def heading(metric: str) -> str:
-    """A metric with its unit and the way that is better.
-
-    Example:
-        >>> heading("sce"), heading("mae")
-        ('sce % ↓', 'mae ↓')
-    """
-    known = METRICS.get(metric)
-    arrow = {"higher": " ↑", "lower": " ↓"}.get(known.better, "")
-    return f"{metric}{' %' if known.percent else ''}{arrow}"
 
 
 def _csv(spec: Spec, table: list[Line], several: bool) -> str:
@@ -194,8 +220,11 @@ def _csv(spec: Spec, table: list[Line], several: bool) -> str:
     for line in table:
         values: list[Any] = []
         for c in spec.columns:
-            cell = line.cells[c]
-            values += [repr(cell.mean), "" if cell.std is None else repr(cell.std), cell.count]
+            cell = line.cells.get(c)
+            if cell is None:
+                values += ["", "", 0]
+            else:
+                values += [repr(cell.mean), "" if cell.std is None else repr(cell.std), cell.count]
         writer.writerow([line.data, line.loss, *([line.calibrator] if several else []), *values])
     return out.getvalue()
 
@@ -207,6 +236,8 @@ def _tex(text: str) -> str:
         ("±", r"$\pm$"),
         ("↑", r"$\uparrow$"),
         ("↓", r"$\downarrow$"),
+        (BETTER, r"$\blacktriangle$"),
+        (WORSE, r"$\blacktriangledown$"),
     ):
         text = text.replace(sign, written)
     return text

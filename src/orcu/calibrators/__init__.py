@@ -37,7 +37,7 @@ def names() -> list[str]:
 
     Example:
         >>> names()
-        ['chain', 'dirichlet', 'gap', 'ordinal_dirichlet', 'projection', 'temperature', 'vector']
+        ['chain', 'dirichlet', 'dirichlet_paper', 'gap', 'ordinal_dirichlet', 'projection', 'temperature', 'vector']
     """
     return CALIBRATORS.names()
 

@@ -79,7 +79,7 @@ def run(
     ] = None,
 ) -> None:
     """Do what is not finished; failed runs are tried again."""
-    from orcu.bench.run import execute, prepared_for
+    from orcu.bench.run import check_parts, execute, prepared_for
 
     described, found = _read(spec, results, more)
     console = Console()
@@ -91,6 +91,7 @@ def run(
         )
         missing = [one for one in found if one.state == "no data"]
         todo = [one.job for one in found if one.state not in {"finished", "no data"}]
+        check_parts(described)
         for command in dict.fromkeys(one.why for one in missing):
             console.print(f"[yellow]left out, not prepared:[/] {escape(command)}", highlight=False)
         if not todo:
@@ -146,22 +147,40 @@ def table(
     form: Annotated[
         str, typer.Option("--format", help="rich, markdown, latex, csv or html.")
     ] = "rich",
+    against: Annotated[
+        str | None,
+        typer.Option(help="Mark what is better (▲) or worse (▼) than this loss beyond chance."),
+    ] = None,
 ) -> None:
     """Print the table: mean and standard deviation over folds, best bold, second underlined."""
     from orcu.bench.collect import records
-    from orcu.bench.tables import lines, rendered
+    from orcu.bench.significance import marks
+    from orcu.bench.tables import chosen, lines, rendered
 
     described, _ = _read(spec, results, more)
     with bad_data():
-        found = lines(described, records(described, _folder(described, results)))
-        if not found:
+        folder = _folder(described, results)
+        told = records(described, folder)
+        if not told:
             raise InputError(
                 f"no run of {described.name} is finished yet; `orcu bench run {spec}` does them."
             )
+        versus = None if against is None else marks(described, folder, against)
+        found = lines(described, told, versus)
         if form != "rich":
             typer.echo(rendered(described, found, form), nl=False)
             return
     _print_table(described, found)
+    if against is not None:
+        Console().print(
+            f"▲ better, ▼ worse than {escape(against)}: 95 % intervals of a bootstrap of folds and rows.",
+            highlight=False,
+        )
+    for data, metric, loss in chosen(described, records(described, folder, rows="validation")):
+        Console().print(
+            f"chosen on {escape(data)} by {metric} of validation rows: {escape(loss)}",
+            highlight=False,
+        )
 
 
 @bench_app.command()
@@ -249,7 +268,7 @@ def _shared(todo: list[Any], console: Console) -> None:
 
 
 def _print_table(spec: "Spec", found: list[Any]) -> None:
-    from orcu.bench.tables import heading
+    from orcu.bench.columns import heading
 
     shown = Table(
         box=None,
@@ -266,9 +285,10 @@ def _print_table(spec: "Spec", found: list[Any]) -> None:
     before = ""
     for line in found:
         cells = []
-        for column, cell in line.cells.items():
-            style = {1: "bold", 2: "underline"}.get(cell.rank)
-            cells.append(f"[{style}]{cell.text(column)}[/]" if style else cell.text(column))
+        for column in spec.columns:
+            rank = line.cells[column].rank if column in line.cells else 0
+            style = {1: "bold", 2: "underline"}.get(rank)
+            cells.append(f"[{style}]{line.text(column)}[/]" if style else line.text(column))
         first = line.data if line.data != before else ""
         before = line.data
         shown.add_row(first, line.loss, *([line.calibrator] if several else []), *cells)

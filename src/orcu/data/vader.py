@@ -48,12 +48,12 @@ class Vader(Dataset):
         """The texts in their order, joined with their ratings by id."""
         stem = SOURCES[self.source]
         ratings = {}
-        for file, cells in _lines(need_file(root / f"{stem}_anonDataRatings.txt", self.card), 4):
+        for file, cells in lines(need_file(root / f"{stem}_anonDataRatings.txt", self.card), 4):
             given = json.loads(cells[3])
             if not all(-4 <= rating <= 4 for rating in given):
                 raise InputError(f"{file}: {cells[0]} has a rating outside -4..4.")
             ratings[cells[0]] = given
-        for file, cells in _lines(need_file(root / f"{stem}_GroundTruth.txt", self.card), 3):
+        for file, cells in lines(need_file(root / f"{stem}_GroundTruth.txt", self.card), 3):
             if cells[0] not in ratings:
                 raise InputError(f"{file}: {cells[0]} has no ratings.")
             given = ratings[cells[0]]
@@ -63,9 +63,14 @@ class Vader(Dataset):
             yield Row(cells[0], label, text=cells[2], subject=document, more={"ratings": given})
 
 
-def _lines(file: Path, columns: int) -> Iterator[tuple[Path, list[str]]]:
-    with file.open(encoding="utf-8-sig", errors="replace") as lines:
-        for number, line in enumerate(lines, 1):
+def lines(file: Path, columns: int) -> Iterator[tuple[Path, list[str]]]:
+    """The cells of each line of a tab-separated file.
+
+    Raises:
+        InputError: if a line has another number of columns.
+    """
+    with file.open(encoding="utf-8-sig", errors="replace") as told:
+        for number, line in enumerate(told, 1):
             cells = line.rstrip("\n").split("\t", columns - 1)
             if len(cells) != columns:
                 raise InputError(

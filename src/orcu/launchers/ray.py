@@ -59,14 +59,18 @@ class Ray(Launcher):
     def results(
         self, function: Callable[[Item], Result], items: Sequence[Item]
     ) -> Iterator[tuple[int, Result]]:
-        """The results as they are ready."""
+        """The results as they are ready; an error of the function is raised as it was."""
         share = min(1.0, len(self.gpus) / self.jobs)
         remote = self._ray.remote(num_cpus=self.threads, num_gpus=share, max_retries=3)(_called)
         shared = self._ray.put(function)
         waiting = {remote.remote(shared, item): at for at, item in enumerate(items)}
         while waiting:
             ready, _ = self._ray.wait(list(waiting), num_returns=1)
-            yield waiting.pop(ready[0]), self._ray.get(ready[0])
+            try:
+                result = self._ray.get(ready[0])
+            except self._ray.exceptions.RayTaskError as error:
+                raise error.cause from None
+            yield waiting.pop(ready[0]), result
 
 
 def _called(function: Callable[[Item], Result], item: Item) -> Result:

@@ -144,7 +144,8 @@ class Dealer:
                     at = int(self.below[k][mine][0] + self.seen[k][mine][0])
                     position = at + np.arange(len(tied))
                     groups[k, tied] = np.searchsorted(self.starts, position, side="right")
-                    self.seen[k][mine] += len(tied)
+                    # Anew, as arrays from another process may be read-only.
+                    self.seen[k] = self.seen[k] + len(tied) * mine
         return groups
 
 

@@ -26,7 +26,7 @@ NAN = float("nan")
 def branches(scale: float) -> dict[str, tuple[Any, str | None]]:
     """The losses of stage two and the regularizer that each has besides SoftCE, all with weight 1."""
     return {
-        "softce": (STAGE_ONE, None),
+        STAGE_ONE: (STAGE_ONE, None),
         "hinge": (
             {
                 "anchor": STAGE_ONE,
