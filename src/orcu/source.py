@@ -94,7 +94,12 @@ class PredictionsSource:
         self.seen = Seen()
         for batch in self.open_batches():
             if batch.num_rows:
-                part, missed = self._batch(batch, self.seen.rows + 1)
+                try:
+                    part, missed = self._batch(batch, self.seen.rows + 1)
+                except InputError as error:  # which of several files was it?
+                    told = str(error)
+                    named = told if told.startswith(self.name) else f"{self.name}: {told}"
+                    raise InputError(named) from None
                 lowest = None if part.y is None else int(part.y.min())
                 worst = float(missed.max(initial=0.0))
                 mappings = frozenset([part.mapping])
