@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Sequence
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import orcu
@@ -80,8 +79,8 @@ def write(path: str | os.PathLike[str], **options: Any) -> None:
         InputError: if an option cannot be used.
 
     Example:
-        >>> import tempfile
-        >>> target = Path(tempfile.mkdtemp()) / "explore.html"
+        >>> import pathlib, tempfile
+        >>> target = pathlib.Path(tempfile.mkdtemp()) / "explore.html"
         >>> write(target, scale=1.0)
         >>> '"scale": 1.0' in target.read_text("utf-8")
         True

@@ -192,6 +192,7 @@ const orcuCharts = (() => {
         `the margin, ${plain(-margin)}, lies below this view`);
     }
     const width = Math.min(f.column * 0.5, 40);
+    const placed = [];
     r.forEach((value, k) => {
       const missed = value > 0 || (margin !== null && value > -margin);
       const group = add(f.layer, "g", { class: "pick" });
@@ -200,9 +201,14 @@ const orcuCharts = (() => {
         x: f.border(k), width, value, role: missed ? "penalty" : "now", text: `gap ${k}|${k + 1}: r = ${shown(value)}`,
       }));
       const tiny = f.column < 40;
-      add(group, "text", {
-        x: f.border(k), y: value > 0 ? f.y(value) - 5 : f.y(value) + 14, "text-anchor": "middle", class: tiny ? "small" : "",
-      }, shown(value, tiny ? 1 : 2));
+      const number = shown(value, tiny ? 1 : 2);
+      const at = { x: f.border(k), y: value > 0 ? f.y(value) - 5 : f.y(value) + 14, half: 3.8 * number.length };
+      // where columns are narrow some numbers have no room; the tooltip and the table have them all
+      const crowded = placed.some(one => Math.abs(one.x - at.x) < one.half + at.half && Math.abs(one.y - at.y) < 14);
+      if (!crowded) {
+        placed.push(at);
+        add(group, "text", { x: at.x, y: at.y, "text-anchor": "middle", class: tiny ? "small" : "" }, number);
+      }
       if (!tiny || k === chosen) {
         add(group, "text", {
           x: f.border(k), y: f.floor + 17, "text-anchor": "middle", class: k === chosen ? "strong" : "soft",
@@ -251,7 +257,7 @@ const orcuCharts = (() => {
     const last = values.at(-1);
     const x = r => f.left + (r - first) / (last - first) * (f.right - f.left);
     add(f.under, "rect", { x: x(0), width: Math.max(x(last) - x(0), 0), y: f.top - 8, height: f.floor - f.top + 8, class: "zone" });
-    add(f.layer, "text", { x: f.right - 6, y: f.floor - 6, "text-anchor": "end", class: "soft small" }, "violated");
+    add(f.layer, "text", { x: x(0) + 6, y: f.top + 4, class: "soft small" }, "violated");
     for (const tick of ticks(first, last)) {
       add(f.layer, "text", { x: x(tick), y: f.floor + 16, "text-anchor": "middle", class: "soft" }, plain(tick));
     }

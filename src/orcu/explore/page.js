@@ -252,7 +252,7 @@
     text("total", shown(found.total.value));
     text("total-name", { lbe: "ORCU (sum)", none: "the sum" }[regularizer] ?? `SoftCE + ${NAMES[regularizer]}`);
     const top = found.probs.indexOf(Math.max(...found.probs));
-    text("top", `${top} · ${(100 * found.probs[top]).toFixed(1)} %`);
+    text("top", `${top} · ${(100 * found.probs[top]).toPrecision(3)} %`);
     text("unimodal", found.unimodal ? "yes" : "no");
     document.querySelectorAll(".penalty-name").forEach(one => {
       one.textContent = regularizer === "none" ? "regularizer" : NAMES[regularizer];
