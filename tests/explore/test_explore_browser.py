@@ -66,9 +66,9 @@ window.addEventListener('load', async () => {
   slide('classes', 2); note('two');
   const input = document.querySelectorAll('#rows input')[1];
   input.focus(); input.value = '-1000'; input.dispatchEvent(new Event('change')); input.blur(); note('typed');
-  location.hash = '#y=1&s=0.7&d=absolute&g=softplus&k=0&e=1&z=0.5,-0.25,1'; await wait(50); note('address');
-  location.hash = '#y=99&s=-1&d=evil&g=%3Cb%3E&z=1,2,bad'; await wait(50); note('bad address');
-  location.hash = '#y=99&s=-1&d=evil&g=%3Cb%3E&z=1,2'; await wait(50); note('half bad address');
+  location.hash = '#y=1&s=0.7&d=absolute&g=softplus&k=0&e=1&z=0.5,-0.25,1'; await wait(400); note('address');
+  location.hash = '#y=99&s=-1&d=evil&g=%3Cb%3E&z=1,2,bad'; await wait(400); note('bad address');
+  location.hash = '#y=99&s=-1&d=evil&g=%3Cb%3E&z=1,2'; await wait(400); note('half bad address');
   $('reset').click(); await wait(500); note(location.hash);
   window.requestAnimationFrame = act => setTimeout(act, 16); // a window that is never painted has no frames
   window.cancelAnimationFrame = clearTimeout;

@@ -187,9 +187,6 @@ const orcuCharts = (() => {
     if (marginShown) {
       const at = f.y(-margin);
       add(f.layer, "line", { x1: f.left, x2: f.right, y1: at, y2: at, class: "margin" });
-    } else if (margin !== null) {
-      add(f.layer, "text", { x: f.right, y: f.floor - 5, "text-anchor": "end", class: "soft small" },
-        `the margin, ${plain(-margin)}, lies below this view`);
     }
     const width = Math.min(f.column * 0.5, 40);
     const placed = [];
@@ -222,6 +219,7 @@ const orcuCharts = (() => {
     // the label stands between the gaps on its two sides
     add(f.under, "rect", { x: f.middle(label) - 1.5, width: 3, y: f.top - 8, height: f.floor - f.top + 8, class: "band" });
     add(f.layer, "path", { d: `M${f.middle(label)} ${f.floor - 8}l-5 8h10z`, class: "softce fill" });
+    return marginShown;
   }
 
   function equilibrium(svg, { anchor, settled, now, label }) {
@@ -257,7 +255,7 @@ const orcuCharts = (() => {
     const last = values.at(-1);
     const x = r => f.left + (r - first) / (last - first) * (f.right - f.left);
     add(f.under, "rect", { x: x(0), width: Math.max(x(last) - x(0), 0), y: f.top - 8, height: f.floor - f.top + 8, class: "zone" });
-    add(f.layer, "text", { x: x(0) + 6, y: f.top + 4, class: "soft small" }, "violated");
+    if (f.right - x(0) > 60) add(f.layer, "text", { x: x(0) + 6, y: f.top + 4, class: "soft small" }, "violated");
     for (const tick of ticks(first, last)) {
       add(f.layer, "text", { x: x(tick), y: f.floor + 16, "text-anchor": "middle", class: "soft" }, plain(tick));
     }

@@ -266,9 +266,11 @@
       softce: found.softce.gradient, penalty: found.penalty.gradient, total: found.total.gradient, label,
       penaltyName: NAMES[regularizer],
     });
-    orcuCharts.gaps($("chart-gaps"), {
+    const marginInView = orcuCharts.gaps($("chart-gaps"), {
       gaps: found.gaps, label, margin: shownMargin, chosen: gap, onChoose: k => change({ gap: k }),
     });
+    text("margin-key", `margin −1/s²${marginInView ? "" : ", below this view"}`);
+    document.querySelectorAll(".key.margin").forEach(key => { key.parentElement.hidden = shownMargin === null; });
     orcuCharts.equilibrium($("chart-equilibrium"), {
       anchor: solution.anchor, settled: solution.probs, now: found.probs, label,
     });
@@ -465,8 +467,9 @@
       text("told", "The address bar holds the link to this view.");
     }
   });
-  addEventListener("hashchange", () => {
-    const asked = fromHash(location.hash);
+  addEventListener("hashchange", event => {
+    // not location.hash: a write that was waiting may have come between
+    const asked = fromHash(new URL(event.newURL).hash);
     if (asked) { stop(); change(asked); }
   });
   addEventListener("resize", () => render());
