@@ -269,7 +269,7 @@
     const marginInView = orcuCharts.gaps($("chart-gaps"), {
       gaps: found.gaps, label, margin: shownMargin, chosen: gap, onChoose: k => change({ gap: k }),
     });
-    text("margin-key", `margin −1/s²${marginInView ? "" : ", below this view"}`);
+    text("margin-key", marginInView ? "margin −1/s²" : "margin below view");
     document.querySelectorAll(".key.margin").forEach(key => { key.parentElement.hidden = shownMargin === null; });
     orcuCharts.equilibrium($("chart-equilibrium"), {
       anchor: solution.anchor, settled: solution.probs, now: found.probs, label,
@@ -469,7 +469,7 @@
   });
   addEventListener("hashchange", event => {
     // not location.hash: a write that was waiting may have come between
-    const asked = fromHash(new URL(event.newURL).hash);
+    const asked = fromHash(event.newURL.split("#")[1] ?? "");
     if (asked) { stop(); change(asked); }
   });
   addEventListener("resize", () => render());
