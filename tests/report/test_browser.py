@@ -1,37 +1,18 @@
 """The page in a real browser: no error, no request, every figure visible, light, dark and on paper."""
 
 import http.server
-import json
 import re
-import shutil
-import subprocess
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
+from browser import MARKS, chromium, told, without_policy
 
 from orcu import Predictions, evaluate
 from orcu.report.build import Provenance, write
 
-CHROMIUM = (
-    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-)
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        CHROMIUM is None, reason="no chromium on this machine (Debian: apt-get install chromium)"
-    ),
-]
-
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--hide-scrollbars",
-    "--disable-dev-shm-usage",
-    "--no-first-run",
-]
+pytestmark = MARKS
 
 # Appended to a copy of the page, without its policy, to look at it from inside.
 PROBE = """<script>
@@ -77,22 +58,15 @@ def page(tmp_path_factory):
         provenance=Provenance([("p.csv", "0" * 64)], "2026-01-02", "orcu evaluate"),
     )
     text = (folder / "report.html").read_text()
-    probed = re.sub(r"<meta http-equiv.*?>", "", text).replace("</body>", PROBE + "</body>")
-    (folder / "probed.html").write_text(probed)
+    (folder / "probed.html").write_text(without_policy(text).replace("</body>", PROBE + "</body>"))
     return folder
 
 
-def chromium(*arguments):
-    return subprocess.run(
-        [CHROMIUM, *FLAGS, *arguments], capture_output=True, text=True, check=True, timeout=120
-    )
-
-
 def probe(folder, width, *flags):
-    told = chromium(
+    shown = chromium(
         f"--window-size={width},1000", *flags, "--dump-dom", (folder / "probed.html").as_uri()
     )
-    return json.loads(re.search(r'<pre id="probe">(.*?)</pre>', told.stdout)[1])
+    return told(shown.stdout)
 
 
 @pytest.mark.parametrize("width", [1280, 820, 500])  # headless Chromium opens no narrower window
@@ -127,11 +101,11 @@ def test_a_phone_shows_the_figures_in_full_width(page):
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         address = f"http://127.0.0.1:{server.server_port}/phone.html"
-        told = chromium("--virtual-time-budget=5000", "--dump-dom", address).stdout
+        shown = chromium("--virtual-time-budget=5000", "--dump-dom", address).stdout
     finally:
         server.shutdown()
         server.server_close()
-    found = json.loads(re.search(r'<pre id="probe">(.*?)</pre>', told)[1])
+    found = told(shown)
     assert found["width"] == 360
     assert found["content"] <= 360
     assert min(width for width, *_ in found["figures"]) > 280
@@ -146,10 +120,10 @@ def test_dark_and_light_differ(page):
 
 
 def test_the_console_stays_silent(page):
-    told = chromium(
+    shown = chromium(
         "--enable-logging=stderr", "--v=0", "--dump-dom", (page / "report.html").as_uri()
     )
-    assert "CONSOLE" not in told.stderr, told.stderr
+    assert "CONSOLE" not in shown.stderr, shown.stderr
 
 
 def test_it_prints_on_a4(page):
@@ -174,7 +148,6 @@ def test_the_probe_itself_can_fail(page):
             1,
         )
     )
-    told = chromium("--window-size=800,800", "--dump-dom", Path(broken).as_uri()).stdout
-    found = json.loads(re.search(r'<pre id="probe">(.*?)</pre>', told)[1])
+    found = told(chromium("--window-size=800,800", "--dump-dom", Path(broken).as_uri()).stdout)
     assert found["resources"] != []
     assert found["content"] > found["width"]

@@ -11,6 +11,7 @@ from orcu.cli.bench import bench_app
 from orcu.cli.calibrate import calibrate_app
 from orcu.cli.data import data_app
 from orcu.cli.evaluate import evaluate
+from orcu.cli.explore import explore
 from orcu.cli.losses import losses_app
 from orcu.cli.sets import sets_app
 from orcu.cli.theory import theory
@@ -33,6 +34,7 @@ app.add_typer(bench_app, name="bench")
 app.add_typer(data_app, name="data")
 app.add_typer(losses_app, name="losses")
 app.command()(theory)
+app.command()(explore)
 app.command()(train)
 app.command()(predict)
 app.command("two-stage")(two_stage)
