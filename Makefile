@@ -22,8 +22,10 @@ $(READY): pyproject.toml constraints.txt
 	$(UV) pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: $(READY)  ## train CE, SORD and ORCU on four real ordinal tables and compare them (about a minute)
-	$(BIN)/python examples/demo.py
+demo: $(READY)  ## compare eleven losses on real images and a real table, with and without calibrators (minutes)
+	@ORCU_DATA=build/data ORCU_RESULTS=build $(BIN)/orcu bench run configs/demo.toml
+	@ORCU_DATA=build/data ORCU_RESULTS=build $(BIN)/orcu bench table configs/demo.toml
+	@ORCU_DATA=build/data ORCU_RESULTS=build $(BIN)/orcu bench report configs/demo.toml
 
 test: $(READY)  ## the tests, README and docstring examples included (minutes)
 	$(BIN)/python -m pytest -n 2 --dist loadfile

@@ -8,7 +8,9 @@ import pytest
 
 STUDY = Path(__file__).parents[1] / "benchmarks" / "calibration_study.py"
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
-PROMISED = {"demo": "LEV SWD ESL ERA ce sord orcu accuracy MAE ECE SCE unimodal report.html"}
+PROMISED = {
+    "three_losses": "LEV SWD ESL ERA ce sord orcu accuracy MAE ECE SCE unimodal report.html"
+}
 
 
 @pytest.mark.examples

@@ -17,6 +17,7 @@ from orcu.data.batches import ArrayBatches
 from orcu.errors import InputError, UnknownNameError
 from orcu.models.classifier import Classifier, predict
 from orcu.models.tabular import Mlp
+from orcu.training import checkpoint
 from orcu.training.loop import fit
 from orcu.training.optim import Plateau, adamw, rates, schedule
 from orcu.training.recipes import RECIPES, Recipe
@@ -168,6 +169,22 @@ def test_schedules_are_resumed_too(tmp_path, schedule_name):
     assert curves[-1]["rate_0"] < curves[0]["rate_0"]
 
 
+@pytest.mark.parametrize(("every", "saved"), [(0.0, 6), (3600.0, 1)])
+def test_quick_epochs_share_a_checkpoint_and_the_last_has_one(tmp_path, monkeypatch, every, saved):
+    epochs = []
+    real = checkpoint.save
+
+    def save(folder, **told):
+        epochs.append(len(told["state"]["curves"]))
+        real(folder, **told)
+
+    monkeypatch.setattr(checkpoint, "save", save)
+    monkeypatch.setattr("orcu.training.loop.SAVE_EVERY", every)
+    trained(folder=tmp_path)
+    assert len(epochs) == saved
+    assert epochs[-1] == QUICK.epochs == 6
+
+
 def test_a_checkpoint_survives_a_cut_between_its_two_renames(tmp_path):
     whole, _ = trained(folder=tmp_path)
     (tmp_path / "checkpoint").rename(tmp_path / ".checkpoint.old")
@@ -184,7 +201,9 @@ def test_a_killed_process_goes_on_to_the_bit(tmp_path, lev):
     code = (
         "import sys, pathlib, torch\n"
         "from orcu import data\n"
+        "from orcu.training import loop\n"
         "from orcu.training.run import Run, Settings\n"
+        "loop.SAVE_EVERY = 0.0\n"
         "torch.set_num_threads(1)\n"
         "prepared = data.load(sys.argv[1])\n"
         "settings = Settings(recipe={'epochs': 60})\n"

@@ -18,9 +18,11 @@ from orcu.data.prepare import prepare
 from orcu.data.store import MANIFEST, Prepared, load, store_folder
 from orcu.errors import InputError
 from orcu.files import only_one
-from orcu.metrics.tables import METRICS
+from orcu.metrics.evidence import gather
+from orcu.metrics.tables import all_metrics
 from orcu.predictions import Predictions
 
+BINS = 15
 DONE, SKIPPED, FAILED = "done", "skipped", "failed"
 KEPT = (
     "test.parquet",
@@ -171,7 +173,8 @@ def calibrated(calibrator: str, held: Predictions, test: Predictions) -> Predict
 
 
 def _values(told: Predictions) -> dict[str, float]:
-    from orcu.metrics.evaluate import evaluate
-
-    found = evaluate(told, bootstrap=0)
-    return {name: found.metrics[name].value for name in METRICS.names() if name in found.metrics}
+    """Every metric that is defined on these rows."""
+    evidence, _ = gather(told, bins=BINS)
+    tables = evidence.layout.tables(evidence.vector)
+    values = {metric.name: float(metric(tables)) for metric in all_metrics()}
+    return {name: value for name, value in sorted(values.items()) if math.isfinite(value)}

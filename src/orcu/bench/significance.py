@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from orcu.bench.collect import FINISHED, Planned, planned
-from orcu.bench.run import calibrated
+from orcu.bench.run import BINS, calibrated
 from orcu.bench.spec import Spec
 from orcu.bench.store import Store
 from orcu.bench.tables import BETTER, WORSE
@@ -74,7 +74,7 @@ def compared(
     for mine, theirs in pairs:
         if not np.array_equal(mine.rows().y, theirs.rows().y):
             raise InputError("two losses of one fold were judged on other rows; run them anew.")
-        both = [gather(one, bins=15)[0] for one in (mine, theirs)]
+        both = [gather(one, bins=BINS)[0] for one in (mine, theirs)]
         whole = [one.layout.tables(one.vector[None]) for one in both]
         seed_of_rows = _seed(mine)
         draws = [

@@ -27,6 +27,7 @@ from orcu.training.parallel import is_first
 from orcu.training.recipes import Recipe
 
 Curve = dict[str, float]
+SAVE_EVERY = 5.0  # seconds between checkpoints, at least; epochs of a small table take milliseconds
 BETTER_HIGH = {"qwk", "accuracy"}  # criteria that are better when higher
 
 
@@ -65,7 +66,8 @@ def fit(
         train: shuffled batches.
         validation: batches in order; used for the schedule, selection and the curves.
         recipe: every setting.
-        folder: where checkpoints go; a training that was cut off goes on from there, to the bit.
+        folder: where checkpoints go, after epochs that end some seconds after the last one; a training that was
+            cut off goes on from there, to the bit.
         seed: of dropout and sampled embeddings; orders and augmentation have the batches' own.
         device: "cpu", "cuda", "mps".
         progress: told after every step and epoch.
@@ -91,6 +93,7 @@ def fit(
     parallel = DistributedDataParallel(model) if dist.is_initialized() else None
     network: Any = parallel if parallel is not None else model
 
+    saved = time.monotonic()
     clock = _Clock(recipe.epochs * len(train), done=len(curves) * len(train))
     for epoch in range(len(curves), recipe.epochs):
         if _stopped(curves, recipe):
@@ -142,11 +145,13 @@ def fit(
             best = {
                 name: value.detach().cpu().clone() for name, value in model.state_dict().items()
             }
-            if folder is not None and is_first():
+        over = epoch + 1 == recipe.epochs or _stopped(curves, recipe)
+        if folder is not None and is_first() and (over or time.monotonic() - saved >= SAVE_EVERY):
+            if best:
                 checkpoint.write_best(folder, best)  # before the checkpoint that counts this epoch
-        if folder is not None and is_first():
             state = {"schedule": plan.state_dict(), "curves": curves}
             checkpoint.save(folder / "checkpoint", model=model, optimizer=optimizer, state=state)
+            saved = time.monotonic()
         if progress is not None:
             progress(Moment(epoch, recipe.epochs, len(train), len(train), clock.left(0), curve))
     if best:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from orcu.data.base import IMAGES, TEXTS
+from orcu.data.base import IMAGES, TABLE
 from orcu.errors import InputError
 from orcu.files import replacing
 from orcu.models.backbones import PRETRAINED, RANDOM, ImageBackbone
@@ -51,24 +52,37 @@ class Plan:
     columns: list[dict[str, Any]] = field(default_factory=list)
     dataset: str = ""
 
-    def build(self, *, weights: str = PRETRAINED, download: bool = False) -> Classifier:
+    def build(
+        self, *, weights: str = PRETRAINED, download: bool = False, seed: int = 0
+    ) -> Classifier:
         """A model of this plan.
 
         Args:
             weights: of the backbone: "pretrained", "random" or a file.
             download: whether they may be fetched from the hub.
+            seed: of the weights that start at random.
         """
+        torch.manual_seed(seed)
         backbone: Any
-        if self.kind == IMAGES:
-            backbone = ImageBackbone(self.backbone, weights=weights, download=download)
-        elif self.kind == TEXTS:
-            backbone = TextEncoder(self.backbone, weights=weights, download=download)
+        if self.kind == TABLE:
+            backbone = Mlp(TableEncoder.from_dict(self.columns).width, hidden=self.hidden)
+        elif self.frozen:
+            made = _pretrained if weights == PRETRAINED else _backbone
+            body = made(self.kind, self.backbone, weights, download)
+            torch.manual_seed(seed)  # the same, whether the body was at hand or had to be made
+            backbone = Frozen(body, self.hidden)
         else:
-            width = TableEncoder.from_dict(self.columns).width
-            return Classifier(Mlp(width, hidden=self.hidden), len(self.classes), head=self.head)
-        if self.frozen:
-            backbone = Frozen(backbone, self.hidden)
+            backbone = _backbone(self.kind, self.backbone, weights, download)
         return Classifier(backbone, len(self.classes), head=self.head)
+
+
+def _backbone(kind: str, name: str, weights: str, download: bool) -> Any:
+    made = ImageBackbone if kind == IMAGES else TextEncoder
+    return made(name, weights=weights, download=download)
+
+
+# A frozen body never changes, so the runs of a benchmark share it.
+_pretrained = lru_cache(maxsize=1)(_backbone)
 
 
 class Frozen(nn.Module):

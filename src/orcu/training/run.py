@@ -106,9 +106,10 @@ class Run:
         base = RECIPES["frozen" if settings.frozen else self.kind]
         self.recipe: Recipe = base.but(**dict(settings.recipe or {}))
         self.criterion = losses.create(settings.loss, num_classes=len(manifest.classes))
-        torch.manual_seed(settings.seed)
         self.plan = self._plan()
-        self.model = self.plan.build(weights=settings.weights, download=settings.download)
+        self.model = self.plan.build(
+            weights=settings.weights, download=settings.download, seed=settings.seed
+        )
         if (
             settings.frozen and self.kind == IMAGES
         ):  # a frozen body needs the statistics it was trained with
@@ -130,9 +131,11 @@ class Run:
         if self.kind == TABLE:
             plan["columns"] = TableEncoder.fit(self._columns(self.splits["train"])).to_dict()
         if self.kind == IMAGES:
-            # Paper: the training set's own statistics.
-            mean, std = self.prepared.cache(settings.size).mean_and_std(self.splits["train"])
-            plan |= {"size": settings.size, "mean": mean.tolist(), "std": std.tolist()}
+            plan["size"] = settings.size
+            if not settings.frozen:
+                # Paper: the training set's own statistics.
+                mean, std = self.prepared.cache(settings.size).mean_and_std(self.splits["train"])
+                plan |= {"mean": mean.tolist(), "std": std.tolist()}
         return Plan(**plan)
 
     def _columns(self, rows: npt.NDArray[np.intp]) -> dict[str, list[Any]]:

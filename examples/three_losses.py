@@ -1,12 +1,12 @@
 """Train the same small network with three losses on four real ordinal tables and compare them.
 
-    python examples/demo.py        # or: make demo
+    python examples/three_losses.py
 
 The tables come with the package skordinal: lecturers graded by students (LEV), the risk to
 children judged by social workers (SWD), job applicants matched to posts (ESL) and job offers rated
 by applicants (ERA). Five folds; every loss sees the same folds, batches and initial weights.
 
-The predictions for the test folds are kept in build/demo, and judged there in a report.
+The predictions for the test folds are kept in build/three_losses, and judged there in a report.
 """
 
 import time
@@ -31,7 +31,7 @@ LOSSES = ["ce", "sord", "orcu"]
 FOLDS = 5
 EPOCHS = 50
 BATCH = 64
-KEPT = Path("build/demo")
+KEPT = Path("build/three_losses")
 JUDGED = "SWD"  # the table whose predictions the report judges
 
 # heading -> (metric, factor and digits in print, which way is better)
