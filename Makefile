@@ -49,6 +49,8 @@ bench: $(READY)  ## time losses, metrics, calibrators, images and training as ra
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/calibrators.py
 	$(BIN)/python benchmarks/data.py
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/bench.py
+	$(BIN)/python benchmarks/folder.py
 
 pins: $(READY)  ## resolve pyproject.toml anew into constraints.txt
 	$(UV) pip compile pyproject.toml --all-extras --universal --upgrade --no-header --no-annotate --quiet -o constraints.txt

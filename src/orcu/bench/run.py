@@ -7,7 +7,7 @@ import traceback
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orcu import calibrators
 from orcu.bench.plan import Job
@@ -21,6 +21,9 @@ from orcu.files import only_one
 from orcu.metrics.evidence import gather
 from orcu.metrics.tables import all_metrics
 from orcu.predictions import Predictions
+
+if TYPE_CHECKING:
+    from orcu.training.run import Settings
 
 BINS = 15
 DONE, SKIPPED, FAILED = "done", "skipped", "failed"
@@ -106,23 +109,30 @@ def execute(job: Job, results: Path) -> str:
     return DONE
 
 
+def settings_of(job: Job) -> "Settings":
+    """What a job says of its training."""
+    from orcu.training.run import Settings
+
+    data = job.data
+    return Settings(
+        loss=job.loss_spec or "sord", backbone=data.backbone, weights=data.weights, frozen=data.frozen,
+        hidden=tuple(data.hidden), size=data.size, augment=data.augment, recipe=data.recipe, seed=job.seed,
+    )  # fmt: skip
+
+
 def _done(job: Job, prepared: Prepared, work: Path, files: Path) -> dict[str, Any]:
     import torch
 
     from orcu.data.base import IMAGES
     from orcu.data.cache import build
     from orcu.data.store import cache_folder
-    from orcu.training.run import Run, Settings
+    from orcu.training.run import Run
 
     torch.set_num_threads(job.threads)
     data = job.data
     if prepared.manifest.about.kind == IMAGES:
         build(prepared.manifest, cache_folder(prepared.folder, data.size), data.size, wait=True)
-    settings = Settings(
-        loss=job.loss_spec or "sord", backbone=data.backbone, weights=data.weights, frozen=data.frozen,
-        hidden=tuple(data.hidden), size=data.size, augment=data.augment, recipe=data.recipe, seed=job.seed,
-    )  # fmt: skip
-    splits = prepared.split(data.protocol, job.fold)
+    settings, splits = settings_of(job), prepared.split(data.protocol, job.fold)
     shutil.rmtree(files, ignore_errors=True)
     files.mkdir()
     about = {"job": job.described(), "data": data.title, "loss": job.loss_name}

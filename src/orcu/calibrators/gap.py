@@ -13,6 +13,7 @@ from orcu.inputs import FloatArray, IntArray
 
 SHRINKAGES = (100.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.001)
 _BOUND = 6.0  # of log a
+_ROUGH = 1e-6  # of the likelihood, while options are compared: far below its standard error
 _POWERS = (np.log(0.2), np.log(3.0))  # bounds of log b
 
 
@@ -56,7 +57,9 @@ class GapScaling(Calibrator):
             def log_probs(fit: Any, judge: Any) -> list[FloatArray]:
                 scaled, parameters, told = weight[fit] / weight[fit].mean(), start, []
                 for strength in SHRINKAGES:  # each starts where the stronger pull has ended
-                    parameters, _ = _fitted(gaps[fit], y[fit], scaled, strength, parameters)
+                    parameters, _ = _fitted(
+                        gaps[fit], y[fit], scaled, strength, parameters, tolerance=_ROUGH
+                    )
                     told.append(geometry.log_probs(_moved(gaps[judge], parameters)))
                 return told
 
@@ -112,7 +115,13 @@ def _log_size(gaps: FloatArray) -> FloatArray:
 
 
 def _fitted(
-    gaps: FloatArray, y: IntArray, weight: FloatArray, shrinkage: float, start: FloatArray
+    gaps: FloatArray,
+    y: IntArray,
+    weight: FloatArray,
+    shrinkage: float,
+    start: FloatArray,
+    *,
+    tolerance: float = 1e-11,
 ) -> tuple[FloatArray, bool]:
     """The logarithms of a (rising, then falling) and b at the minimum, and whether it was reached."""
     n, thresholds = gaps.shape
@@ -142,6 +151,6 @@ def _fitted(
         return loss, gradient
 
     bounds = [(-_BOUND, _BOUND)] * (2 * thresholds) + [_POWERS]
-    options = {"maxiter": 500, "ftol": 1e-11, "gtol": 1e-6}
+    options = {"maxiter": 500, "ftol": tolerance, "gtol": 1e-6}
     found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return found.x, bool(found.success)

@@ -16,7 +16,7 @@ from orcu.launchers.local import Local
 from orcu.metrics.adaptive import Counts, Dealer, Pass, StreamGroups
 from orcu.metrics.binning import even_groups
 from orcu.metrics.resample import BLOCKS, blocks_of, unit_numbers, unit_sums
-from orcu.metrics.tables import Layout
+from orcu.metrics.tables import Layout, Rows, all_metrics
 from orcu.metrics.tally import Tally
 from orcu.predictions import Predictions
 from orcu.source import PredictionsSource, Seen
@@ -75,6 +75,25 @@ def gather(
         source = loaded
     whole = _from_memory(source, bins, told)
     return whole, _groups_in_memory(source, bins)
+
+
+def values_of(rows: Rows, *, bins: int = 15) -> dict[str, float]:
+    """Every metric of some rows at once, for the curves of a training: quick, in plain float64 sums.
+
+    Example:
+        >>> rows = Rows.of(
+        ...     np.array([[0.9, 0.1], [0.8, 0.2]]), np.array([0, 1]), None, is_logits=False
+        ... )
+        >>> values_of(rows)["ece"]
+        0.45
+    """
+    layout = Layout(rows.num_classes, bins)
+    groups = np.array([even_groups(values, bins) for values in rows.columns])
+    sums = np.zeros(layout.size)
+    for start, width, column, weight in layout.entries(rows, groups):
+        sums[start : start + width] += np.bincount(column, weights=weight, minlength=width)
+    tables = layout.tables(sums)
+    return {metric.name: float(metric(tables)) for metric in all_metrics()}
 
 
 def _silent(stage: str, rows: int) -> None:

@@ -17,9 +17,10 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from orcu import metrics
 from orcu.data.batches import Batches
 from orcu.errors import InputError
+from orcu.metrics.evidence import values_of
+from orcu.metrics.tables import Rows
 from orcu.models.classifier import Classifier
 from orcu.training import checkpoint
 from orcu.training.optim import adamw, half_precision, rates, schedule
@@ -28,6 +29,7 @@ from orcu.training.recipes import Recipe
 
 Curve = dict[str, float]
 SAVE_EVERY = 5.0  # seconds between checkpoints, at least; epochs of a small table take milliseconds
+CURVES = ("unimodality", "ece", "sce", "ace", "qwk", "rps", "accuracy")  # of validation rows
 BETTER_HIGH = {"qwk", "accuracy"}  # criteria that are better when higher
 
 
@@ -173,10 +175,8 @@ def validated(model: Classifier, criterion: nn.Module, batches: Batches) -> Curv
     loss = float((torch.stack(losses) * weights).sum() / weights.sum())
     probs = torch.cat(logits).double().softmax(1).cpu().numpy()
     y = batches.labels[batches.rows]
-    curve = {"validation_loss": loss, "validation_unimodality": metrics.unimodality(probs)}
-    for name in ("ece", "sce", "ace", "qwk", "rps", "accuracy"):
-        curve[f"validation_{name}"] = getattr(metrics, name)(probs, y)
-    return curve
+    values = values_of(Rows.of(probs, y, None, is_logits=False))
+    return {"validation_loss": loss} | {f"validation_{name}": values[name] for name in CURVES}
 
 
 def _agreed(curve: Curve) -> Curve:

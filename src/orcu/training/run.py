@@ -33,6 +33,7 @@ from orcu.training.parallel import first_before_others, is_first
 from orcu.training.recipes import RECIPES, Recipe
 
 Splits = Mapping[str, npt.NDArray[np.intp]]
+JUDGED_ROWS = 4096  # of tables and features at once
 DEFAULT_BACKBONE = {IMAGES: "resnet50", TEXTS: "bert-tiny", TABLE: ""}
 MOST_TRAIN_ROWS = 2000  # whose predictions are kept, drawn evenly
 
@@ -152,10 +153,11 @@ class Run:
             "batch_size": self.recipe.batch_size, "shuffle": train, "seed": self.settings.seed,
             "device": self.device,
         }  # fmt: skip
-        if self.settings.frozen:
-            return ArrayBatches(self.features(), rows, self.labels, **common)
-        if self.kind == TABLE:
-            return ArrayBatches(self._matrix(), rows, self.labels, **common)
+        if self.settings.frozen or self.kind == TABLE:
+            if not train:  # small rows: many at a time are quicker, and the outputs are the same
+                common["batch_size"] = max(self.recipe.batch_size, JUDGED_ROWS)
+            inputs = self.features() if self.settings.frozen else self._matrix()
+            return ArrayBatches(inputs, rows, self.labels, **common)
         if self.kind == TEXTS:
             texts = self.prepared.manifest.column("text")
             return TextBatches(self.model.backbone, texts, rows, self.labels, **common)

@@ -1,0 +1,80 @@
+"""What a run of the benchmark costs, as a ratio to its bare training, run by run in one process.
+
+    python benchmarks/bench.py [--folds 1]    # or: make bench
+
+The runs are those of the demo (eleven losses, images with frozen features and a table). A bare
+training is forward, loss, backward and AdamW over the same batches for as many epochs with a plain
+pass over the validation rows after each, and nothing else: no metrics, curves, checkpoints,
+predictions, calibrators or files. Shared work (decoded images, features) is done before the clock
+starts, for both.
+"""
+
+import argparse
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+
+from orcu.bench.plan import Job, jobs
+from orcu.bench.run import execute, prepared_for, settings_of
+from orcu.bench.spec import load_spec
+from orcu.models.classifier import Classifier
+from orcu.training.run import Run
+
+
+def bare(job: Job) -> float:
+    """Seconds of a plain loop over the run's batches."""
+    prepared = prepared_for(job)
+    if prepared is None:
+        raise SystemExit("pip install 'orcu[data]' brings the demo's data")
+    run = Run(prepared, prepared.split(job.data.protocol, job.fold), settings_of(job), device="cpu")
+    model: Classifier = run._trained()
+    batches, held = run.batches("train", train=True), run.batches("validation")
+    started = time.perf_counter()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    for epoch in range(run.recipe.epochs):
+        model.train()
+        for inputs, labels in batches.epoch(epoch):
+            optimizer.zero_grad(set_to_none=True)
+            run.criterion(model(inputs).for_loss, labels).backward()
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            for inputs, labels in held.epoch(0):
+                run.criterion(model(inputs).for_loss, labels)
+    return time.perf_counter() - started
+
+
+def main() -> None:
+    """Print the ratio of each data set and of all."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--folds", type=int, default=1)
+    told = parser.parse_args()
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.setdefault("ORCU_DATA", str(Path(folder) / "data"))
+        found: dict[str, list[tuple[float, float]]] = {}
+        for job in jobs(load_spec("demo")):
+            if job.fold >= told.folds:
+                continue
+            if job.data.title not in found:  # shared work, once
+                found[job.data.title] = []
+                execute(job, Path(folder) / "warm")
+                bare(job)
+            plain = bare(job)
+            started = time.perf_counter()
+            if execute(job, Path(folder) / "results") != "done":
+                raise SystemExit(f"{job.title} failed")
+            found[job.data.title].append((plain, time.perf_counter() - started))
+    found["all"] = [pair for pairs in found.values() for pair in pairs]
+    for title, pairs in found.items():
+        plain, whole = (sum(column) for column in zip(*pairs, strict=True))
+        print(
+            f"{title:5} {len(pairs)} runs: {whole:6.2f} s, bare {plain:6.2f} s, {whole / plain:.2f}"
+        )
+
+
+if __name__ == "__main__":
+    main()
