@@ -99,13 +99,18 @@ def run(
                 raise InputError("none of the data are prepared; see the commands above.")
             console.print(f"all {len(found) - len(missing)} runs are finished", highlight=False)
             return
+        folder = _folder(described, results).resolve()  # workers may start elsewhere
+        console.print(
+            f"{escape(described.name)}: {len(todo)} of {len(found)} runs to do, {at_once} at once; results go to "
+            f"{escape(str(_folder(described, results)))}",
+            highlight=False,
+        )
         for title in dict.fromkeys(
             job.data.title for job in todo
         ):  # shared work once, before the runs
             prepared_for(next(job for job in todo if job.data.title == title))
         _shared(todo, console)
         ended: Counter[str] = Counter()
-        folder = _folder(described, results).resolve()  # workers may start elsewhere
         with _bar() as bar, spread as workers:
             task = bar.add_task("runs", total=len(todo))
             for position, how in workers.results(partial(execute, results=folder), todo):
@@ -278,22 +283,33 @@ def _print_table(spec: "Spec", found: list[Any]) -> None:
         title_justify="left",
     )
     several = len(spec.calibrators) > 1
-    for title in ("data", "loss", *(["calibrator"] if several else [])):
+    for title in ("data", *(["calibrator"] if several else []), "loss"):
         shown.add_column(title)
     for column in spec.columns:
         shown.add_column(heading(column), justify="right", no_wrap=True)
-    before = ""
+    before = ("", "")
     for line in found:
         cells = []
         for column in spec.columns:
             rank = line.cells[column].rank if column in line.cells else 0
             style = {1: "bold", 2: "underline"}.get(rank)
             cells.append(f"[{style}]{line.text(column)}[/]" if style else line.text(column))
-        first = line.data if line.data != before else ""
-        before = line.data
-        shown.add_row(first, line.loss, *([line.calibrator] if several else []), *cells)
+        block = (line.data, line.calibrator)
+        if block != before and before != ("", ""):
+            shown.add_row()
+        data = escape(line.data) if line.data != before[0] else ""
+        calibrator = escape(line.calibrator) if block != before else ""
+        shown.add_row(data, *([calibrator] if several else []), escape(line.loss), *cells)
+        before = block
     width = max(Console().width, 30 + 16 * len(spec.columns))
-    Console(width=width).print(shown)
+    console = Console(width=width)
+    console.print(shown)
+    count = max((cell.count for line in found for cell in line.cells.values()), default=1)
+    if count > 1:
+        console.print(
+            f"mean ± standard deviation over {count} runs; of each block the best is bold, the second underlined",
+            highlight=False,
+        )
 
 
 def _gpus(devices: str | None) -> list[int]:
@@ -332,7 +348,8 @@ def _folder(spec: "Spec", results: Path | None) -> Path:
 
 
 def _bar() -> Progress:
+    screen = Console(stderr=True)
     return Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        console=Console(stderr=True), transient=True,
+        console=screen, transient=True, disable=not screen.is_terminal,
     )  # fmt: skip
