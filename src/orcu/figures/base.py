@@ -87,7 +87,7 @@ def make(
     return figure
 
 
-def blank(width: str, height: float, *, layout: str = "constrained") -> Any:
+def blank(width: str, height: float, *, layout: Any = "constrained") -> Any:
     """An empty figure of a width and a height in inches of print, whose panels arrange themselves."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas

@@ -61,7 +61,7 @@ class CurvesFigure(Figure):
                     ax.set_ylabel(data_title(name) if name else "validation rows")
                 if row + 1 == len(datasets) and place + columns >= len(METRICS):
                     ax.set_xlabel("epoch")
-        known = {}
+        known: dict[str, Any] = {}
         for ax in figure.axes:
             handles, labels = ax.get_legend_handles_labels()
             known |= dict(zip(labels, handles, strict=True))

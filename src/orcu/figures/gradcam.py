@@ -57,7 +57,9 @@ def last_convolution(model: Any, inputs: Any) -> Any:
 
 
 def grad_cam(model: Any, inputs: Any, target: int) -> FloatArray:
-    """Grad-CAM of one image for one class, at the image's size, shape (H, W), in [0, 1].
+    """Grad-CAM of one image for one class, at the image's size, shape (H, W).
+
+    It runs from 0 at its least to 1 at its greatest value; a map of one value is all 0.
 
     Args:
         model: a classifier, in evaluation mode.
@@ -75,6 +77,7 @@ def grad_cam(model: Any, inputs: Any, target: int) -> FloatArray:
     )
     sized = LayerAttribution.interpolate(found, tuple(inputs.shape[-2:]), "bilinear")
     heat: FloatArray = sized[0, 0].detach().numpy().astype(np.float64)
+    heat -= heat.min()
     return heat / (heat.max() or 1.0)
 
 
@@ -150,7 +153,7 @@ def draw(ax: Any, found: Maps, loss: str | None) -> None:
     ax.imshow(found.image.mean(axis=2), cmap="gray", vmin=0, vmax=255)
     heat = found.maps[loss]
     # What is not looked at stays visible: the map's own height is its opacity.
-    ax.imshow(heat, cmap="inferno", vmin=0, vmax=1, alpha=0.75 * heat)
+    ax.imshow(heat, cmap="inferno", vmin=0, vmax=1, alpha=0.65 * heat)
 
 
 @FIGURES.register("gradcam")
@@ -184,10 +187,11 @@ class GradCamFigure(Figure):
                     ax.set_title("image" if loss is None else shortened(loss_title(loss), 12))
             # An axis that is off hides its label, so the label stands as text.
             line[0].text(
-                -0.06, 0.5, shortened(found.label, 14), rotation=90, transform=line[0].transAxes, ha="right",
+                -0.06, 0.5, shortened(found.label, 9 if width == COLUMN else 16), rotation=90, transform=line[0].transAxes, ha="right",
                 va="center",
             )  # fmt: skip
-        note(figure, f"{data_title(name)}, first fold: test images that all get right; {RULE}")
+        note(figure, f"{data_title(name)}, test images that all get right, first fold; {RULE}; each map from its "
+             "least to its greatest value")
         return figure
 
 

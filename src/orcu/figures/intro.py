@@ -162,7 +162,7 @@ class IntroFigure(Figure):
         where = f"{data_title(datasets[0])}; " if datasets[0] else ""
         note(
             figure,
-            f"{where}unimodal: at least {100 * unimodal:g} % of the rows; calibrated: ECE up to {100 * calibrated:g} %; "
-            f"the clearest of {len(losses)} models; above, the same {count} test rows of each label",
+            f"{where}unimodal: at least {100 * unimodal:g} % of the rows; calibrated: ECE up to "
+            f"{100 * calibrated:g} %; the clearest of {len(losses)} models; above, the same {count} test rows of each label",
         )
         return figure

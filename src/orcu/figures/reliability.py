@@ -105,10 +105,16 @@ def of_predictions(told: Predictions, *, bins: int = 15) -> tuple[Reliability, f
     return data(tally.tables().top, rows=len(told)), tally.compute()["ece"]
 
 
-def draw_bars(ax: Any, found: Reliability, *, ece: float) -> None:
+def draw_bars(ax: Any, found: Reliability, *, ece: float, box: str = "white") -> None:
     """The paper's form: accuracy as bars, the gap to the mean confidence, the expected line, the ECE.
 
     Bars above the line mean too little confidence, below it too much. Bins of few rows are pale.
+
+    Args:
+        ax: to draw on.
+        found: the bins.
+        ece: a fraction, written into the corner.
+        box: the colour behind it; "none" on a page whose background may be dark.
     """
     low, high = np.minimum(found.said, found.seen), np.maximum(found.said, found.seen)
     sparse = found.count < SPARSE
@@ -133,7 +139,7 @@ def draw_bars(ax: Any, found: Reliability, *, ece: float) -> None:
     ax.text(
         0.04, 0.955, f"ECE {100 * ece:.1f} %", transform=ax.transAxes, ha="left", va="top",
         fontsize=ax.xaxis.get_ticklabels()[0].get_fontsize(),
-        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0},
+        bbox={"facecolor": box, "edgecolor": "none", "alpha": 0.8, "pad": 1.0},
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from orcu.inputs import FloatArray, IntArray
 
-RULE = "one row per label: the median confidence among them"
+RULE = "one per label, at the median confidence"
 
 
 def labels_shown(labels: IntArray, count: int) -> list[int]:
