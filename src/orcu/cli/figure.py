@@ -78,6 +78,7 @@ def figure(
             _draw(names[0], sources, out, width, given)
             console.print(f"wrote {escape(str(out))}", highlight=False)
             return
+        _refuse_unused(given, names)
         out.mkdir(parents=True, exist_ok=True)
         everything = ALL in names
         for name in FIGURES.names() if everything else names:
@@ -93,7 +94,6 @@ def figure(
                 )
                 continue
             console.print(f"wrote {escape(str(path))}", highlight=False)
-        _refuse_unused(given, names)
 
 
 def _draw(name: str, sources: "Sources", path: Path, width: str, given: dict[str, str]) -> None:

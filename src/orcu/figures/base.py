@@ -81,7 +81,10 @@ def make(
             raise
         except InputError as error:
             raise InputError(f"{name}: {error}") from None
-        # Ticks are made at the first draw, with the settings that hold then.
+        # Ticks are made at the first draw, with the settings that hold then. They are kept: a panel
+        # that has made room for them would else choose others, and the room would be wrong again.
+        figure.draw_without_rendering()
+        _keep_ticks(figure)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
     return figure
@@ -136,6 +139,14 @@ def letter(index: int, text: str) -> str:
         '(b) Zero gradients'
     """
     return f"({'abcdefghijklmnopqrstuvwxyz'[index % 26]}) {text}"
+
+
+def _keep_ticks(figure: Any) -> None:
+    from matplotlib.ticker import FixedLocator
+
+    for ax in figure.axes:
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_locator(FixedLocator(axis.get_majorticklocs()))
 
 
 def _small() -> float:

@@ -83,6 +83,8 @@ class DistributionsFigure(Figure):
         """The two losses of --losses, else SORD and ORCU; at most ``count`` rows of each kind."""
         datasets = sources.datasets()
         losses = sources.losses(("sord", "orcu"), data=datasets[0]) if datasets else []
+        if len(losses) == 1:  # the other of the two is not there
+            losses = sources.losses(data=datasets[0])
         if len(losses) < 2:
             raise self.lacks(sources.told() if not losses else f"there is only {losses[0]}")
         names = losses[:2] if len(losses) == 2 else [losses[0], losses[-1]]
@@ -104,8 +106,12 @@ class DistributionsFigure(Figure):
                     continue
                 draw(ax, found[column], titles, styles)
                 ax.tick_params(labelleft=column == 0)
-                name = shortened(first.classes[found[column].label], 9 if width == COLUMN else 18)
-                ax.set_title(f"label {name}")
+                name = first.classes[found[column].label]
+                ax.set_title(
+                    shortened(name, 36 // columns)
+                    if width == COLUMN
+                    else f"label {shortened(name, 64 // columns)}"
+                )
                 if column == 0:
                     ax.set_ylabel(letter(row, f"both {kind}"))
                 if row == 1:

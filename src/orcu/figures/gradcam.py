@@ -17,6 +17,7 @@ from orcu.inputs import FloatArray
 
 SHOWN = ("ce", "sord", "ls", "orcu")  # the paper's choice
 Pixels = npt.NDArray[np.uint8]
+_SHORTCUTS = {"downsample", "shortcut"}  # as timm's networks call them
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class Maps:
 def last_convolution(model: Any, inputs: Any) -> Any:
     """The layer whose map is shown: the last convolution that runs and still sees space.
 
-    Convolutions on a single pixel, such as those that weigh channels, have nothing to show.
+    Convolutions on a single pixel, such as those that weigh channels, have nothing to show, and those
+    on a shortcut around a block are not the block's result.
 
     Raises:
         InputError: if the model has none.
@@ -45,7 +47,11 @@ def last_convolution(model: Any, inputs: Any) -> Any:
         if min(output.shape[-2:]) > 1:
             ran.append(layer)
 
-    layers = [layer for layer in model.modules() if isinstance(layer, torch.nn.Conv2d)]
+    layers = [
+        layer
+        for name, layer in model.named_modules()
+        if isinstance(layer, torch.nn.Conv2d) and not _SHORTCUTS & set(name.split("."))
+    ]
     hooks = [layer.register_forward_hook(notice) for layer in layers]
     with torch.no_grad():
         model(inputs)
@@ -186,12 +192,15 @@ class GradCamFigure(Figure):
                 if line is axes[0]:
                     ax.set_title("image" if loss is None else shortened(loss_title(loss), 12))
             # An axis that is off hides its label, so the label stands as text.
+            name_shown = shortened(found.label, 9 if width == COLUMN else 16)
             line[0].text(
-                -0.06, 0.5, shortened(found.label, 9 if width == COLUMN else 16), rotation=90, transform=line[0].transAxes, ha="right",
-                va="center",
+                -0.06, 0.5, name_shown, rotation=90, transform=line[0].transAxes, ha="right", va="center"
             )  # fmt: skip
-        note(figure, f"{data_title(name)}, test images that all get right, first fold; {RULE}; each map from its "
-             "least to its greatest value")
+        note(
+            figure,
+            f"{data_title(name)}, test images that all get right, first fold; {RULE}; each map from its "
+            "least to its greatest value",
+        )
         return figure
 
 

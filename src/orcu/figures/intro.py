@@ -163,6 +163,6 @@ class IntroFigure(Figure):
         note(
             figure,
             f"{where}unimodal: at least {100 * unimodal:g} % of the rows; calibrated: ECE up to "
-            f"{100 * calibrated:g} %; the clearest of {len(losses)} models; above, the same {count} test rows of each label",
+            f"{100 * calibrated:g} %; the clearest of {len(losses)} models; above, the same {count} rows of each label",
         )
         return figure

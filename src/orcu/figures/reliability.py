@@ -174,7 +174,7 @@ class ReliabilityGrid(Figure):
                     continue
                 found, ece = of_predictions(sources.predictions(name, losses[column]), bins=bins)
                 draw_bars(ax, found, ece=ece)
-                ax.set_title(shortened(loss_title(losses[column]), 16))
+                ax.set_title(shortened(loss_title(losses[column]), 12))
                 last = row + 1 == len(lines)
                 ax.tick_params(labelbottom=last, labelleft=column == 0)
                 if column == 0:

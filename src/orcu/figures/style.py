@@ -66,9 +66,9 @@ def printed(width: str) -> dict[Any, Any]:
     """The settings of a figure of its own, in a file, at one of the widths."""
     points = scale(width)
     return SETTINGS | {
-        "axes.labelpad": 2.0,
+        "axes.labelpad": 2.0 * points,
         "axes.labelsize": 7.5 * points,
-        "axes.titlepad": 3.5,
+        "axes.titlepad": 3.5 * points,
         "axes.titlesize": 8 * points,
         "font.size": 8 * points,
         "legend.borderaxespad": 0.2,
@@ -76,12 +76,12 @@ def printed(width: str) -> dict[Any, Any]:
         "pdf.fonttype": 42,  # text stays text, in a font that is carried along
         "svg.hashsalt": "orcu",
         "xtick.labelsize": SMALL * points,
-        "xtick.major.pad": 2.0,
-        "xtick.major.size": 2.0,
+        "xtick.major.pad": 2.6 * points,
+        "xtick.major.size": 2.0 * points,
         "xtick.major.width": 0.6,
         "ytick.labelsize": SMALL * points,
-        "ytick.major.pad": 2.0,
-        "ytick.major.size": 2.0,
+        "ytick.major.pad": 2.2 * points,
+        "ytick.major.size": 2.0 * points,
         "ytick.major.width": 0.6,
     }
 
