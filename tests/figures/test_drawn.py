@@ -1,5 +1,7 @@
 """Every figure of the registry, drawn from real runs and looked at."""
 
+from pathlib import Path
+
 import matplotlib
 import numpy as np
 import pytest
@@ -28,6 +30,14 @@ def test_the_registry_has_the_papers_figures():
 # The screen shows the page, larger: two of them stand for all.
 SIZES = [(name, width) for name in NAMES for width in ("column", "page")]
 SIZES += [("gradient", "screen"), ("update", "screen")]
+
+
+def test_the_gallery_shows_every_figure():
+    page = (Path(__file__).parents[2] / "docs" / "figures.md").read_text()
+    for name in NAMES:
+        assert f"## `{name}`" in page
+        assert f"`orcu figure {name}" in page
+        assert f"(_static/figures/{name}.png)" in page
 
 
 @pytest.mark.parametrize(("name", "width"), SIZES)
