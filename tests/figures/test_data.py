@@ -94,7 +94,7 @@ def test_labels_are_spread_over_the_order():
 
 def test_curves_are_means_over_folds(results):
     sources = Sources([results])
-    band = curves.data(sources, "lev", "ce", "qwk")
+    band = curves.data(sources.runs("lev", "ce"))["qwk"]
     columns = [
         pq.read_table(run.path / "curves.parquet").column("validation_qwk").to_pylist()
         for run in sources.runs("lev", "ce")

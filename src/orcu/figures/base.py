@@ -128,6 +128,7 @@ def note(figure: Any, text: str) -> None:
     letters = int(
         figure.get_size_inches()[0] * 72 / (0.54 * size)
     )  # a letter is half as wide as high
+    text = text.replace(" %", "\N{NO-BREAK SPACE}%")
     figure.supxlabel(textwrap.fill(text, letters), fontsize=size, color=style.ROLES["muted"])
 
 

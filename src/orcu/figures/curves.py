@@ -1,24 +1,24 @@
 """Validation curves: how calibration and agreement develop over the epochs, loss by loss."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from orcu.figures import bands
 from orcu.figures.bands import Band
 from orcu.figures.base import FIGURES, Figure, grid, letter, note
-from orcu.figures.sources import Sources
+from orcu.figures.sources import RunFiles, Sources
 from orcu.figures.style import COLUMN, PAGE, data_title, looks, loss_title, shortened
 
 METRICS = {"ece": "ECE (%)", "sce": "SCE (%)", "ace": "ACE (%)", "qwk": "QWK (%)"}
 
 
-def data(sources: Sources, name: str, loss: str, metric: str) -> Band:
-    """A validation metric of all folds of a loss on a data set, in percent, over epochs from 1."""
-    folds = []
-    for run in sources.runs(name, loss):
-        if run.has("curves.parquet"):
-            curves = run.curves()
-            folds.append((curves["epoch"] + 1, 100 * curves[f"validation_{metric}"]))
-    return bands.data(folds)
+def data(runs: Sequence[RunFiles]) -> dict[str, Band]:
+    """The validation metrics of a loss's runs, means over folds, in percent, over epochs from 1."""
+    folds = [run.curves() for run in runs if run.has("curves.parquet")]
+    return {
+        metric: bands.data([(one["epoch"] + 1, 100 * one[f"validation_{metric}"]) for one in folds])
+        for metric in METRICS
+    }
 
 
 def draw(ax: Any, found: dict[str, Band]) -> None:
@@ -49,13 +49,14 @@ class CurvesFigure(Figure):
         lines = len(METRICS) // columns
         figure, axes = grid(width, lines * len(datasets), columns, height=1.5, around=0.75)
         for row, name in enumerate(datasets):
-            losses = [
-                loss for loss in sources.losses(data=name)
+            found = {
+                loss: data(sources.runs(name, loss))
+                for loss in sources.losses(data=name)
                 if any(run.has("curves.parquet") for run in sources.runs(name, loss))
-            ]  # fmt: skip
+            }
             panels = [ax for line in axes[row * lines : (row + 1) * lines] for ax in line]
             for place, (ax, (metric, text)) in enumerate(zip(panels, METRICS.items(), strict=True)):
-                draw(ax, {loss: data(sources, name, loss, metric) for loss in losses})
+                draw(ax, {loss: lines_of[metric] for loss, lines_of in found.items()})
                 ax.set_title(letter(row * len(METRICS) + place, text))
                 if place % columns == 0:
                     ax.set_ylabel(data_title(name) if name else "validation rows")

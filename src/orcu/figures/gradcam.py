@@ -196,10 +196,11 @@ class GradCamFigure(Figure):
             line[0].text(
                 -0.06, 0.5, name_shown, rotation=90, transform=line[0].transAxes, ha="right", va="center"
             )  # fmt: skip
+        several = len(sources.runs(name, next(iter(runs)))) > 1
+        where = data_title(name) + (", first fold" if several else "")
         note(
             figure,
-            f"{data_title(name)}, test images that all get right, first fold; {RULE}; each map from its "
-            "least to its greatest value",
+            f"{where}: test images that all get right; {RULE}; each map from its least to its greatest value",
         )
         return figure
 

@@ -114,15 +114,17 @@ def draw(ax: Any, found: Update, *, with_lbe: bool) -> None:
     ax.hlines(
         found.target, classes - 0.42, classes + 0.42, color=ROLES["ink"], linewidth=0.9, label="soft target"
     )  # fmt: skip
-    ax.axvline(found.label, color=ROLES["muted"], linewidth=0.8, linestyle=(0, (3, 2)), zorder=0)
-    ax.set(ylim=(0, 1.0), xlim=(-0.6, len(classes) - 0.4), xlabel="class", ylabel="probability")
+    # The words stand above 1, where no bar can reach.
+    ax.plot(
+        [found.label] * 2, [0, 1], color=ROLES["muted"], linewidth=0.8, linestyle=(0, (3, 2)), zorder=0
+    )  # fmt: skip
+    ax.set(ylim=(0, 1.22), xlim=(-0.6, len(classes) - 0.4), xlabel="class", ylabel="probability")
     ax.set_xticks(classes, [str(k + 1) for k in classes])
     ax.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
     moved = f"p(y): {found.before[found.label]:.2f} → {after[found.label]:.2f}"
-    right = found.label < len(classes) / 2
     ax.text(
-        0.98 if right else 0.02, 0.97, moved, transform=ax.transAxes, va="top",
-        ha="right" if right else "left", fontsize=ax.xaxis.get_ticklabels()[0].get_fontsize(),
+        0.5, 0.98, moved, transform=ax.transAxes, va="top", ha="center",
+        fontsize=ax.xaxis.get_ticklabels()[0].get_fontsize(),
     )  # fmt: skip
 
 
