@@ -234,16 +234,18 @@ def test_grad_cam_is_that_of_the_formula(image_runs):
     model, _ = load_model(image_runs[-1])
     images = torch.rand(1, 3, 64, 64, generator=torch.Generator().manual_seed(0))
     layer = gradcam.last_convolution(model, images)
-    kept = {}
+    kept, lowest = {}, []
     hook = layer.register_forward_hook(lambda _m, _i, output: kept.update(maps=output))
     logits = model(images).logits
     hook.remove()
-    (slopes,) = torch.autograd.grad(logits[0, 1], kept["maps"])
-    weights = slopes.mean((2, 3), keepdim=True)
-    heat = (weights * kept["maps"]).sum(1, keepdim=True).relu()
-    heat = torch.nn.functional.interpolate(heat, (64, 64), mode="bilinear")[0, 0].detach().numpy()
-    heat = (heat - heat.min()) / (heat.max() - heat.min())
-    assert gradcam.grad_cam(model, images, 1) == pytest.approx(heat, abs=1e-5)
+    for target in range(3):
+        (slopes,) = torch.autograd.grad(logits[0, target], kept["maps"], retain_graph=True)
+        raw = (slopes.mean((2, 3), keepdim=True) * kept["maps"]).sum(1, keepdim=True).detach()
+        lowest.append(float(raw.min()))
+        heat = torch.nn.functional.interpolate(raw.relu(), (64, 64), mode="bilinear")[0, 0].numpy()
+        heat = (heat - heat.min()) / ((heat - heat.min()).max() or 1.0)
+        assert gradcam.grad_cam(model, images, target) == pytest.approx(heat, abs=1e-5)
+    assert min(lowest) < 0  # so that cutting off below zero matters
     assert layer is model.backbone.body.layer4[-1].conv2
 
 

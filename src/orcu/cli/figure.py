@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from orcu.cli.options import bad_data, pairs
+from orcu.cli.options import pairs
 from orcu.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -54,46 +54,45 @@ def figure(
     from orcu.figures.sources import Sources
 
     console = Console()
-    with bad_data():
-        if names == [LIST]:
-            console.print(_listed())
-            return
-        for name in names:
-            if name != ALL:
-                FIGURES.get(name)
-        if out is None:
-            raise InputError("-o: say where to write, such as -o out.pdf.")
-        several = len(names) > 1 or names == [ALL]
-        if several:
-            if out.suffix:
-                raise InputError(
-                    f"-o {out}: several figures go into a folder; give one, and --format pdf."
-                )
-            checked_format(format_)
-        else:
-            checked_format(out.suffix.removeprefix(".") or out.name)
-        sources = Sources(from_ or [], data=_parts(data), losses=_parts(losses))
-        given = pairs(set_ or [], "--set")
-        if not several:
-            _draw(names[0], sources, out, width, given)
-            console.print(f"wrote {escape(str(out))}", highlight=False)
-            return
-        _refuse_unused(given, names)
-        out.mkdir(parents=True, exist_ok=True)
-        everything = ALL in names
-        for name in FIGURES.names() if everything else names:
-            path = out / f"{name}.{format_.lower()}"
-            try:
-                mine = _of_figure(name, given) if everything or len(names) > 1 else given
-                _draw(name, sources, path, width, mine)
-            except (InputError, MissingExtraError) as error:
-                if not everything:
-                    raise
-                console.print(
-                    f"[yellow]left out[/] {escape(str(error))}", highlight=False, soft_wrap=True
-                )
-                continue
-            console.print(f"wrote {escape(str(path))}", highlight=False)
+    if names == [LIST]:
+        console.print(_listed())
+        return
+    for name in names:
+        if name != ALL:
+            FIGURES.get(name)
+    if out is None:
+        raise InputError("-o: say where to write, such as -o out.pdf.")
+    several = len(names) > 1 or names == [ALL]
+    if several:
+        if out.suffix:
+            raise InputError(
+                f"-o {out}: several figures go into a folder; give one, and --format pdf."
+            )
+        checked_format(format_)
+    else:
+        checked_format(out.suffix.removeprefix(".") or out.name)
+    sources = Sources(from_ or [], data=_parts(data), losses=_parts(losses))
+    given = pairs(set_ or [], "--set")
+    if not several:
+        _draw(names[0], sources, out, width, given)
+        console.print(f"wrote {escape(str(out))}", highlight=False)
+        return
+    _refuse_unused(given, names)
+    out.mkdir(parents=True, exist_ok=True)
+    everything = ALL in names
+    for name in FIGURES.names() if everything else names:
+        path = out / f"{name}.{format_.lower()}"
+        try:
+            mine = _of_figure(name, given) if everything or len(names) > 1 else given
+            _draw(name, sources, path, width, mine)
+        except (InputError, MissingExtraError) as error:
+            if not everything:
+                raise
+            console.print(
+                f"[yellow]left out[/] {escape(str(error))}", highlight=False, soft_wrap=True
+            )
+            continue
+        console.print(f"wrote {escape(str(path))}", highlight=False)
 
 
 def _draw(name: str, sources: "Sources", path: Path, width: str, given: dict[str, str]) -> None:
@@ -142,10 +141,13 @@ def _listed() -> Table:
     from orcu.figures.base import FIGURES
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("figure", "what it shows", "paper", "needs", "options"):
-        table.add_column(heading, overflow="fold")
+    for heading in ("figure", "what it shows (options of --set)", "paper", "needs"):
+        table.add_column(heading, no_wrap=heading in ("figure", "paper"))
     for name in FIGURES.names():
         kind = FIGURES.get(name)
-        options = ", ".join(f"{key}={value}" for key, value in kind.options().items())
-        table.add_row(name, kind.title, kind.paper, kind.needs or "nothing", options)
+        options = ", ".join(
+            f"{key}={value}" if value != "" else key for key, value in kind.options().items()
+        )
+        shown = escape(kind.title) + (f"\n[dim]{escape(options)}[/]" if options else "")
+        table.add_row(name, shown, kind.paper, kind.needs or "nothing")
     return table

@@ -61,7 +61,7 @@ class EquilibriumFigure(Figure):
     """A panel for each label: the soft target, and the minimiser of ORCU when nothing else pulls."""
 
     title = "Soft target against ORCU's equilibrium, for every label"
-    paper = "Section III-C, Eq. 8"
+    paper = "Eq. 8"
 
     def make(
         self, sources: Sources, *, width: str = PAGE, classes: int = 5, scale: float = 3.0, distance: str = "squared"

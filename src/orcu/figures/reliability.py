@@ -186,6 +186,7 @@ class ReliabilityGrid(Figure):
         figure.legend(handles, labels, loc="outside upper center", ncols=3)
         note(
             figure,
-            f"{bins} bins; gap: to the bin's mean confidence; pale: fewer than {SPARSE} test rows",
+            f"{bins} bins, test rows of all folds together; gap: to the bin's mean confidence; pale: fewer than "
+            f"{SPARSE} rows",
         )
         return figure

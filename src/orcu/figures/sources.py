@@ -84,13 +84,6 @@ class Sources:
         self._read: dict[tuple[str, str], Predictions] = {}
         self._places = [_place(one) for one in self.given]
 
-    @classmethod
-    def of_runs(cls, runs: Iterable[RunFiles]) -> "Sources":
-        """From runs that are known already."""
-        made = cls()
-        made.__dict__["_all"] = list(runs)
-        return made
-
     @cached_property
     def _all(self) -> list[RunFiles]:
         found = [run for name, path in self._places for run in _runs(name, path)]
