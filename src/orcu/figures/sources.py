@@ -249,7 +249,7 @@ def _of_result(file: Path) -> RunFiles:
     finished = json.loads(timings.read_text())["finished"] if timings.exists() else 0.0
     job = told["job"]
     return RunFiles(
-        file.parent, told["data"], told["loss"], job["fold"], job["seed"], job.get("loss"),
+        file.parent, told["data"], told.get("loss", "two_stage"), job["fold"], job["seed"], job.get("loss"),
         told.get("validation") or {}, told.get("manifest", ""), finished,
     )  # fmt: skip
 
