@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 # uv unpacks torch's gigabytes many times quicker than pip; where it is missing, pip brings it into the .venv.
 UV     := $(or $(shell command -v uv 2>/dev/null),$(BIN)/uv)
 
-.PHONY: help setup demo test test-slow check format bench pins clean
+.PHONY: help setup demo test test-slow check format bench gallery pins clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -51,6 +51,10 @@ bench: $(READY)  ## time losses, metrics, calibrators, images and training as ra
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python benchmarks/folder.py
+
+FROM ?= results/demo
+gallery: $(READY)  ## thumbnails of the figures into docs/_static/figures, from FROM="results/demo ..."
+	$(BIN)/python tools/gallery.py $(FROM)
 
 pins: $(READY)  ## resolve pyproject.toml anew into constraints.txt
 	$(UV) pip compile pyproject.toml --all-extras --universal --upgrade --no-header --no-annotate --quiet -o constraints.txt

@@ -1,5 +1,6 @@
 """One page for a whole benchmark: tables, reliability diagrams, the paper beside ours."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from orcu.bench.store import Store
 from orcu.bench.tables import Line, chosen, compared, lines
 from orcu.figures import reliability
 from orcu.figures.svg import render
-from orcu.metrics.evaluate import evaluate
 from orcu.predictions import Predictions
 from orcu.report.build import page_template
 
@@ -94,12 +94,16 @@ def _figures(data: DataSpec, plan: list[Planned], results: Path) -> list[dict[st
             probs=np.concatenate([one.probs for one in told]),
             y=np.concatenate([one.rows().y for one in told]),
         )
-        judged = evaluate(together, bootstrap=0)
-        drawn = reliability.data(judged.tables.top)
+        drawn, ece = reliability.of_predictions(together)
         svg = render(
-            lambda ax, drawn=drawn: reliability.draw(ax, drawn, xlabel="confidence"),  # type: ignore[misc]
-            prefix=f"{data.title}-{len(found)}", title=f"{data.title}, {loss}: reliability", width=3.0, height=2.7,
+            partial(_bars, found=drawn, ece=ece), prefix=f"{data.title}-{len(found)}",
+            title=f"{data.title}, {loss}: reliability, ECE {100 * ece:.1f} %", width=3.0, height=2.7,
         )  # fmt: skip
-        note = f"ECE {100 * judged.metrics['ece'].value:.1f} %, {len(together):,} rows"
+        note = f"{len(together):,} rows"
         found.append({"name": loss, "svg": svg, "note": note})
     return found
+
+
+def _bars(ax: Any, found: reliability.Reliability, ece: float) -> None:
+    reliability.draw_bars(ax, found, ece=ece, box="none")
+    ax.set(xlabel="confidence", ylabel="accuracy")

@@ -12,6 +12,7 @@ from orcu.cli.calibrate import calibrate_app
 from orcu.cli.data import data_app
 from orcu.cli.evaluate import evaluate
 from orcu.cli.explore import explore
+from orcu.cli.figure import figure
 from orcu.cli.losses import losses_app
 from orcu.cli.sets import sets_app
 from orcu.cli.theory import theory
@@ -28,6 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(evaluate)
+app.command()(figure)
 app.add_typer(calibrate_app, name="calibrate")
 app.add_typer(sets_app, name="sets")
 app.add_typer(bench_app, name="bench")

@@ -1,12 +1,20 @@
-"""Reliability diagram: how often it came true against what was said, bin by bin."""
+"""Reliability diagram: how often it came true against what was said, bin by bin.
+
+Drawn in two ways from the same data: points with intervals, for one model that is looked at closely,
+and the paper's bars, for a grid of losses and data sets.
+"""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from orcu.figures.style import ROLES
+from orcu.figures.base import FIGURES, Figure, grid, note
+from orcu.figures.sources import Sources
+from orcu.figures.style import COLUMN, PAGE, ROLES, data_title, loss_title, shortened
 from orcu.inputs import FloatArray
+from orcu.metrics.tally import Tally
+from orcu.predictions import Predictions
 
 SPARSE = 30  # a bin of fewer rows says little and is drawn hollow
 _Z = 1.959963984540054
@@ -82,3 +90,103 @@ def draw(ax: Any, found: Reliability, *, xlabel: str = "said") -> None:
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.22, 1.03), xlabel=xlabel, ylabel="came true")
     ax.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
     ax.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
+
+
+def of_predictions(told: Predictions, *, bins: int = 15) -> tuple[Reliability, float]:
+    """The reliability of the top label and its ECE, both over bins (a, b].
+
+    Example:
+        >>> found, ece = of_predictions(Predictions(probs=[[0.8, 0.2], [0.9, 0.1]], y=[0, 1]))
+        >>> found.seen.tolist(), round(ece, 3)
+        ([1.0, 0.0], 0.55)
+    """
+    tally = Tally(told.num_classes, bins=bins)
+    tally.add(told.rows())
+    return data(tally.tables().top, rows=len(told)), tally.compute()["ece"]
+
+
+def draw_bars(ax: Any, found: Reliability, *, ece: float, box: str = "white") -> None:
+    """The paper's form: accuracy as bars, the gap to the mean confidence, the expected line, the ECE.
+
+    Bars above the line mean too little confidence, below it too much. Bins of few rows are pale.
+
+    Args:
+        ax: to draw on.
+        found: the bins.
+        ece: a fraction, written into the corner.
+        box: the colour behind it; "none" on a page whose background may be dark.
+    """
+    low, high = np.minimum(found.said, found.seen), np.maximum(found.said, found.seen)
+    sparse = found.count < SPARSE
+    for rows, strength in ((~sparse, 1.0), (sparse, 0.35)):
+        places, bars = found.center[rows], {"width": 0.94 * found.width, "linewidth": 0}
+        ax.bar(places, low[rows], color=ROLES["accent"], alpha=0.75 * strength, **bars)
+        ax.bar(
+            places, (high - low)[rows], bottom=low[rows], color=ROLES["alarm"], alpha=0.5 * strength,
+            label="gap" if strength == 1 else None, **bars,
+        )  # fmt: skip
+        ax.hlines(
+            found.seen[rows], places - 0.47 * found.width, places + 0.47 * found.width,
+            color=ROLES["accent"], linewidth=1.4, alpha=max(strength, 0.5),
+            label="accuracy" if strength == 1 else None,
+        )  # fmt: skip
+    ax.plot(
+        [0, 1], [0, 1], color=ROLES["ink"], linewidth=0.8, linestyle=(0, (4, 2)), label="expected"
+    )
+    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+    ax.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
+    ax.text(
+        0.04, 0.955, f"ECE {100 * ece:.1f} %", transform=ax.transAxes, ha="left", va="top",
+        fontsize=ax.xaxis.get_ticklabels()[0].get_fontsize(),
+        bbox={"facecolor": box, "edgecolor": "none", "alpha": 0.8, "pad": 1.0},
+    )  # fmt: skip
+
+
+@FIGURES.register("reliability")
+class ReliabilityGrid(Figure):
+    """Reliability diagrams in the paper's form, a panel for each loss, rows of panels for each data set."""
+
+    title = "Reliability diagrams of losses on data sets"
+    paper = "Fig. 4, S2"
+    needs = "test predictions"
+    command = "orcu bench run SPEC"
+
+    def make(self, sources: Sources, *, width: str = PAGE, bins: int = 15) -> Any:
+        """Test rows of all folds together; ``bins`` of equal width."""
+        datasets = sources.datasets()
+        if not datasets:
+            raise self.lacks(sources.told())
+        panels = {name: sources.losses(data=name) for name in datasets}
+        most = 3 if width == COLUMN else 6
+        columns = min(most, max(len(losses) for losses in panels.values()))
+        lines = [
+            (name, losses[start : start + columns], start)
+            for name, losses in panels.items()
+            for start in range(0, len(losses), columns)
+        ]
+        side = (2.9 if width == COLUMN else 6.5) / max(columns, 3)
+        figure, axes = grid(width, len(lines), columns, height=side + 0.2, around=0.75, square=True)
+        for row, (name, losses, start) in enumerate(lines):
+            for column, ax in enumerate(axes[row]):
+                if column >= len(losses):
+                    ax.set_axis_off()
+                    continue
+                found, ece = of_predictions(sources.predictions(name, losses[column]), bins=bins)
+                draw_bars(ax, found, ece=ece)
+                ax.set_title(shortened(loss_title(losses[column]), 12))
+                last = row + 1 == len(lines)
+                ax.tick_params(labelbottom=last, labelleft=column == 0)
+                if column == 0:
+                    prefix = f"{data_title(name)}\n" if start == 0 and name else ""
+                    ax.set_ylabel(f"{prefix}accuracy")
+                if last:
+                    ax.set_xlabel("confidence")
+        handles, labels = axes[0][0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper center", ncols=3)
+        note(
+            figure,
+            f"{bins} bins, test rows of all folds together; gap: to the bin's mean confidence; pale: fewer than "
+            f"{SPARSE} rows",
+        )
+        return figure

@@ -1,10 +1,14 @@
-"""Colours by role and the settings of every figure.
+"""Colours, sizes and the settings of every figure.
 
-The colours are those of the light page; in a page they become CSS variables of the role's name, so
-each must differ from all others.
+The colours by role are those of the light page; in a page they become CSS variables of the role's
+name, so each must differ from all others. The colours of losses are Okabe and Ito's, which differ
+for every kind of colour vision, and the same loss looks the same in every figure.
 """
 
+from dataclasses import dataclass
 from typing import Any
+
+from orcu.errors import UnknownNameError
 
 ROLES = {
     "ink": "#1d2733",
@@ -37,6 +41,137 @@ SETTINGS: dict[Any, Any] = {
     "ytick.labelcolor": ROLES["ink"],
     "ytick.labelsize": 8,
 }
+
+COLUMN, PAGE, SCREEN = "column", "page", "screen"
+WIDTHS = {COLUMN: 3.5, PAGE: 7.16, SCREEN: 10.0}  # inches; the first two are IEEE's
+SMALL = 6.7  # points: ticks and notes in print, never less
+
+
+def scale(width: str) -> float:
+    """How much larger than in print everything is drawn at a width.
+
+    Raises:
+        UnknownNameError: if there is no such width.
+
+    Example:
+        >>> scale("page"), round(scale("screen"), 2)
+        (1.0, 1.4)
+    """
+    if width not in WIDTHS:
+        raise UnknownNameError("width", width, WIDTHS)
+    return WIDTHS[width] / WIDTHS[PAGE] if width == SCREEN else 1.0
+
+
+def printed(width: str) -> dict[Any, Any]:
+    """The settings of a figure of its own, in a file, at one of the widths."""
+    points = scale(width)
+    return SETTINGS | {
+        "axes.labelpad": 2.0 * points,
+        "axes.labelsize": 7.5 * points,
+        "axes.titlepad": 3.5 * points,
+        "axes.titlesize": 8 * points,
+        "font.size": 8 * points,
+        "legend.borderaxespad": 0.2,
+        "legend.fontsize": 7.2 * points,
+        "pdf.fonttype": 42,  # text stays text, in a font that is carried along
+        "svg.hashsalt": "orcu",
+        "xtick.labelsize": SMALL * points,
+        "xtick.major.pad": 2.6 * points,
+        "xtick.major.size": 2.0 * points,
+        "xtick.major.width": 0.6,
+        "ytick.labelsize": SMALL * points,
+        "ytick.major.pad": 2.2 * points,
+        "ytick.major.size": 2.0 * points,
+        "ytick.major.width": 0.6,
+    }
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one of several losses is drawn."""
+
+    color: str
+    line: Any = "-"
+    marker: str = "o"
+    width: float = 1.1
+
+
+_BLACK, _GREY, _ORANGE, _SKY = "#3d3d3d", "#8a8a8a", "#e69f00", "#56b4e9"
+GREEN, _BLUE, _RED, _PURPLE = "#009e73", "#0072b2", "#d55e00", "#cc79a7"
+CURVE = "#ff8c1a"  # the paper's orange, for lines over the class colours
+_DASHED, _DOTTED = (0, (4, 1.6)), (0, (1.2, 1.2))
+LOOKS = {
+    "ce": Look(_BLACK, marker="s"),
+    "sord": Look(_BLUE, marker="^"),
+    "softce": Look(_BLUE, marker="^"),
+    "cdw_ce": Look(_SKY, marker="v"),
+    "co2": Look(_PURPLE, marker="D"),
+    "poe": Look(_GREY, _DOTTED, "P"),
+    "ls": Look(_ORANGE, marker="X"),
+    "flsd": Look(_RED, marker="<"),
+    "hinge": Look(_RED, marker="v"),
+    "mbls": Look(_PURPLE, _DASHED, ">"),
+    "mdca": Look(_BLUE, _DASHED, "p"),
+    "acls": Look(_SKY, _DASHED, "h"),
+    "orcu": Look(GREEN, width=1.7),
+}
+_OTHERS = [
+    Look(color, line, marker)
+    for line in ("-", _DASHED, _DOTTED)
+    for color, marker in zip(
+        (_BLUE, _ORANGE, _PURPLE, _SKY, _RED, _BLACK, _GREY), "^XDv<sP", strict=True
+    )
+]
+_TITLES = {"cdw_ce": "CDW-CE", "mbls": "MbLS", "softce": "SoftCE", "hinge": "SoftCE + hinge"}
+
+
+def looks(names: list[str]) -> dict[str, Look]:
+    """How each of several losses is drawn; those of the paper always look the same.
+
+    Example:
+        >>> looks(["orcu", "mine"])["orcu"].color
+        '#009e73'
+    """
+    unknown = [name for name in names if name not in LOOKS]
+    return {name: LOOKS.get(name) or _OTHERS[unknown.index(name) % len(_OTHERS)] for name in names}
+
+
+def loss_title(name: str) -> str:
+    """What a loss is called in a figure; names that are none of ours stay.
+
+    Example:
+        >>> loss_title("cdw_ce"), loss_title("orcu"), loss_title("My model")
+        ('CDW-CE', 'ORCU', 'My model')
+    """
+    return _TITLES.get(name) or (name.upper() if name in LOOKS else name)
+
+
+def data_title(name: str) -> str:
+    """What a data set is called in a figure: a name of the registry as people write it.
+
+    Example:
+        >>> data_title("elpv"), data_title("image_aesthetics"), data_title("Cells, 96 px")
+        ('ELPV', 'Image aesthetics', 'Cells, 96 px')
+    """
+    if not name.replace("_", "").isalnum() or not name.islower():
+        return name
+    return name.upper() if len(name) <= 5 else name.replace("_", " ").capitalize()
+
+
+def class_colors(count: int) -> list[Any]:
+    """One colour for each class, in the order of the classes, of the viridis map.
+
+    Its yellow end is left out: it cannot be seen on white.
+
+    Example:
+        >>> len(class_colors(5))
+        5
+    """
+    import matplotlib
+
+    ends = (0.0, 0.93)
+    step = (ends[1] - ends[0]) / max(1, count - 1)
+    return [matplotlib.colormaps["viridis"](ends[0] + step * k) for k in range(count)]
 
 
 def shortened(name: str, length: int = 14) -> str:

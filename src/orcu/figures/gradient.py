@@ -1,0 +1,136 @@
+"""The gradient of Table I as curves: the barrier beside the hinge and the SoftPlus."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from orcu import geometry
+from orcu.errors import InputError
+from orcu.figures.base import FIGURES, Figure, grid, letter, note
+from orcu.figures.sources import Sources
+from orcu.figures.style import COLUMN, GREEN, LOOKS, PAGE, ROLES
+from orcu.inputs import FloatArray, as_positive
+from orcu.targets import log_targets
+
+_LINES = {
+    "SoftCE alone": ("#0072b2", (0, (1.2, 1.2))),
+    "LBE": (GREEN, "-"),
+    "hinge": (LOOKS["hinge"].color, (0, (5, 1.5))),
+    "SoftPlus": (LOOKS["co2"].color, (0, (3, 1, 1, 1))),
+}
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """Over a grid of directed gaps r: each penalty's slope I'(r), and the gradients of Table I.
+
+    ``below`` and ``above`` hold dL/dz_k of the pair (k, k + 1) for k < y and k >= y, by penalty; "SoftCE
+    alone" is the part (a) of the table.
+    """
+
+    r: FloatArray
+    slope: dict[str, FloatArray]
+    below: dict[str, FloatArray]
+    above: dict[str, FloatArray]
+    margin: float
+
+
+def data(
+    *, scale: float = 3.0, classes: int = 5, label: int = 3, distance: str = "squared", deepest: float = 6.0
+) -> Slopes:  # fmt: skip
+    """Slopes and gradients over gaps from -deepest to 1.
+
+    The pairs are those that touch the label (counted from 1); the other gaps are the soft target's own,
+    so that SoftCE alone is at rest where r is its gap too.
+
+    Args:
+        scale: s.
+        classes: C.
+        label: the class y, 1..C, with a neighbour on both sides.
+        distance: of the soft targets.
+        deepest: how far into the ordered side the grid goes.
+
+    Raises:
+        InputError: if an argument cannot be used.
+
+    Example:
+        >>> found = data(scale=3.0)
+        >>> deep = abs(found.r + 2).argmin()
+        >>> {name: round(float(slope[deep]), 3) for name, slope in found.slope.items()}
+        {'LBE': 0.167, 'hinge': 0.0, 'SoftPlus': 0.119}
+    """
+    scale, deepest = as_positive(scale, name="scale"), as_positive(deepest, name="deepest")
+    if not 1 < label < classes:
+        raise InputError(
+            f"label: expected 2..{classes - 1}, with a class on both sides, got {label}."
+        )
+    margin = 1 / scale**2
+    r = np.unique(np.concatenate([np.linspace(-deepest, 1, 561), [-margin, -margin + 1e-9]]))
+    slope = {
+        "LBE": geometry.log_barrier_slope(r, scale=scale),
+        "hinge": geometry.hinge_slope(r, margin=margin),
+        "SoftPlus": geometry.sigmoid(r),
+    }
+    log_anchor = log_targets(classes, distance)[label - 1]
+    sides = {}
+    for side, k in (("below", label - 2), ("above", label - 1)):
+        logits = np.tile(log_anchor, (len(r), 1))
+        own = geometry.directed_gaps(log_anchor, np.array(label - 1))[k]
+        # What lies beyond the gap moves with it, and the other gaps stay.
+        beyond = np.s_[:, : k + 1] if side == "below" else np.s_[:, k + 1 :]
+        logits[beyond] += (r - own)[:, None]
+        softce = np.exp(geometry.log_probs(logits)[:, k]) - np.exp(log_anchor[k])
+        sign = -geometry.gap_signs(classes)[label - 1, k]  # of dr/dz_k
+        sides[side] = {"SoftCE alone": softce} | {
+            name: softce + sign * value for name, value in slope.items()
+        }
+    return Slopes(r, slope, sides["below"], sides["above"], margin)
+
+
+def draw(ax: Any, found: Slopes, what: str) -> None:
+    """One family of curves over r: "slope", "below" or "above"; the margin is marked."""
+    lines: dict[str, FloatArray] = getattr(found, what)
+    for name, values in lines.items():
+        color, line = _LINES[name]
+        ax.plot(found.r, values, color=color, linestyle=line, linewidth=1.3, label=name)
+    ax.axvline(-found.margin, color=ROLES["muted"], linewidth=0.6, linestyle=(0, (3, 2)), zorder=0)
+    ax.axvspan(0, float(found.r[-1]), color=ROLES["grid"], alpha=0.5, linewidth=0, zorder=0)
+    ax.set_xlim(float(found.r[0]), float(found.r[-1]))
+    ax.set_xticks(np.arange(2 * np.ceil(found.r[0] / 2), found.r[-1], 2))
+    ax.set_xlabel("directed gap r")
+
+
+@FIGURES.register("gradient")
+class GradientFigure(Figure):
+    """The slopes I'(r), on a linear and a logarithmic axis, and dL/dz_k on both sides of the label."""
+
+    title = "Gradient of ORCU over the gap, hinge and SoftPlus beside"
+    paper = "Table I"
+
+    def make(
+        self, sources: Sources, *, width: str = PAGE, scale: float = 3.0, classes: int = 5, label: int = 3,
+        distance: str = "squared",
+    ) -> Any:  # fmt: skip
+        """See `data` for the options."""
+        found = data(scale=scale, classes=classes, label=label, distance=distance)
+        columns = 2 if width == COLUMN else 4
+        figure, axes = grid(width, 4 // columns, columns, height=1.6, around=0.4)
+        flat = [ax for row in axes for ax in row]
+        for ax, what in zip(flat, ("slope", "slope", "below", "above"), strict=True):
+            draw(ax, found, what)
+        flat[0].set_title(letter(0, "slope I′(r)"))
+        flat[1].set(yscale="log", ylim=(1e-3, 10))
+        flat[1].set_yticks([1e-3, 1e-2, 1e-1, 1, 10], ["0.001", "0.01", "0.1", "1", "10"])
+        flat[1].minorticks_off()
+        flat[1].set_title(letter(1, "slope, log axis"))
+        flat[2].set_title(letter(2, "∂L/∂z for k < y"))
+        flat[3].set_title(letter(3, "∂L/∂z for k ≥ y"))
+        flat[0].set_ylabel("gradient")
+        handles, labels = flat[2].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper center", ncols=4)
+        note(
+            figure,
+            f"s = {scale:g}; dashed line: r = −1/s²; shaded: violated order; (c, d): each beside SoftCE",
+        )
+        return figure

@@ -1,0 +1,114 @@
+"""The effect of the barrier scale s on the calibration errors of the validation rows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from orcu.figures import bands
+from orcu.figures.bands import Band
+from orcu.figures.base import FIGURES, Figure, grid, letter, note
+from orcu.figures.sources import RunFiles, Sources
+from orcu.figures.style import COLUMN, LOOKS, PAGE, ROLES, data_title
+
+_METRICS = {"sce": ("SCE", "orcu"), "ace": ("ACE", "sord"), "ece": ("ECE", "flsd")}
+
+
+@dataclass(frozen=True)
+class ScaleCurves:
+    """By metric, the validation error in percent over s; and the s of the least mean SCE."""
+
+    metrics: dict[str, Band]
+    chosen: float
+
+
+def scale_of(run: RunFiles) -> float | None:
+    """The scale s of a run's loss, if the spec names one.
+
+    Example:
+        >>> from pathlib import Path
+        >>> scale_of(RunFiles(Path(), "lev", "s = 5", loss_spec={"name": "orcu", "scale": 5.0}))
+        5.0
+    """
+    spec = run.loss_spec
+    return float(spec["scale"]) if isinstance(spec, Mapping) and "scale" in spec else None
+
+
+def data(runs: list[RunFiles]) -> ScaleCurves:
+    """The validation errors of runs that differ in s, means over folds.
+
+    Example:
+        >>> from pathlib import Path
+        >>> runs = [
+        ...     RunFiles(
+        ...         Path(),
+        ...         "lev",
+        ...         "",
+        ...         loss_spec={"scale": s},
+        ...         validation={"sce": e, "ace": e, "ece": e},
+        ...     )
+        ...     for s, e in ((1.0, 0.2), (3.0, 0.1))
+        ... ]
+        >>> found = data(runs)
+        >>> found.chosen, found.metrics["sce"].mean.tolist()
+        (3.0, [20.0, 10.0])
+    """
+    lines = {}
+    for metric in _METRICS:
+        points = [(scale_of(run), 100 * run.validation[metric]) for run in runs]
+        lines[metric] = bands.data(
+            [(np.array([s]), np.array([error])) for s, error in points if s is not None]
+        )
+    best = lines["sce"]
+    return ScaleCurves(lines, float(best.x[best.mean.argmin()]))
+
+
+def draw(ax: Any, found: ScaleCurves) -> None:
+    """A line for each error over s; the chosen s is marked."""
+    for metric, (name, look) in _METRICS.items():
+        bands.draw(ax, found.metrics[metric], LOOKS[look], label=name, markers=True)
+    ax.axvline(found.chosen, color=ROLES["muted"], linewidth=0.8, linestyle=(0, (3, 2)), zorder=0)
+    scales = found.metrics["sce"].x
+    ax.set_xscale("log")
+    ax.set_xticks(scales, [f"{s:g}" for s in scales])
+    ax.minorticks_off()
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel("scale s")
+
+
+@FIGURES.register("scale")
+class ScaleFigure(Figure):
+    """SCE, ACE and ECE over s, a panel for each data set; s is chosen by the least validation SCE."""
+
+    title = "Effect of the barrier scale s"
+    paper = "S1"
+    needs = "runs whose losses differ in their scale"
+    command = "orcu bench run scale"
+
+    def make(self, sources: Sources, *, width: str = PAGE) -> Any:
+        """Runs without a scale are left out."""
+        panels = {}
+        for name in sources.datasets():
+            runs = [
+                run for run in sources.runs(name) if scale_of(run) is not None and run.validation
+            ]
+            if len({scale_of(run) for run in runs}) > 1:
+                panels[name] = data(runs)
+        if not panels:
+            raise self.lacks(sources.told())
+        columns = min(len(panels), 2 if width == COLUMN else 4)
+        rows = -(-len(panels) // columns)
+        figure, axes = grid(width, rows, columns, height=1.7, around=0.55)
+        flat = [ax for row in axes for ax in row]
+        for place, (name, found) in enumerate(panels.items()):
+            draw(flat[place], found)
+            flat[place].set_title(letter(place, data_title(name)))
+            if place % columns == 0:
+                flat[place].set_ylabel("validation error (%)")
+        for ax in flat[len(panels) :]:
+            figure.delaxes(ax)
+        handles, labels = flat[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper center", ncols=3)
+        note(figure, "mean over folds, band: one standard deviation; dashed: least SCE")
+        return figure

@@ -1,0 +1,268 @@
+"""What figures are drawn from: results of a benchmark, folders of runs, files of predictions."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from orcu.errors import InputError, UnknownNameError
+from orcu.files import read_table
+from orcu.inputs import FloatArray
+from orcu.predictions import Predictions
+
+TWO_STAGE = "two_stage.parquet"
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """One run, or one file of predictions: where it is and what it is of."""
+
+    path: Path
+    data: str
+    loss: str
+    fold: int = 0
+    seed: int = 0
+    loss_spec: Any = None  # as the spec has it: a name or a table of name and options
+    validation: dict[str, float] = field(default_factory=dict)  # metrics of the validation rows
+    manifest: str = ""  # digest of the data's rows
+    finished: float = 0.0
+
+    def has(self, name: str) -> bool:
+        """Whether the run has written a file."""
+        return (self.path / name).is_file()
+
+    def predictions(self) -> Predictions:
+        """What it says of its test rows."""
+        return Predictions.read(self.path if self.path.is_file() else self.path / "test.parquet")
+
+    def curves(self) -> dict[str, FloatArray]:
+        """Its record per epoch, by column."""
+        table = read_table(self.path / "curves.parquet")
+        return {name: np.asarray(table.column(name).to_pylist()) for name in table.column_names}
+
+    def features(self) -> FloatArray:
+        """The features of its test rows, in their order, shape (n, D)."""
+        from safetensors.numpy import load_file
+
+        return np.asarray(load_file(self.path / "features.safetensors")["test"], dtype=np.float64)
+
+
+class Sources:
+    """What ``--from`` gave, read when a figure asks for it.
+
+    Args:
+        given: the results folder of one benchmark, folders that ``orcu train`` or ``orcu two-stage`` has
+            written, or files of predictions; ``NAME=path`` gives a run or file a name of your own.
+        data: keep only these data sets; all by default.
+        losses: keep only these losses, in this order; a figure's own choice by default.
+
+    Raises:
+        InputError: if something is not there, or is nothing of this kind.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "mine.parquet"
+        >>> Predictions(probs=[[0.7, 0.3], [0.4, 0.6]], y=[0, 1]).write(path)
+        >>> sources = Sources([path])
+        >>> sources.losses(), len(sources.predictions("", "mine"))
+        (['mine'], 2)
+    """
+
+    def __init__(
+        self,
+        given: Iterable[str | Path] = (),
+        *,
+        data: Sequence[str] = (),
+        losses: Sequence[str] = (),
+    ) -> None:
+        self.given = [str(one) for one in given]
+        self._data, self._losses = list(data), list(losses)
+        self._read: dict[tuple[str, str], Predictions] = {}
+        self._places = [_place(one) for one in self.given]
+
+    @cached_property
+    def _all(self) -> list[RunFiles]:
+        found = [run for name, path in self._places for run in _runs(name, path)]
+        newest: dict[tuple[str, str, int, int], RunFiles] = {}
+        for run in found:  # a spec that was changed leaves its old runs behind
+            key = (run.data, run.loss, run.fold, run.seed)
+            if key not in newest or run.finished > newest[key].finished:
+                newest[key] = run
+        runs = sorted(newest.values(), key=lambda run: (run.fold, run.seed))
+        if self._data:
+            _check_known("data set", self._data, [run.data for run in runs])
+            runs = [run for run in runs if run.data in self._data]
+        if self._losses:
+            _check_known("loss", self._losses, [run.loss for run in runs])
+            runs = [run for run in runs if run.loss in self._losses]
+        return runs
+
+    def runs(self, data: str | None = None, loss: str | None = None) -> list[RunFiles]:
+        """The runs of a data set and a loss, by fold and seed."""
+        return [
+            run
+            for run in self._all
+            if data in (None, run.data) and loss in (None, run.loss) and not run.has(TWO_STAGE)
+        ]
+
+    def datasets(self) -> list[str]:
+        """The data sets that there are runs of: in the order asked for, else by name."""
+        found = {run.data for run in self.runs()}
+        return [name for name in self._data if name in found] or sorted(found)
+
+    def losses(self, preferred: Sequence[str] = (), *, data: str | None = None) -> list[str]:
+        """The losses that there are runs of.
+
+        Args:
+            preferred: a figure's own choice; it counts unless the user has chosen, or has none of them.
+            data: of this data set only.
+        """
+        from orcu.figures.style import LOOKS
+
+        found = list(dict.fromkeys(run.loss for run in self.runs(data)))
+        if self._losses:
+            return [name for name in self._losses if name in found]
+        order = {name: place for place, name in enumerate(LOOKS)}  # the paper's order, ours last
+        found.sort(key=lambda name: (name == "orcu", order.get(name, -1)))
+        return [name for name in preferred if name in found] or found
+
+    def predictions(self, data: str, loss: str) -> Predictions:
+        """The test rows of all folds and seeds together; ids say the fold where they repeat."""
+        if (data, loss) not in self._read:
+            runs = self.runs(data, loss)
+            if not runs:
+                known = ", ".join(f"{run.loss} on {run.data}" for run in self.runs()) or "nothing"
+                raise InputError(f"there is no run of {loss} on {data}; there is {known}.")
+            self._read[data, loss] = _together(runs, [run.predictions() for run in runs])
+        return self._read[data, loss]
+
+    def two_stage(self) -> dict[str, list[dict[str, Any]]]:
+        """The records of two-stage runs by data set: one per fold, branch and epoch."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for run in self._all:
+            if run.has(TWO_STAGE):
+                rows = read_table(run.path / TWO_STAGE).to_pylist()
+                found.setdefault(run.data, []).extend({**row, "fold": run.fold} for row in rows)
+        return found
+
+    def told(self) -> str:
+        """What was given, for messages."""
+        return f"{', '.join(self.given)} holds none" if self.given else "nothing was given (--from)"
+
+
+def matched(told: Sequence[Predictions]) -> list[Predictions]:
+    """Several models on the rows that all of them know, by id, in the first one's order.
+
+    Raises:
+        InputError: if they have other classes, or no row in common.
+
+    Example:
+        >>> one = Predictions(probs=[[0.7, 0.3], [0.4, 0.6]], y=[0, 1], ids=["a", "b"])
+        >>> [part.ids.tolist() for part in matched([one, one[[1]]])]
+        [['b'], ['b']]
+    """
+    first = told[0]
+    if any(one.classes != first.classes for one in told):
+        raise InputError("the models have other classes; they cannot be shown side by side.")
+    if any(one.ids is None for one in told):
+        if any(not np.array_equal(one.rows().y, first.rows().y) for one in told):
+            raise InputError("the models have other rows and no ids to match them by.")
+        return list(told)
+    places = [{str(name): row for row, name in enumerate(_ids(one))} for one in told]
+    common = [str(name) for name in _ids(first) if all(str(name) in place for place in places)]
+    if not common:
+        raise InputError("the models have no row in common; their ids differ.")
+    return [
+        one[np.array([place[name] for name in common])]
+        for one, place in zip(told, places, strict=True)
+    ]
+
+
+def _ids(told: Predictions) -> list[Any]:
+    return [] if told.ids is None else list(told.ids.tolist())
+
+
+def _together(runs: list[RunFiles], told: list[Predictions]) -> Predictions:
+    if len(told) == 1:
+        return told[0]
+    ids = [str(name) for one in told for name in _ids(one)]
+    if len(set(ids)) < len(ids):
+        ids = [
+            f"{name} (fold {run.fold}, seed {run.seed})"
+            for run, one in zip(runs, told, strict=True)
+            for name in _ids(one)
+        ]
+    return Predictions(
+        logits=np.concatenate([one.as_logits()[0] for one in told]),
+        y=np.concatenate([one.label_names() for one in told]),
+        classes=told[0].classes,
+        ids=ids or None,
+    )
+
+
+def _check_known(kind: str, asked: Sequence[str], known: Sequence[str]) -> None:
+    for name in asked:
+        if name not in known:
+            raise UnknownNameError(kind, name, dict.fromkeys(known))
+
+
+def _place(given: str) -> tuple[str, Path]:
+    """The name and the path of one ``--from``; a path may hold an equals sign itself."""
+    name, sign, rest = given.partition("=")
+    named = bool(sign) and not Path(given).exists()
+    path = Path(rest if named else given)
+    if not path.exists():
+        raise InputError(f"--from {given}: there is no such file or folder.")
+    return (name if named else ""), path
+
+
+def _runs(name: str, path: Path) -> list[RunFiles]:
+    if path.is_file():
+        stem = path.name.removesuffix(".gz").rsplit(".", 1)[0]
+        return [RunFiles(path, "", name or stem)]
+    if (path / "runs").is_dir():
+        return [_of_result(file) for file in sorted((path / "runs").glob("*/result.json"))]
+    stages = [
+        RunFiles(
+            file.parent, name or _dataset(file.parent / "stage_one") or path.name, "two_stage", fold
+        )
+        for fold, file in enumerate(sorted(path.glob(f"fold_*/{TWO_STAGE}")))
+    ]
+    if stages:
+        return stages
+    if (path / "run.json").is_file() and (path / "test.parquet").is_file():
+        return [_of_training(name, path)]
+    inside = sorted(one.parent.name for one in path.glob("*/runs") if one.is_dir())
+    hint = f" Name one of the benchmarks in it: {', '.join(inside)}." if inside else ""
+    raise InputError(
+        f"--from {path}: no results of `orcu bench run`, no folder of `orcu train` or `orcu two-stage`.{hint}"
+    )
+
+
+def _of_result(file: Path) -> RunFiles:
+    told = json.loads(file.read_text())
+    timings = file.with_name("timings.json")
+    finished = json.loads(timings.read_text())["finished"] if timings.exists() else 0.0
+    job = told["job"]
+    return RunFiles(
+        file.parent, told["data"], told.get("loss", "two_stage"), job["fold"], job["seed"], job.get("loss"),
+        told.get("validation") or {}, told.get("manifest", ""), finished,
+    )  # fmt: skip
+
+
+def _of_training(name: str, path: Path) -> RunFiles:
+    spec = json.loads((path / "run.json").read_text())["spec"]
+    loss = spec["settings"]["loss"]
+    told = name or (loss if isinstance(loss, str) else str(loss.get("name", "loss")))
+    return RunFiles(
+        path, _dataset(path), told, 0, spec["settings"]["seed"], loss, manifest=spec["manifest"]
+    )
+
+
+def _dataset(folder: Path) -> str:
+    plan = folder / "model.json"
+    return str(json.loads(plan.read_text())["dataset"]) if plan.is_file() else ""

@@ -1,0 +1,89 @@
+"""The two-stage diagnostic: what each regularizer still does once the order is there."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from orcu.figures import bands
+from orcu.figures.bands import Band
+from orcu.figures.base import FIGURES, Figure, grid, letter, note
+from orcu.figures.sources import Sources
+from orcu.figures.style import COLUMN, PAGE, data_title, looks, loss_title
+
+# column -> title, factor
+_PANELS = {
+    "interior_slope": ("Interior |I′|", 1.0),
+    "zero_gradients": ("Zero gradients (%)", 100.0),
+    "validation_sce": ("Validation SCE (%)", 100.0),
+    "feasible_sce": ("SCE on F (%)", 100.0),
+}
+
+
+def data(records: Sequence[dict[str, Any]], column: str) -> dict[str, Band]:
+    """A column of the records over the epochs of stage two, by branch; branches without it are left out.
+
+    Example:
+        >>> record = {"branch": "orcu", "fold": 0, "epoch": 0.0, "zero_gradients": 0.25}
+        >>> data([record], "zero_gradients")["orcu"].mean.tolist()
+        [25.0]
+    """
+    factor, found = _PANELS[column][1], {}
+    for branch in dict.fromkeys(record["branch"] for record in records):
+        folds = []
+        for fold in dict.fromkeys(record["fold"] for record in records):
+            mine = [r for r in records if r["branch"] == branch and r["fold"] == fold]
+            values = np.array([r[column] for r in mine], dtype=np.float64)
+            if np.isfinite(values).any():
+                folds.append((np.array([r["epoch"] + 1 for r in mine]), factor * values))
+        if folds:
+            found[branch] = bands.data(folds)
+    return found
+
+
+def draw(ax: Any, found: dict[str, Band]) -> None:
+    """A line for each branch."""
+    from matplotlib.ticker import MaxNLocator
+
+    for branch, look in looks(list(found)).items():
+        bands.draw(ax, found[branch], look, label=loss_title(branch))
+    ax.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=2))
+
+
+@FIGURES.register("two_stage")
+class TwoStageFigure(Figure):
+    """Interior slope and zero gradients of the training rows, SCE of validation rows and of the set F."""
+
+    title = "Two-stage diagnostic: the regularizers after ordering"
+    paper = "Fig. 3"
+    needs = "two-stage runs"
+    command = "orcu two-stage --data DATA -o DIR"
+
+    def make(self, sources: Sources, *, width: str = PAGE) -> Any:
+        """A row of four panels for each data set."""
+        records = sources.two_stage()
+        if not records:
+            raise self.lacks(sources.told())
+        columns = 2 if width == COLUMN else 4
+        lines = len(_PANELS) // columns
+        figure, axes = grid(width, lines * len(records), columns, height=1.5, around=0.6)
+        for row, (name, told) in enumerate(records.items()):
+            panels = [ax for line in axes[row * lines : (row + 1) * lines] for ax in line]
+            for place, (ax, (column, (text, _))) in enumerate(
+                zip(panels, _PANELS.items(), strict=True)
+            ):
+                draw(ax, data(told, column))
+                ax.set_title(letter(row * len(_PANELS) + place, text))
+                if column == "zero_gradients":
+                    ax.set_ylim(-3, 103)
+                if place % columns == 0:
+                    ax.set_ylabel(data_title(name))
+                if place + columns >= len(_PANELS):
+                    ax.set_xlabel("epoch of stage two")
+        handles, labels = axes[-1][-1].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper center", ncols=3)
+        note(
+            figure,
+            "(a, b): training rows; F: validation rows in order after stage one; mean over folds",
+        )
+        return figure

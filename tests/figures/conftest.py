@@ -1,0 +1,120 @@
+"""One small store of real results, two-stage runs and tiny image models, made once."""
+
+import os
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from orcu import data
+from orcu.bench.plan import jobs
+from orcu.bench.run import execute
+from orcu.bench.spec import Spec
+from orcu.data.cache import build
+from orcu.data.store import cache_folder
+from orcu.figures.base import make
+from orcu.figures.sources import Sources
+
+LOSSES = ["ce", "sord", "ls", "orcu"]
+SCALES = [{"label": f"s = {s:g}", "name": "orcu", "scale": s} for s in (1.0, 5.0)]
+SMALL = {"hidden": [16], "recipe": {"epochs": 3}}
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory):
+    """A folder for data and results; the data's store is in it while the tests run."""
+    folder = tmp_path_factory.mktemp("figures")
+    before = os.environ.get("ORCU_DATA")
+    os.environ["ORCU_DATA"] = str(folder / "data")
+    yield folder
+    if before is None:
+        del os.environ["ORCU_DATA"]
+    else:
+        os.environ["ORCU_DATA"] = before
+
+
+@pytest.fixture(scope="session")
+def results(home):
+    """Results of a benchmark: four losses and two scales on LEV, two folds."""
+    spec = Spec(
+        name="small", losses=[*LOSSES, *SCALES], data=[{"set": "lev", "folds": [0, 1], **SMALL}]
+    )
+    for job in jobs(spec):
+        assert execute(job, home / "results") == "done"
+    return home / "results"
+
+
+@pytest.fixture(scope="session")
+def stages(home):
+    """What `orcu two-stage` leaves of two folds."""
+    from orcu.training.run import Settings
+    from orcu.training.two_stage import two_stage
+
+    lev = data.prepare("lev", out=home / "two_stage_data")[0]
+    settings = Settings(hidden=(16,))
+    for fold in range(2):
+        two_stage(
+            lev,
+            lev.split("five_folds", fold),
+            settings,
+            home / "stages" / f"fold_{fold}",
+            epochs=(6, 2),
+            device="cpu",
+        )
+    return home / "stages"
+
+
+@pytest.fixture(scope="session")
+def image_runs(home):
+    """Folders of tiny convolutional networks, trained with four losses on made images."""
+    from orcu.training.run import Run, Settings
+
+    rng = np.random.default_rng(0)
+    for label, name in enumerate(("0_none", "1_mild", "2_severe")):
+        for number in range(20):
+            pixels = rng.integers(80, size=(64, 64, 3), dtype=np.uint8)
+            pixels[16:48, 16 * label : 16 * label + 32] += 150  # where it is bright tells the class
+            path = home / "images" / name / f"{number}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels).save(path)
+    prepared = data.prepare("folder", home / "images", out=home / "data" / "spots")[0]
+    build(prepared.manifest, cache_folder(prepared.folder, 64), 64)
+    splits = {
+        "train": np.arange(0, 60, 2),
+        "validation": np.arange(1, 60, 4),
+        "test": np.arange(3, 60, 4),
+    }
+    for loss in LOSSES:
+        settings = Settings(
+            loss=loss,
+            backbone="test_resnet",
+            weights="random",
+            size=64,
+            augment=False,
+            recipe={"epochs": 8, "batch_size": 10, "rate": 0.005},
+        )
+        Run(prepared, splits, settings, device="cpu").train(home / "image_runs" / loss)
+    return [home / "image_runs" / loss for loss in LOSSES]
+
+
+@pytest.fixture(scope="session")
+def sources_for(results, stages, image_runs):
+    """Sources that hold what a figure needs."""
+
+    def found(name):
+        return Sources({"two_stage": [stages], "gradcam": image_runs}.get(name, [results]))
+
+    return found
+
+
+@pytest.fixture(scope="session")
+def drawn(sources_for):
+    """Figures of the registry at a width, each made once."""
+    made = {}
+
+    def figure(name, width):
+        if (name, width) not in made:
+            made[name, width] = make(name, sources_for(name), width=width)
+        return made[name, width]
+
+    return figure
