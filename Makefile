@@ -53,8 +53,9 @@ bench: $(READY)  ## time losses, metrics, calibrators, images and training as ra
 	$(BIN)/python benchmarks/folder.py
 
 FROM ?= results/demo
-gallery: $(READY)  ## thumbnails of the figures into docs/_static/figures, from FROM="results/demo ..."
-	$(BIN)/python tools/gallery.py $(FROM)
+gallery: demo  ## thumbnails of all figures into docs/_static/figures, from the demo and three more small benchmarks
+	for spec in docs/gallery/*.toml; do ORCU_DATA=build/data ORCU_RESULTS=build $(BIN)/orcu bench run $$spec || exit 1; done
+	ORCU_DATA=build/data $(BIN)/python tools/gallery.py build/demo $(patsubst docs/gallery/%.toml,build/%,$(wildcard docs/gallery/*.toml))
 
 pins: $(READY)  ## resolve pyproject.toml anew into constraints.txt
 	$(UV) pip compile pyproject.toml --all-extras --universal --upgrade --no-header --no-annotate --quiet -o constraints.txt

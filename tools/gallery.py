@@ -1,11 +1,12 @@
-"""Thumbnails of every figure for the docs: ``python tools/gallery.py FROM [FROM ...]``.
+"""Thumbnails of every figure for the docs: ``python tools/gallery.py FROM [FROM ...]``, or ``make gallery``.
 
-Each FROM is what ``orcu figure --from`` takes, or several of them joined by commas, such as the folders
-of four models for Grad-CAM. A figure is drawn from the first FROM that holds what it needs.
+Each FROM is what ``orcu figure --from`` takes. A figure is drawn from the first that holds what it needs.
 """
 
 import sys
 from pathlib import Path
+
+from PIL import Image
 
 from orcu.errors import InputError
 from orcu.figures.base import FIGURES, make
@@ -13,20 +14,26 @@ from orcu.figures.save import save
 from orcu.figures.sources import Sources
 
 FOLDER = Path(__file__).parents[1] / "docs" / "_static" / "figures"
-DPI = 80  # about 570 pixels wide
+DPI, COLORS = 100, 160  # about 700 pixels wide, and small enough for the repository
 
 
 def main(given: list[str]) -> int:
     """Draw what can be drawn; the exit code says whether all could."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    groups = [Sources(one.split(",")) for one in given] or [Sources()]
+    groups = [Sources([one]) for one in given] or [Sources()]
     missing = 0
     for name in FIGURES.names():
         reasons = []
         for sources in groups:
             try:
-                save(make(name, sources), FOLDER / f"{name}.png", dpi=DPI)
-                print(f"{name}: {(FOLDER / f'{name}.png').stat().st_size // 1024} KiB")
+                file = FOLDER / f"{name}.png"
+                save(make(name, sources), file, dpi=DPI)
+                with Image.open(file) as drawn:
+                    small = drawn.convert("RGB").quantize(
+                        COLORS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+                    )
+                small.save(file, optimize=True)
+                print(f"{name}: {file.stat().st_size // 1024} KiB")
                 break
             except InputError as error:
                 reasons.append(str(error))

@@ -12,8 +12,11 @@ from orcu.bench.columns import heading
 from orcu.bench.spec import DataSpec, Spec
 from orcu.bench.store import Store
 from orcu.bench.tables import Line, chosen, compared, lines
-from orcu.figures import reliability
+from orcu.figures import reliability, two_stage
+from orcu.figures.bands import Band
+from orcu.figures.sources import TWO_STAGE
 from orcu.figures.svg import render
+from orcu.files import read_table
 from orcu.predictions import Predictions
 from orcu.report.build import page_template
 
@@ -39,9 +42,18 @@ def page(spec: Spec, results: Path) -> str:
         title=spec.title or spec.name, name=spec.name, finished=states.count(FINISHED), total=len(plan),
         failed=states.count(FAILED), seeds=len(spec.seeds), several=len(spec.calibrators) > 1,
         headings=[heading(column) for column in spec.columns], blocks=[block for block in blocks if block["rows"]],
-        compared=compared(spec, table), made=made, rows=spec.rows,
+        compared=compared(spec, table), made=made, told=_told(spec),
         chosen=chosen(spec, records(spec, results, rows="validation")),
     )  # fmt: skip
+
+
+def _told(spec: Spec) -> str:
+    """Which rows the numbers are of."""
+    if spec.two_stage:
+        return "All numbers are of the set F after the last epoch: validation rows that were in order after stage one."
+    if spec.rows == "validation":
+        return "All numbers are of validation rows, before calibrators."
+    return "Calibrators are fitted on validation rows; all numbers are of test rows."
 
 
 def _block(
@@ -66,10 +78,16 @@ def _block(
         else f"layers of {data.hidden}"
     )
     settings = ", ".join(f"{key} {value}" for key, value in data.recipe.items())
+    network += (
+        f"; {spec.two_stage.epochs[0]} + {spec.two_stage.epochs[1]} epochs"
+        if spec.two_stage
+        else ""
+    )
     about = f"{data.set}, protocol {data.protocol}, {len(folds)} folds; {network}"
     about += f"; {settings}" if settings else ""
     return {
         "title": data.title,
+        "stages": spec.two_stage is not None,
         "about": about,
         "rows": rows,
         "figures": _figures(data, plan, results),
@@ -78,10 +96,10 @@ def _block(
 
 def _figures(data: DataSpec, plan: list[Planned], results: Path) -> list[dict[str, str]]:
     """A reliability diagram for each loss, from the test rows of its finished runs."""
+    if any(one.job.two_stage for one in plan):
+        return _stages(data, plan, results)
     store = Store(results)
     found: list[dict[str, str]] = []
-    if any(one.job.two_stage for one in plan):
-        return found  # its branches are compared on validation rows; no predictions are kept
     for loss in dict.fromkeys(one.job.loss_name for one in plan):
         done = [
             one.run for one in plan
@@ -102,6 +120,30 @@ def _figures(data: DataSpec, plan: list[Planned], results: Path) -> list[dict[st
         note = f"{len(together):,} rows"
         found.append({"name": loss, "svg": svg, "note": note})
     return found
+
+
+def _stages(data: DataSpec, plan: list[Planned], results: Path) -> list[dict[str, str]]:
+    """The panels of the two-stage diagnostic, from its finished runs."""
+    told = [
+        {**row, "fold": one.job.fold}
+        for one in plan
+        if one.job.data == data and one.state == FINISHED and one.run
+        for row in read_table(Store(results).runs / one.run / TWO_STAGE).to_pylist()
+    ]
+    found = []
+    for column, (title, _) in two_stage.PANELS.items() if told else ():
+        svg = render(
+            partial(_branches, found=two_stage.data(told, column)), prefix=f"{data.title}-{column}",
+            title=f"{data.title}: {title}", width=3.0, height=2.4,
+        )  # fmt: skip
+        found.append({"name": title, "svg": svg, "note": "mean over folds"})
+    return found
+
+
+def _branches(ax: Any, found: dict[str, Band]) -> None:
+    two_stage.draw(ax, found)
+    ax.set_xlabel("epoch of stage two")
+    ax.legend(loc="best")
 
 
 def _bars(ax: Any, found: reliability.Reliability, ece: float) -> None:

@@ -66,7 +66,7 @@ def draw(ax: Any, pair: Pair, names: Sequence[str], styles: Sequence[Look]) -> N
             classes, probs, color=look.color, marker=look.marker, markersize=3.2, linewidth=1.2, label=name
         )  # fmt: skip
     ax.set(ylim=(-0.03, 1.03), xlim=(-0.4, len(classes) - 0.6))
-    ax.set_xticks(classes, [str(k + 1) for k in classes])
+    ax.set_xticks(classes, [str(k) for k in classes])
     ax.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
 
 

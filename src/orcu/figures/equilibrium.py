@@ -51,7 +51,7 @@ def draw(ax: Any, found: Pull, label: int) -> None:
         ax.bar(classes + place, values[label], width=0.38, color=color, linewidth=0, label=name)
     ax.set(ylim=(0, 1), xlim=(-0.6, len(classes) - 0.4))
     step = 1 if len(classes) <= 10 else 5
-    ax.set_xticks(classes[::step], [str(k + 1) for k in classes[::step]])
+    ax.set_xticks(classes[::step], [str(k) for k in classes[::step]])
     ax.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
     ax.axvline(label, color=ROLES["muted"], linewidth=0.8, linestyle=(0, (3, 2)), zorder=0)
 
@@ -77,7 +77,7 @@ class EquilibriumFigure(Figure):
                 figure.delaxes(ax)
                 continue
             draw(ax, found, place)
-            ax.set_title(f"label {place + 1}")
+            ax.set_title(f"label {place}")
             ax.tick_params(labelleft=place % columns == 0)
             if place % columns == 0:
                 ax.set_ylabel("probability")

@@ -37,17 +37,17 @@ class Slopes:
 
 
 def data(
-    *, scale: float = 3.0, classes: int = 5, label: int = 3, distance: str = "squared", deepest: float = 6.0
+    *, scale: float = 3.0, classes: int = 5, label: int = 2, distance: str = "squared", deepest: float = 6.0
 ) -> Slopes:  # fmt: skip
     """Slopes and gradients over gaps from -deepest to 1.
 
-    The pairs are those that touch the label (counted from 1); the other gaps are the soft target's own,
+    The pairs are those that touch the label; the other gaps are the soft target's own,
     so that SoftCE alone is at rest where r is its gap too.
 
     Args:
         scale: s.
         classes: C.
-        label: the class y, 1..C, with a neighbour on both sides.
+        label: the class y, 0..C-1, with a neighbour on both sides.
         distance: of the soft targets.
         deepest: how far into the ordered side the grid goes.
 
@@ -61,9 +61,9 @@ def data(
         {'LBE': 0.167, 'hinge': 0.0, 'SoftPlus': 0.119}
     """
     scale, deepest = as_positive(scale, name="scale"), as_positive(deepest, name="deepest")
-    if not 1 < label < classes:
+    if not 0 < label < classes - 1:
         raise InputError(
-            f"label: expected 2..{classes - 1}, with a class on both sides, got {label}."
+            f"label: expected 1..{classes - 2}, with a class on both sides, got {label}."
         )
     margin = 1 / scale**2
     r = np.unique(np.concatenate([np.linspace(-deepest, 1, 561), [-margin, -margin + 1e-9]]))
@@ -72,16 +72,16 @@ def data(
         "hinge": geometry.hinge_slope(r, margin=margin),
         "SoftPlus": geometry.sigmoid(r),
     }
-    log_anchor = log_targets(classes, distance)[label - 1]
+    log_anchor = log_targets(classes, distance)[label]
     sides = {}
-    for side, k in (("below", label - 2), ("above", label - 1)):
+    for side, k in (("below", label - 1), ("above", label)):
         logits = np.tile(log_anchor, (len(r), 1))
-        own = geometry.directed_gaps(log_anchor, np.array(label - 1))[k]
+        own = geometry.directed_gaps(log_anchor, np.array(label))[k]
         # What lies beyond the gap moves with it, and the other gaps stay.
         beyond = np.s_[:, : k + 1] if side == "below" else np.s_[:, k + 1 :]
         logits[beyond] += (r - own)[:, None]
         softce = np.exp(geometry.log_probs(logits)[:, k]) - np.exp(log_anchor[k])
-        sign = -geometry.gap_signs(classes)[label - 1, k]  # of dr/dz_k
+        sign = -geometry.gap_signs(classes)[label, k]  # of dr/dz_k
         sides[side] = {"SoftCE alone": softce} | {
             name: softce + sign * value for name, value in slope.items()
         }
@@ -109,7 +109,7 @@ class GradientFigure(Figure):
     paper = "Table I"
 
     def make(
-        self, sources: Sources, *, width: str = PAGE, scale: float = 3.0, classes: int = 5, label: int = 3,
+        self, sources: Sources, *, width: str = PAGE, scale: float = 3.0, classes: int = 5, label: int = 2,
         distance: str = "squared",
     ) -> Any:  # fmt: skip
         """See `data` for the options."""

@@ -94,7 +94,7 @@ def draw(ax: Any, probs: FloatArray, labels: IntArray, names: tuple[str, str]) -
                 label=name if number == 0 else None,
             )  # fmt: skip
     ax.set(ylim=(-0.03, 1.03), xlim=(-0.4, len(classes) - 0.6), xlabel="class")
-    ax.set_xticks(classes, [str(k + 1) for k in classes])
+    ax.set_xticks(classes, [str(k) for k in classes])
     ax.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
 
 

@@ -103,7 +103,6 @@ _DASHED, _DOTTED = (0, (4, 1.6)), (0, (1.2, 1.2))
 LOOKS = {
     "ce": Look(_BLACK, marker="s"),
     "sord": Look(_BLUE, marker="^"),
-    "softce": Look(_BLUE, marker="^"),
     "cdw_ce": Look(_SKY, marker="v"),
     "co2": Look(_PURPLE, marker="D"),
     "poe": Look(_GREY, _DOTTED, "P"),
@@ -122,7 +121,7 @@ _OTHERS = [
         (_BLUE, _ORANGE, _PURPLE, _SKY, _RED, _BLACK, _GREY), "^XDv<sP", strict=True
     )
 ]
-_TITLES = {"cdw_ce": "CDW-CE", "mbls": "MbLS", "softce": "SoftCE", "hinge": "SoftCE + hinge"}
+_TITLES = {"cdw_ce": "CDW-CE", "mbls": "MbLS", "hinge": "SoftCE + hinge"}
 
 
 def looks(names: list[str]) -> dict[str, Look]:

@@ -12,7 +12,7 @@ from orcu.figures.sources import Sources
 from orcu.figures.style import COLUMN, PAGE, data_title, looks, loss_title
 
 # column -> title, factor
-_PANELS = {
+PANELS = {
     "interior_slope": ("Interior |I′|", 1.0),
     "zero_gradients": ("Zero gradients (%)", 100.0),
     "validation_sce": ("Validation SCE (%)", 100.0),
@@ -28,7 +28,7 @@ def data(records: Sequence[dict[str, Any]], column: str) -> dict[str, Band]:
         >>> data([record], "zero_gradients")["orcu"].mean.tolist()
         [25.0]
     """
-    factor, found = _PANELS[column][1], {}
+    factor, found = PANELS[column][1], {}
     for branch in dict.fromkeys(record["branch"] for record in records):
         folds = []
         for fold in dict.fromkeys(record["fold"] for record in records):
@@ -65,20 +65,20 @@ class TwoStageFigure(Figure):
         if not records:
             raise self.lacks(sources.told())
         columns = 2 if width == COLUMN else 4
-        lines = len(_PANELS) // columns
+        lines = len(PANELS) // columns
         figure, axes = grid(width, lines * len(records), columns, height=1.5, around=0.6)
         for row, (name, told) in enumerate(records.items()):
             panels = [ax for line in axes[row * lines : (row + 1) * lines] for ax in line]
             for place, (ax, (column, (text, _))) in enumerate(
-                zip(panels, _PANELS.items(), strict=True)
+                zip(panels, PANELS.items(), strict=True)
             ):
                 draw(ax, data(told, column))
-                ax.set_title(letter(row * len(_PANELS) + place, text))
+                ax.set_title(letter(row * len(PANELS) + place, text))
                 if column == "zero_gradients":
                     ax.set_ylim(-3, 103)
                 if place % columns == 0:
                     ax.set_ylabel(data_title(name))
-                if place + columns >= len(_PANELS):
+                if place + columns >= len(PANELS):
                     ax.set_xlabel("epoch of stage two")
         handles, labels = axes[-1][-1].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=3)

@@ -36,13 +36,13 @@ class Update:
 
 
 def data(
-    logits: Any, *, label: int = 4, scale: float = 3.0, step: float = 0.3, distance: str = "squared"
+    logits: Any, *, label: int = 3, scale: float = 3.0, step: float = 0.3, distance: str = "squared"
 ) -> Update:
     """A gradient step on the logits, with and without the barrier.
 
     Args:
         logits: C numbers.
-        label: the class y, 1..C.
+        label: the class y, 0..C-1.
         scale: s.
         step: how far to go against the gradient.
         distance: of the soft targets.
@@ -59,18 +59,18 @@ def data(
     scale, step = as_positive(scale, name="scale"), as_positive(step, name="step")
     if z.ndim != 1 or len(z) < 2 or not np.isfinite(z).all():
         raise InputError(f"logits: expected at least two finite numbers, got {logits!r}.")
-    if not 1 <= label <= len(z):
-        raise InputError(f"label: expected 1..{len(z)}, got {label}.")
-    y = np.array(label - 1)
+    if not 0 <= label < len(z):
+        raise InputError(f"label: expected 0..{len(z) - 1}, got {label}.")
+    y = np.array(label)
     gaps = geometry.directed_gaps(z, y)
-    target, before = np.exp(log_targets(len(z), distance)[label - 1]), np.exp(geometry.log_probs(z))
+    target, before = np.exp(log_targets(len(z), distance)[label]), np.exp(geometry.log_probs(z))
     softce = before - target
     lbe = regularizer_gradient(z[None], y[None], regularizer="lbe", scale=scale)[0]
     without, with_lbe = (
         np.exp(geometry.log_probs(z - step * gradient)) for gradient in (softce, softce + lbe)
     )
     slopes = geometry.log_barrier_slope(gaps, scale=scale)
-    return Update(label - 1, scale, gaps, slopes, target, before, without, with_lbe)
+    return Update(label, scale, gaps, slopes, target, before, without, with_lbe)
 
 
 def draw_response(ax: Any, found: Update) -> None:
@@ -119,7 +119,7 @@ def draw(ax: Any, found: Update, *, with_lbe: bool) -> None:
         [found.label] * 2, [0, 1], color=ROLES["muted"], linewidth=0.8, linestyle=(0, (3, 2)), zorder=0
     )  # fmt: skip
     ax.set(ylim=(0, 1.22), xlim=(-0.6, len(classes) - 0.4), xlabel="class", ylabel="probability")
-    ax.set_xticks(classes, [str(k + 1) for k in classes])
+    ax.set_xticks(classes, [str(k) for k in classes])
     ax.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
     moved = f"p(y): {found.before[found.label]:.2f} → {after[found.label]:.2f}"
     ax.text(
@@ -136,7 +136,7 @@ class UpdateFigure(Figure):
     paper = "Fig. 2"
 
     def make(
-        self, sources: Sources, *, width: str = PAGE, logits: str = "", label: int = 4, scale: float = 3.0,
+        self, sources: Sources, *, width: str = PAGE, logits: str = "", label: int = 3, scale: float = 3.0,
         step: float = 0.3, distance: str = "squared",
     ) -> Any:  # fmt: skip
         """``logits`` are two lists of numbers, "0,1,2;2,1,0"; see `data` for the rest."""
