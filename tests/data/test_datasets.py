@@ -303,6 +303,23 @@ def test_vader_real(source, rows, real_data):
     assert found[0].text
 
 
+def test_vader_words(tmp_path):
+    prepared, found = data.prepare("vader_words", out=tmp_path / "words")
+    assert "counts as on the card" in found.lines()
+    assert prepared.manifest.counts() == [676, 1824, 1373, 860, 1147, 1359, 281]
+    (tmp_path / "vader_lexicon.txt").write_text(
+        "good\t2.0\t0.5\t[1, 2, 4, 4]\nvile\t-4\t0\t[-4, -4]\ngood\t0\t0\t[0]\n"
+    )
+    rows = list(data.create("vader_words").rows(tmp_path))
+    assert [(row.id, row.text, row.label) for row in rows] == [
+        ("good", "good", 5), ("vile", "vile", 0), ("good#2", "good", 3),
+    ]  # fmt: skip
+    assert rows[0].more["ratings"] == [1, 2, 4, 4]
+    (tmp_path / "vader_lexicon.txt").write_text("good\t2.0\n")
+    with pytest.raises(InputError, match="line 1 has 2 columns, expected 4"):
+        list(data.create("vader_words").rows(tmp_path))
+
+
 def test_folder_of_your_own(class_folders, tmp_path):
     options = {"subject": r"(patient\d+)_"}
     prepared, _ = data.prepare("folder", class_folders, out=tmp_path / "out", options=options)
