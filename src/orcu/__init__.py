@@ -14,21 +14,26 @@ if TYPE_CHECKING:
     from orcu.conformal import OrdinalPredictionSets
     from orcu.decisions import decide
     from orcu.errors import InputError, MissingExtraError, UnknownNameError
+    from orcu.estimator import OrdinalClassifier
     from orcu.losses.orcu import ORCULoss
     from orcu.metrics.evaluate import Evaluation, evaluate
     from orcu.metrics.tally import Tally
     from orcu.predictions import Predictions
+    from orcu.scale import Suggestion, suggest_scale
 
 # public name -> the module that holds it ("" = the name is itself a module of orcu)
 _HOMES = {
     "CalibratedOrdinal": "calibrated",
     "Evaluation": "metrics.evaluate",
     "ORCULoss": "losses.orcu",
+    "OrdinalClassifier": "estimator",
     "OrdinalPredictionSets": "conformal",
     "Predictions": "predictions",
+    "Suggestion": "scale",
     "Tally": "metrics.tally",
     "decide": "decisions",
     "evaluate": "metrics.evaluate",
+    "suggest_scale": "scale",
     "InputError": "errors",
     "MissingExtraError": "errors",
     "UnknownNameError": "errors",
@@ -47,8 +52,10 @@ __all__ = [
     "InputError",
     "MissingExtraError",
     "ORCULoss",
+    "OrdinalClassifier",
     "OrdinalPredictionSets",
     "Predictions",
+    "Suggestion",
     "Tally",
     "UnknownNameError",
     "__version__",
@@ -59,6 +66,7 @@ __all__ = [
     "geometry",
     "losses",
     "metrics",
+    "suggest_scale",
     "targets",
     "theory",
 ]

@@ -67,9 +67,13 @@ def check_parts(spec: Spec) -> None:
         InputError: if one cannot be made.
     """
     from orcu import losses
+    from orcu.training.auto_scale import is_auto
 
     for loss in spec.losses:
-        told = loss if isinstance(loss, str) else {k: v for k, v in loss.items() if k != "label"}
+        told: Any = loss
+        if isinstance(loss, dict):
+            left_out = {"label", "scale"} if is_auto(loss) else {"label"}
+            told = {key: value for key, value in loss.items() if key not in left_out}
         losses.create(told, num_classes=5)
     for calibrator in spec.calibrators:
         if calibrator != "none":
@@ -126,6 +130,7 @@ def _done(job: Job, prepared: Prepared, work: Path, files: Path) -> dict[str, An
     from orcu.data.base import IMAGES
     from orcu.data.cache import build
     from orcu.data.store import cache_folder
+    from orcu.training.auto_scale import is_auto, train_with_scale
     from orcu.training.run import Run
 
     torch.set_num_threads(job.threads)
@@ -135,15 +140,19 @@ def _done(job: Job, prepared: Prepared, work: Path, files: Path) -> dict[str, An
     settings, splits = settings_of(job), prepared.split(data.protocol, job.fold)
     shutil.rmtree(files, ignore_errors=True)
     files.mkdir()
-    about = {"job": job.described(), "data": data.title, "loss": job.loss_name}
+    about: dict[str, Any] = {"job": job.described(), "data": data.title, "loss": job.loss_name}
     if job.two_stage is not None:
         return about | _both_stages(
             job.two_stage, prepared, splits, settings, work / "training", files
         )
-    run = Run(prepared, splits, settings)
-    result = run.train(work / "training")
+    if is_auto(settings.loss):
+        result, found = train_with_scale(prepared, splits, settings, work / "training")
+        about["scale"] = found.best.scale
+        about["scales"] = {f"{trial.scale:g}": trial.value for trial in found.trials}
+    else:
+        result = Run(prepared, splits, settings).train(work / "training")
     for name in (*KEPT, *(MODEL if job.keep_model else ())):
-        shutil.copy2(work / "training" / name, files / name)
+        shutil.copy2(result.folder / name, files / name)
     told = result.predictions
     return about | {
         "epochs": len(result.curves),
@@ -152,7 +161,7 @@ def _done(job: Job, prepared: Prepared, work: Path, files: Path) -> dict[str, An
             for name in job.calibrators
         },
         "validation": _values(told["validation"]),
-        "recipe": asdict(run.recipe),
+        "recipe": asdict(result.recipe),
     }
 
 

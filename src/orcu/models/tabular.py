@@ -47,7 +47,7 @@ class TableEncoder:
     @classmethod
     def fit(cls, table: Mapping[str, Sequence[Any]]) -> "TableEncoder":
         """Learn from the training rows: names to values; ``None`` where there is nothing."""
-        return cls([_learned(name, list(values)) for name, values in table.items()])
+        return cls([_learned(name, values) for name, values in table.items()])
 
     @property
     def width(self) -> int:
@@ -66,7 +66,7 @@ class TableEncoder:
                 raise InputError(
                     f"the table has no column {column.name!r}, which the model was trained on."
                 )
-            parts.append(_encoded(column, list(table[column.name])))
+            parts.append(_encoded(column, table[column.name]))
         return np.concatenate(parts, axis=1).astype(np.float32)
 
     def unseen(self, table: Mapping[str, Sequence[Any]]) -> list[str]:
@@ -131,22 +131,36 @@ class Mlp(nn.Module):
         return features
 
 
-def _learned(name: str, values: list[Any]) -> Column:
+def _learned(name: str, values: Any) -> Column:
+    if (
+        isinstance(values, np.ndarray) and values.dtype.kind == "f"
+    ):  # gaps are NaN; no cell is looked at alone
+        known = values[~np.isnan(values)]
+        return _of_numbers(name, known, gaps=len(known) < len(values))
+    values = list(values)
     there = [value for value in values if value is not None]
     if any(isinstance(value, str) for value in there):
         names = sorted({str(value) for value in there})
         return Column(
             name, categories=(*names, MISSING) if len(there) < len(values) else tuple(names)
         )
-    numbers = np.array(there, dtype=np.float64)
+    return _of_numbers(name, np.array(there, dtype=np.float64), gaps=len(there) < len(values))
+
+
+def _of_numbers(name: str, numbers: npt.NDArray[np.float64], *, gaps: bool) -> Column:
     if numbers.size and not np.isfinite(numbers).all():
         raise InputError(f"column {name!r}: has a value that is not finite.")
     spread = float(numbers.std()) if numbers.size else 0.0
     mean = float(numbers.mean()) if numbers.size else 0.0
-    return Column(name, mean, spread or 1.0, gaps=len(there) < len(values))
+    return Column(name, mean, spread or 1.0, gaps=gaps)
 
 
-def _encoded(column: Column, values: list[Any]) -> npt.NDArray[np.float64]:
+def _encoded(column: Column, values: Any) -> npt.NDArray[np.float64]:
+    if column.categories is None and isinstance(values, np.ndarray) and values.dtype.kind == "f":
+        missing = np.isnan(values)
+        standard = (np.where(missing, column.mean, values) - column.mean) / column.std
+        return np.stack([standard, missing], axis=1) if column.gaps else standard[:, None]
+    values = list(values)
     if column.categories is not None:
         place = {name: k for k, name in enumerate(column.categories)}
         matrix = np.zeros((len(values), len(place)))

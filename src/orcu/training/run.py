@@ -78,6 +78,7 @@ class Result:
     plan: Plan
     curves: list[Curve]
     predictions: dict[str, Predictions]
+    recipe: Recipe
 
 
 class Run:
@@ -240,7 +241,7 @@ class Run:
             self.model.backbone.mlp.load_state_dict(trained.backbone.state_dict())
             self.model.head.load_state_dict(trained.head.state_dict())
         told, features = self._predictions(trained)
-        result = Result(folder, self.model, self.plan, curves, told)
+        result = Result(folder, self.model, self.plan, curves, told, self.recipe)
         if not is_first():
             return result
         save_model(folder, self.model, self.plan)

@@ -1,0 +1,505 @@
+"""`OrdinalClassifier`: a scikit-learn classifier whose probabilities are unimodal and calibrated."""
+
+import copy
+import warnings
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from orcu import calibrators
+from orcu.calibrated import ordered_labels
+from orcu.calibrators.base import CalibrationWarning
+from orcu.conformal import OrdinalPredictionSets
+from orcu.decisions import decide_checked
+from orcu.diagnosis import Diagnosis, diagnosed
+from orcu.errors import InputError, UnknownNameError, require
+from orcu.inputs import FloatArray, IntArray
+from orcu.labels import canonical, label_codes
+from orcu.metrics.ordinal import accuracy, qwk
+from orcu.tables import is_frame, table_of
+
+JOBS = ("train", "validation", "calibration", "sets")
+FEW = 40  # rows for which a calibrator is not worth it
+SCORES = {"accuracy": accuracy, "qwk": qwk}
+
+
+class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A multilayer perceptron (or your module) trained with an ordinal loss, calibrated, unimodal.
+
+    Rows have one job each: most train; ``validation_fraction`` of them stop the training and choose the scale;
+    ``calibration_fraction`` fit the calibrator, and as many again the prediction sets.
+
+    Args:
+        loss: a name or a table, as for `orcu.losses.create`.
+        scale: s of ORCU: a number, or "auto" to choose it on the validation rows (see `orcu.suggest_scale`).
+        calibrator: a name or a chain such as "gap+projection", which "auto" stands for; ``None`` for none.
+        hidden: layers of the perceptron.
+        module: any ``nn.Module`` from a float32 tensor of rows to logits (n, C), in place of the perceptron.
+        epochs: passes over the training rows, at most.
+        batch_size: rows per step.
+        learning_rate: at the start; it falls along a half cosine.
+        weight_decay: AdamW's.
+        patience: epochs without a lower validation RPS before training stops; ``None`` for all epochs.
+        validation_fraction: share of the rows that stop the training and choose s; 0 for none.
+        calibration_fraction: share for the calibrator, and again for the sets; 0 for neither.
+        class_weight: ``None``, "balanced", or a dictionary from class to weight.
+        decide: how ``predict`` decides, as for `orcu.decide`.
+        metric: of ``score``: "accuracy" or "qwk".
+        classes: labels from lowest to highest. Needed for strings; numbers and ordered pandas categories carry
+            their order.
+        warm_start: go on from the weights of the last fit.
+        random_state: a seed or a numpy generator.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(1000, 3))
+        >>> y = np.digitize(X[:, 0] + 0.5 * rng.normal(size=1000), [-1, 0, 1])
+        >>> model = OrdinalClassifier(hidden=(16,), epochs=10, random_state=0).fit(X, y)
+        >>> probs = model.predict_proba(X)
+        >>> from orcu import metrics
+        >>> probs.shape, metrics.unimodality(probs)
+        ((1000, 4), 1.0)
+    """
+
+    scale_: float | str | None
+    n_iter_: int
+
+    def __init__(
+        self,
+        loss: Any = "orcu",
+        *,
+        scale: float | str = "auto",
+        calibrator: Any = "auto",
+        hidden: Sequence[int] = (256,),
+        module: Any = None,
+        epochs: int = 50,
+        batch_size: int = 128,
+        learning_rate: float = 3e-3,
+        weight_decay: float = 1e-4,
+        patience: int | None = 10,
+        validation_fraction: float = 0.1,
+        calibration_fraction: float = 0.1,
+        class_weight: Any = None,
+        decide: Any = "argmax",
+        metric: str = "accuracy",
+        classes: Sequence[Any] | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.scale = scale
+        self.calibrator = calibrator
+        self.hidden = hidden
+        self.module = module
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.patience = patience
+        self.validation_fraction = validation_fraction
+        self.calibration_fraction = calibration_fraction
+        self.class_weight = class_weight
+        self.decide = decide
+        self.metric = metric
+        self.classes = classes
+        self.warm_start = warm_start
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
+        """Train, choose the scale, calibrate.
+
+        Args:
+            X: an array of numbers (gaps as NaN), or a frame of numbers and categories.
+            y: labels.
+            sample_weight: one weight per row.
+
+        Raises:
+            InputError: if the order of the classes is not known, a label is none of them, or an option
+                cannot be used.
+        """
+        from orcu.training.arrays import logits
+
+        require("torch", extra="train", what="OrdinalClassifier")
+        x, codes, weight = self._read(X, y, sample_weight)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        jobs = self._jobs(codes, seed)
+        going_on = self.warm_start and hasattr(self, "model_")
+        if not going_on:
+            self._learn_columns(x, jobs["train"])
+        rows = self._tensors(x, codes, weight)
+        start = copy.deepcopy(self.model_.state_dict()) if going_on else None
+        self._train(rows, jobs, seed, start)
+        self.calibrator_ = self._calibrated(rows, jobs["calibration"])
+        self._held = {
+            job: (logits(self.model_, rows.x[jobs[job]]), codes[jobs[job]])
+            for job in ("calibration", "sets")
+        }
+        self._splits, self._seed, self._passes = (rows, jobs, seed), seed, 0
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:  # noqa: N803
+        """One pass over some rows; there is no row to spare, so probabilities are projected, not calibrated.
+
+        Args:
+            X: rows.
+            y: labels.
+            classes: all labels from lowest to highest; needed in the first call unless given to the constructor.
+            sample_weight: one weight per row.
+        """
+        from orcu.training import arrays
+
+        require("torch", extra="train", what="OrdinalClassifier")
+        first = not hasattr(self, "model_")
+        known = self.classes if self.classes is not None else classes
+        told = self.classes_ if not first else known
+        x, codes, weight = self._read(X, y, sample_weight, classes=told, reset=first)
+        every = np.arange(len(codes))
+        if first:
+            self._seed = int(check_random_state(self.random_state).randint(2**31))
+            self._learn_columns(x, every)
+            self._build(self._seed)
+            self.scale_ = 3.0 if self.scale == "auto" else self.scale
+            self.calibrator_ = calibrators.create("projection").fit(
+                np.zeros((len(self.classes_), len(self.classes_))), np.arange(len(self.classes_))
+            )
+            self._passes, self._held = 0, {}
+            self._splits = (None, dict.fromkeys(JOBS, np.zeros(0, np.intp)), self._seed)
+        rows = self._tensors(x, codes, weight)
+        self._passes += 1
+        arrays.train(
+            self.model_, self._criterion(self.scale_, codes), rows, self._schedule(epochs=1, steady=True),
+            validation=None, generator=_generator(self._seed + self._passes),
+        )  # fmt: skip
+        return self
+
+    def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803
+        """Calibrated, unimodal probabilities, columns in the order of ``classes_``, shape (n, C)."""
+        z = self.predict_logits(X)
+        if self.calibrator_ is None:
+            from orcu import geometry
+
+            return np.exp(geometry.log_probs(z))
+        probs: FloatArray = self.calibrator_.predict_proba(z)
+        return probs
+
+    def predict_logits(self, X: Any) -> FloatArray:  # noqa: N803
+        """The network's logits, before the calibrator, shape (n, C)."""
+        from orcu.training.arrays import logits
+
+        check_is_fitted(self, "model_")
+        x = self._checked(X, reset=False)
+        return logits(self.model_, self._tensor(x))
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
+        """The decided class of each row, the most likely one unless ``decide`` says otherwise."""
+        probs = self.predict_proba(X)
+        return self.classes_[decide_checked(probs, self.decide)]
+
+    def predict_sets(self, X: Any, alpha: float = 0.1) -> npt.NDArray[Any]:  # noqa: N803
+        """The lowest and the highest class of each row's set, shape (n, 2); the truth is inside with 1 - alpha.
+
+        Raises:
+            InputError: if too few rows were held back for this alpha.
+        """
+        probs = self.predict_proba(X)
+        held, y = self._held.get("sets", (np.zeros((0, 2)), np.zeros(0)))
+        if len(y) < 1 / alpha - 1:
+            raise InputError(
+                f"alpha: {len(y)} rows were held back for sets, too few for {alpha}; fit on more rows, raise "
+                "calibration_fraction, or ask for a larger alpha."
+            )
+        calibrated = (
+            self.calibrator_.predict_proba(held) if self.calibrator_ is not None else _softmax(held)
+        )
+        low, high = OrdinalPredictionSets(alpha=alpha).fit(calibrated, y).predict(probs)
+        return np.stack([self.classes_[low], self.classes_[high]], axis=1)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
+        """Accuracy, or quadratic weighted kappa if ``metric`` says so."""
+        if self.metric not in SCORES:
+            raise UnknownNameError("metric", self.metric, SCORES)
+        codes, _ = label_codes(y, self._names(), given=False)
+        pred = decide_checked(self.predict_proba(X), self.decide)
+        if self.metric == "accuracy" and sample_weight is None:
+            return float(np.mean(pred == codes))
+        probs = np.eye(len(self.classes_))[pred]
+        return SCORES[self.metric](probs, codes, weight=sample_weight)
+
+    def diagnose(self) -> Diagnosis:
+        """Compare with plain cross-entropy and temperature scaling on rows that neither was trained on.
+
+        The baseline is trained on the same rows and stopped by the same ones; both calibrators are
+        cross-fitted on the rows held back.
+
+        Raises:
+            InputError: if the model was not fitted with rows to spare.
+        """
+        from orcu.training.arrays import logits
+
+        check_is_fitted(self, "model_")
+        rows, jobs, seed = self._splits
+        held = np.concatenate([jobs[job] for job in JOBS[2:]])
+        if rows is None:
+            raise InputError(
+                "diagnose: the rows of the fit are not kept in a file, and partial_fit holds none back; call it "
+                "after fit, before saving."
+            )
+        if len(held) < 2 * FEW:
+            raise InputError(
+                f"diagnose: {len(held)} rows were held back, at least {2 * FEW} are needed; fit on more rows, or "
+                "raise calibration_fraction."
+            )
+        other = copy.copy(self).set_params(loss="ce", calibrator=None, warm_start=False)
+        other._train(rows, jobs, seed, None)
+        y = rows.y[held].numpy()
+        ours, theirs = (logits(one.model_, rows.x[held]) for one in (self, other))
+        steps = "none" if self.calibrator_ is None else self._chain()
+        return diagnosed(ours, theirs, y, steps, what=str(self.loss))
+
+    # --- the parts of a fit ---
+
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, *, classes: Any = None, reset: bool = True  # noqa: N803
+    ) -> tuple[Any, IntArray, FloatArray | None]:  # fmt: skip
+        from sklearn.utils.multiclass import check_classification_targets
+        from sklearn.utils.validation import (
+            _check_sample_weight,
+            check_consistent_length,
+            column_or_1d,
+        )
+
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None.")
+        x = self._checked(X, reset=reset)
+        check_consistent_length(X, y)
+        if not hasattr(y, "cat"):
+            y = column_or_1d(y, warn=True)
+            check_classification_targets(y)
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(
+                sample_weight, np.zeros((len(y), 1)), dtype=np.float64, ensure_non_negative=True
+            )
+            counts = weight > 0  # a row of no weight is no row
+            if not counts.any():
+                raise InputError("sample_weight: every weight is zero; at least one must not be.")
+            x = x[counts] if isinstance(x, np.ndarray) else {k: v[counts] for k, v in x.items()}
+            y, weight = y[counts], weight[counts]
+        self.classes_ = ordered_labels(y, self.classes if classes is None else classes)
+        if len(self.classes_) < 2:
+            raise InputError(
+                f"y: every row has the class {self.classes_[0]!r}; a classifier needs more than one class."
+            )
+        codes, _ = label_codes(y, self._names(), given=False)
+        return x, codes, weight
+
+    def _names(self) -> tuple[str, ...]:
+        return tuple(canonical(label) for label in self.classes_.tolist())
+
+    def _checked(self, X: Any, *, reset: bool) -> Any:  # noqa: N803
+        if is_frame(X):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return table_of(X)
+        if self.module is not None and np.ndim(X) != 2:  # images, sequences
+            return check_array(X, dtype=np.float32, allow_nd=True, ensure_2d=False)
+        finite = "allow-nan" if self.module is None else True
+        array = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite=finite)
+        if self.module is not None:
+            return array
+        names = getattr(self, "feature_names_in_", [f"x{k}" for k in range(array.shape[1])])
+        return {str(name): array[:, k] for k, name in enumerate(names)}
+
+    def _learn_columns(self, x: Any, rows: IntArray) -> None:
+        if self.module is None:
+            from orcu.models.tabular import TableEncoder
+
+            self.encoder_ = TableEncoder.fit({name: values[rows] for name, values in x.items()})
+
+    def _tensor(self, x: Any) -> Any:
+        import torch
+
+        return torch.from_numpy(
+            np.asarray(x, dtype=np.float32) if self.module is not None else self.encoder_.encode(x)
+        )
+
+    def _tensors(self, x: Any, codes: IntArray, weight: FloatArray | None) -> Any:
+        import torch
+
+        from orcu.training.arrays import Rows
+
+        told = None if weight is None else torch.from_numpy(weight.astype(np.float32))
+        return Rows(self._tensor(x), torch.from_numpy(codes), told)
+
+    def _jobs(self, codes: IntArray, seed: int) -> dict[str, IntArray]:
+        """The rows of each job, dealt class by class."""
+        shares = {
+            "validation": self.validation_fraction, "calibration": self.calibration_fraction,
+            "sets": self.calibration_fraction,
+        }  # fmt: skip
+        for name, share in (("validation_fraction", self.validation_fraction),
+                            ("calibration_fraction", self.calibration_fraction)):  # fmt: skip
+            if not 0 <= share < 0.5:
+                raise InputError(f"{name}: expected a share from 0 to below 0.5, got {share!r}.")
+        order = np.random.default_rng(seed).permutation(len(codes))
+        order = order[np.argsort(codes[order], kind="stable")]
+        # Along the sorted rows every stretch is dealt alike, so that each class keeps its share in each job.
+        place = np.argsort(np.argsort((np.arange(len(codes)) * 0.6180339887498949) % 1.0))
+        found, start = {}, 0
+        for job, share in shares.items():
+            stop = start + round(share * len(codes))
+            found[job] = np.sort(order[(place >= start) & (place < stop)])
+            start = stop
+        rest = np.sort(order[place >= start])
+        for k in set(np.unique(codes).tolist()) - set(codes[rest].tolist()):
+            lost = int(
+                np.flatnonzero(codes == k)[0]
+            )  # a class of one or two rows: one of them trains
+            rest = np.sort(np.append(rest, lost))
+            found = {job: rows[rows != lost] for job, rows in found.items()}
+        return {"train": rest, **found}
+
+    def _build(self, seed: int) -> None:
+        import torch
+
+        from orcu.models.classifier import Classifier
+        from orcu.models.tabular import Mlp
+
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            if self.module is not None:
+                self.model_ = copy.deepcopy(self.module)
+                return
+            body = Mlp(self.encoder_.width, hidden=tuple(self.hidden))
+            head = "poe" if self._criterion(3.0, None).needs_head else "linear"
+            self.model_ = Classifier(body, len(self.classes_), head=head)
+
+    def _criterion(self, scale: Any, codes: IntArray | None) -> Any:
+        from orcu import losses
+
+        spec = {"name": self.loss} if isinstance(self.loss, str) else dict(self.loss)
+        if spec.get("name") == "orcu":
+            spec.setdefault("scale", scale)
+        options = {}
+        if self.class_weight is not None and codes is not None:
+            options["weight"] = self._class_weights(codes)
+        return losses.create(spec, num_classes=len(self.classes_), **options)
+
+    def _class_weights(self, codes: IntArray) -> list[float]:
+        counts = np.bincount(codes, minlength=len(self.classes_))
+        if self.class_weight == "balanced":
+            return [len(codes) / (np.count_nonzero(counts) * max(count, 1)) for count in counts]
+        given = {canonical(label): float(weight) for label, weight in self.class_weight.items()}
+        strange = set(given) - set(self._names())
+        if strange:
+            raise InputError(f"class_weight: {sorted(strange)[0]!r} is none of the classes.")
+        return [given.get(name, 1.0) for name in self._names()]
+
+    def _schedule(
+        self, *, epochs: int | None = None, rate: float = 1.0, steady: bool = False
+    ) -> Any:
+        from orcu.training.arrays import Schedule
+
+        return Schedule(
+            epochs or self.epochs, self.batch_size, rate * self.learning_rate, self.weight_decay,
+            self.patience, steady=steady,
+        )  # fmt: skip
+
+    def _train(self, rows: Any, jobs: dict[str, IntArray], seed: int, start: Any) -> None:
+        from orcu.training import arrays
+        from orcu.training.auto_scale import choose_scale
+
+        train, held = rows[jobs["train"]], jobs["validation"]
+        validation = rows[held] if len(held) else None
+        codes = train.y.numpy()
+        spec = self.loss if isinstance(self.loss, str) else self.loss.get("name")
+
+        def trained(scale: Any, state: Any) -> tuple[Any, FloatArray]:
+            self._build(seed)
+            short = state is not None and state is not start
+            if state is not None:
+                self.model_.load_state_dict(state)
+            schedule = self._schedule(
+                epochs=max(3, self.n_iter_ // 4) if short else None, rate=0.3 if short else 1.0
+            )
+            curve = arrays.train(
+                self.model_, self._criterion(scale, codes), train, schedule, validation=validation,
+                generator=_generator(seed),
+            )  # fmt: skip
+            if not short:
+                self.n_iter_, self.curve_ = len(curve), curve
+            probs = _softmax(arrays.logits(self.model_, (validation or train).x))
+            return copy.deepcopy(self.model_.state_dict()), probs
+
+        self.scale_, self.chosen_ = None, None
+        auto = spec == "orcu" and isinstance(self.loss, str) and self.scale == "auto"
+        if not auto or validation is None:
+            self.scale_ = (3.0 if self.scale == "auto" else self.scale) if spec == "orcu" else None
+            trained(self.scale_, start)
+            return
+        found = choose_scale(
+            lambda scale, state: trained(scale, start if state is None else state),
+            validation.y.numpy(),
+        )
+        self.model_.load_state_dict(found.best.state)
+        self.scale_, self.chosen_ = found.best.scale, found
+
+    def _chain(self) -> Any:
+        return "gap+projection" if self.calibrator == "auto" else self.calibrator
+
+    def _calibrated(self, rows: Any, held: IntArray) -> Any:
+        """The fitted calibrator; with too few rows only the projection, and a warning."""
+        from orcu.training.arrays import logits
+
+        if self.calibrator is None:
+            return None
+        y = rows.y[held].numpy()
+        if len(held) >= FEW:
+            told = None if rows.weight is None else rows.weight[held].double().numpy()
+            made = (
+                calibrators.create(self._chain())
+                if isinstance(self._chain(), (str, dict))
+                else copy.deepcopy(self._chain())
+            )
+            return made.fit(logits(self.model_, rows.x[held]), y, weight=told)
+        warnings.warn(
+            f"{len(held)} rows are held back for the calibrator, fewer than {FEW}: probabilities are projected, not "
+            "calibrated. Fit on more rows, or raise calibration_fraction.",
+            CalibrationWarning,
+            stacklevel=3,
+        )
+        size = len(self.classes_)
+        return calibrators.create("projection").fit(np.zeros((size, size)), np.arange(size))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is saved: all but the rows of the fit, which may be large and are nobody's business."""
+        state = super().__getstate__()
+        if "_splits" in state:
+            state = state | {"_splits": (None, *state["_splits"][1:])}
+        told: dict[str, Any] = state
+        return told
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.module is None
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.classifier_tags.poor_score = False
+        tags.non_deterministic = False
+        return tags
+
+
+def _generator(seed: int) -> Any:
+    import torch
+
+    return torch.Generator().manual_seed(seed)
+
+
+def _softmax(logits: FloatArray) -> FloatArray:
+    from orcu import geometry
+
+    return np.exp(geometry.log_probs(logits))

@@ -1,0 +1,123 @@
+"""Which barrier scale s fits a task: from the theory, before or after a first training."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from orcu.errors import InputError
+from orcu.inputs import FloatArray, as_count
+from orcu.theory.equilibrium import equilibrium
+
+GRID = np.geomspace(0.1, 1000.0, 81)  # where the curve of confidence is looked at
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A scale, and what it rests on."""
+
+    scale: float
+    fits: bool  # whether some s makes the equilibrium as sure as the model is right
+    confidence: float  # of the equilibrium at this scale
+    accuracy: float
+    told: str
+
+    def __str__(self) -> str:
+        return self.told
+
+
+def suggest_scale(
+    num_classes: int,
+    accuracy: float | None = None,
+    *,
+    confusion: Any = None,
+    distance: str | Mapping[str, Any] = "squared",
+) -> Suggestion:
+    """The scale at which ORCU's equilibrium is as sure as the model is right.
+
+    Where labels overlap, free logits settle at the equilibrium of the label distribution that is met
+    there. Its confidence rises with s, then falls towards a limit; on the falling branch the scale is
+    taken at which the mean confidence equals the accuracy. Without a confusion matrix the labels met at
+    a decision are taken to fade by a constant factor from class to class.
+
+    Args:
+        num_classes: C.
+        accuracy: the share of right decisions, in (0, 1).
+        confusion: counts of labels (rows) by decisions (columns), shape (C, C), in place of accuracy: the labels
+            met at each decision are the overlap.
+        distance: of the soft targets.
+
+    Raises:
+        InputError: if not exactly one of the two is given, or it cannot be used.
+
+    Example:
+        >>> suggest_scale(5, 0.7).scale.__round__(2), suggest_scale(5, 0.9).scale.__round__(2)
+        (1.53, 1.25)
+        >>> suggest_scale(5, 0.25).fits
+        False
+    """
+    num_classes = as_count(num_classes, name="num_classes", minimum=2)
+    if (accuracy is None) == (confusion is None):
+        raise InputError("accuracy: give it, or a confusion matrix, and not both.")
+    if accuracy is not None:
+        overlap, right, weight = _fading(num_classes, float(accuracy))
+    else:
+        overlap, right, weight = _met(confusion, num_classes)
+    wanted = float(weight @ right)
+
+    def confidence(scale: Any) -> FloatArray:
+        found = equilibrium(
+            num_classes,
+            scale=np.asarray(scale)[..., None],
+            label_distribution=overlap,
+            distance=distance,
+        )
+        mean: FloatArray = found.probs.max(axis=-1) @ weight
+        return mean
+
+    curve = confidence(GRID)
+    peak = int(np.argmax(curve))
+    below = np.flatnonzero(curve[peak:] <= wanted)
+    if not len(below):
+        told = (
+            f"no s fits: right in {wanted:.1%}, but even a large s is sure by {curve[-1]:.1%}; try a wider distance "
+            "(absolute), or leave it to a calibrator."
+        )
+        return Suggestion(float(GRID[-1]), False, float(curve[-1]), wanted, told)
+    if below[0] == 0:  # even the surest equilibrium is less sure
+        told = f"s = {GRID[peak]:.2f}: the surest equilibrium, {curve[peak]:.1%}; right in {wanted:.1%}"
+        return Suggestion(float(GRID[peak]), False, float(curve[peak]), wanted, told)
+    low, high = GRID[peak + below[0] - 1], GRID[peak + below[0]]
+    found = float(brentq(lambda s: float(confidence(s)) - wanted, low, high, xtol=1e-6))
+    told = f"s = {found:.2f}: there the equilibrium is sure by {wanted:.1%}, as often as the model is right"
+    return Suggestion(found, True, float(confidence(found)), wanted, told)
+
+
+def _fading(num_classes: int, accuracy: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Around each class, labels that fade by a constant factor; the class itself has the accuracy."""
+    if not 1 / num_classes < accuracy < 1:
+        raise InputError(
+            f"accuracy: expected a share above 1/{num_classes} (chance) and below 1, got {accuracy!r}."
+        )
+    away = np.abs(np.subtract.outer(np.arange(num_classes), np.arange(num_classes)))
+    overlap = np.empty((num_classes, num_classes))
+    for k, steps in enumerate(away):
+        factor = brentq(lambda r, steps=steps: 1 / (r**steps).sum() - accuracy, 0.0, 1.0)
+        overlap[k] = factor**steps / (factor**steps).sum()
+    return overlap, np.diagonal(overlap), np.full(num_classes, 1 / num_classes)
+
+
+def _met(confusion: Any, num_classes: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The labels met at each decision, the share of them that is right, and how often it is made."""
+    counts = np.asarray(confusion, dtype=np.float64)
+    good = counts.shape == (num_classes, num_classes) and np.isfinite(counts).all()
+    if not good or (counts < 0).any() or not counts.any():
+        raise InputError(
+            f"confusion: expected counts of rows, shape ({num_classes}, {num_classes}), got shape {counts.shape}."
+        )
+    decided = counts.sum(axis=0)
+    kept = np.flatnonzero(decided)
+    met = (counts[:, kept] / decided[kept]).T
+    return met, met[np.arange(len(kept)), kept], decided[kept] / decided.sum()

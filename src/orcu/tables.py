@@ -1,0 +1,55 @@
+"""Frames as columns: numbers as float64 with NaN for gaps, everything else as text with None for gaps."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from orcu.errors import InputError
+
+
+def is_frame(table: Any) -> bool:
+    """Whether it is a pandas or polars frame."""
+    return hasattr(table, "columns") and hasattr(table, "dtypes")
+
+
+def table_of(frame: Any) -> dict[str, npt.NDArray[Any]]:
+    """The columns of a frame by name.
+
+    Raises:
+        InputError: if a number is infinite.
+
+    Example:
+        >>> import pandas as pd
+        >>> told = table_of(pd.DataFrame({"age": [30, None], "site": ["n", None]}))
+        >>> told["age"].tolist(), told["site"].tolist()
+        ([30.0, nan], ['n', None])
+    """
+    found = {}
+    for name in frame.columns:
+        column = frame[name]
+        if _is_number(column.dtype):
+            numbers = np.asarray(
+                column.to_numpy(dtype=np.float64, na_value=np.nan)
+                if hasattr(column, "iloc")
+                else column.cast(float).to_numpy(),
+                dtype=np.float64,
+            )
+            if np.isinf(numbers).any():
+                row = int(np.argmax(np.isinf(numbers)))
+                raise InputError(
+                    f"column {name!r}: row {row} is infinite; expected numbers, or gaps."
+                )
+            found[str(name)] = numbers
+        else:
+            cells = [
+                None if cell is None or cell != cell else str(cell) for cell in column.to_list()
+            ]
+            found[str(name)] = np.array(cells, dtype=object)
+    return found
+
+
+def _is_number(dtype: Any) -> bool:
+    if hasattr(dtype, "is_numeric"):  # polars
+        return bool(dtype.is_numeric()) or str(dtype) == "Boolean"
+    return getattr(dtype, "kind", "O") in "biuf"  # numpy's, and those of pandas that may be missing

@@ -1,0 +1,146 @@
+"""Training on arrays that fit into memory: batches are slices of tensors, and nothing is written."""
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from orcu.inputs import FloatArray, IntArray
+from orcu.metrics.scoring import rps
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Inputs, labels and weights of some rows, as tensors."""
+
+    x: Tensor
+    y: Tensor
+    weight: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __getitem__(self, rows: Any) -> "Rows":
+        return Rows(self.x[rows], self.y[rows], None if self.weight is None else self.weight[rows])
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast.
+
+    Args:
+        epochs: passes over the rows, at most.
+        batch_size: rows per step.
+        learning_rate: AdamW's, falling to zero along a half cosine.
+        weight_decay: AdamW's.
+        patience: epochs without a lower validation RPS before it stops; ``None`` for all epochs.
+        steady: keep the rate, for passes of which no one knows the last.
+    """
+
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    weight_decay: float
+    patience: int | None
+    steady: bool = False
+
+
+def train(
+    model: nn.Module,
+    criterion: nn.Module,
+    rows: Rows,
+    schedule: Schedule,
+    *,
+    validation: Rows | None,
+    generator: torch.Generator,
+    told: Callable[[int, float], None] | None = None,
+) -> list[float]:
+    """Train in place; the validation RPS (or the training loss) of each epoch.
+
+    With validation rows the model ends with the weights of its best epoch.
+
+    Args:
+        model: from inputs to `logits_of`.
+        criterion: of logits and labels.
+        rows: to train on.
+        schedule: how long and how fast.
+        validation: rows to stop by.
+        generator: of the order of the rows.
+        told: called with each epoch and its value.
+    """
+    optimizer = torch.optim.AdamW(
+        model.parameters(),
+        lr=schedule.learning_rate,
+        weight_decay=schedule.weight_decay,
+        fused=True,
+    )
+    steps = -(-len(rows) // schedule.batch_size)
+    count = schedule.epochs * steps
+    falling = torch.optim.lr_scheduler.LambdaLR(
+        optimizer,
+        lambda step: 1.0 if schedule.steady else 0.5 * (1 + math.cos(math.pi * step / count)),
+    )
+    curve: list[float] = []
+    best, since = float("inf"), 0
+    kept: dict[str, Tensor] = {}
+    for epoch in range(schedule.epochs):
+        model.train()
+        total = 0.0
+        shuffled = rows[torch.randperm(len(rows), generator=generator)]
+        for start in range(0, len(rows), schedule.batch_size):
+            batch = shuffled[start : start + schedule.batch_size]
+            if len(batch) == 1 and len(rows) > 1:
+                falling.step()
+                continue  # one row has no spread to normalise by
+            loss = criterion(for_loss(model(batch.x)), batch.y, sample_weight=batch.weight)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
+            falling.step()
+            total += float(loss.detach()) * len(batch)
+        value = total / len(rows) if validation is None else judged(model, validation)
+        curve.append(value)
+        if told is not None:
+            told(epoch, value)
+        if validation is None:
+            continue
+        if value < best:
+            best, since = value, 0
+            kept = copy.deepcopy(model.state_dict())
+        else:
+            since += 1
+            if schedule.patience is not None and since >= schedule.patience:
+                break
+    if kept:
+        model.load_state_dict(kept)
+    return curve
+
+
+def for_loss(output: Any) -> Any:
+    """What a loss takes of a model's output: of ours what its head made for it, else the tensor."""
+    return getattr(output, "for_loss", output)
+
+
+@torch.no_grad()
+def logits(model: nn.Module, x: Tensor, *, at_once: int = 8192) -> FloatArray:
+    """The logits of rows, in float64."""
+    model.eval()
+    parts = [x[start : start + at_once] for start in range(0, len(x), at_once)]
+    found = [getattr(output, "logits", output) for output in map(model, parts)]
+    made: FloatArray = torch.cat(found).double().cpu().numpy()
+    return made
+
+
+def judged(model: nn.Module, rows: Rows) -> float:
+    """The mean RPS of rows."""
+    z = logits(model, rows.x)
+    z -= z.max(axis=1, keepdims=True)
+    mass = np.exp(z)
+    y: IntArray = rows.y.cpu().numpy()
+    weight = None if rows.weight is None else rows.weight.double().cpu().numpy()
+    return rps(mass / mass.sum(axis=1, keepdims=True), y, weight=weight)
