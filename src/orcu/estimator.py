@@ -282,12 +282,12 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             check_classification_targets(y)
         weight = None
         if sample_weight is not None:
+            if not np.any(sample_weight):
+                raise InputError("sample_weight: every weight is zero; at least one must not be.")
             weight = _check_sample_weight(
                 sample_weight, np.zeros((len(y), 1)), dtype=np.float64, ensure_non_negative=True
             )
             counts = weight > 0  # a row of no weight is no row
-            if not counts.any():
-                raise InputError("sample_weight: every weight is zero; at least one must not be.")
             x = x[counts] if isinstance(x, np.ndarray) else {k: v[counts] for k, v in x.items()}
             y, weight = y[counts], weight[counts]
         self.classes_ = ordered_labels(y, self.classes if classes is None else classes)

@@ -39,8 +39,9 @@ def suggest_scale(
 
     Where labels overlap, free logits settle at the equilibrium of the label distribution that is met
     there. Its confidence rises with s, then falls towards a limit; on the falling branch the scale is
-    taken at which the mean confidence equals the accuracy. Without a confusion matrix the labels met at
-    a decision are taken to fade by a constant factor from class to class.
+    taken at which the mean confidence equals the accuracy. (For one label alone it would never fall below the
+    soft target's own mass; where labels overlap it does, so that some s fits nearly every task.)
+    Without a confusion matrix the labels met at a decision are taken to fade by a constant factor from class to class.
 
     Args:
         num_classes: C.
@@ -53,10 +54,10 @@ def suggest_scale(
         InputError: if not exactly one of the two is given, or it cannot be used.
 
     Example:
-        >>> suggest_scale(5, 0.7).scale.__round__(2), suggest_scale(5, 0.9).scale.__round__(2)
-        (1.53, 1.25)
-        >>> suggest_scale(5, 0.25).fits
-        False
+        >>> print(suggest_scale(5, 0.7))
+        s = 1.49: there the equilibrium is sure by 70.0%, as often as the model is right
+        >>> suggest_scale(3, confusion=[[8, 1, 0], [2, 6, 2], [0, 1, 5]]).scale.__round__(2)
+        1.43
     """
     num_classes = as_count(num_classes, name="num_classes", minimum=2)
     if (accuracy is None) == (confusion is None):

@@ -351,7 +351,10 @@ class _Problem:
         for side in range(2):
             joint[:, side, :, side, :] = tails[:, side][:, farther]
         joint -= tails[:, :, :, None, None] * tails[:, None, None, :, :]
-        joint *= size[:, :, :, None, None] * size[:, None, None, :, :]
+        joint *= size[
+            :, :, :, None, None
+        ]  # one after the other: the product of two large sizes overflows
+        joint *= size[:, None, None, :, :]
         # u^2 I''(-u) is 1/s in the log branch and 0 in the linear one
         finite = np.where(self.remote, 1.0, np.where(u == 0, 1.0, u))
         share = (1 - self.beyond) * (u > self.margin) + self.beyond * (-u > self.margin)
