@@ -135,7 +135,9 @@ def _open_folder(folder: Path, columns: Columns) -> PredictionsSource:
     for path in paths:
         source = _open_parquet(path, columns)  # also of those without rows: they may be damaged
         if pq.read_metadata(path).num_rows:
-            files.append(replace(source, name=str(path.relative_to(folder))))
+            files.append(
+                replace(source, name=f"{folder.name}/{path.relative_to(folder).as_posix()}")
+            )
             history += [one for one in source.history if one not in history]
     if not files:
         raise InputError(f"{folder}: its {len(paths)} Parquet files hold no rows.")
@@ -146,7 +148,16 @@ def _open_folder(folder: Path, columns: Columns) -> PredictionsSource:
                 f"{folder}: {first.name} has {first.kind} of {', '.join(first.classes)}, {other.name} has "
                 f"{other.kind} of {', '.join(other.classes)}; the files of a folder must be alike."
             )
-    notes = [f"{folder.name}: {len(files)} Parquet files", *first.notes]
+    inner = sum(path.parent != folder for path in paths)
+    told = f"{len(files)} Parquet files" + (f", {inner} of them in subfolders" if inner else "")
+    empty = len(paths) - len(files)
+    others = sum(
+        one.is_file() and not one.name.startswith((".", "_")) for one in folder.rglob("*")
+    ) - len(paths)
+    left = [
+        f"{n} {what}" for n, what in ((empty, "without rows"), (others, "of other kinds")) if n > 0
+    ]
+    notes = [told + (f"; left out: {', '.join(left)}" if left else ""), *first.notes]
     return replace(first, name=folder.name, files=files, notes=notes, history=history)
 
 

@@ -100,6 +100,17 @@ def test_ties_share_the_first_place(spec_file):
         (('"ce"', "3"), "losses.0"),
         (("[[data]]", "[[data"), "no TOML"),
         (('"sce"', '"cse"'), "Did you mean 'sce'"),
+        (('"ce"', '"ce", "ce"'), "'ce' stands twice; give them labels"),
+        (('"sce"', '"sce", "sce"'), "'sce' stands twice"),
+        (("folds = [0, 1]", "folds = [1, 1]"), "folds of lev: 1 stands twice"),
+        (("folds = [0, 1]", "folds = []"), "folds"),
+        (('name = "small"', 'name = "small"\nseeds = [0, 0]'), "seeds: 0 stands twice"),
+        (('name = "small"', 'name = "small"\nseeds = [-1]'), "seeds"),
+        (('name = "small"', 'name = "../small"'), "name"),
+        (('calibrators = ["none", "temperature"]', "calibrators = []"), "calibrators"),
+        (("hidden = [16]", "hidden = [-4]"), "hidden"),
+        (("hidden = [16]", 'hidden = [16]\nwithout = ["cee"]'), "Did you mean 'ce'"),
+        (("hidden = [16]", 'hidden = [16]\nwithout = ["ce", "ours"]'), "every loss is left out"),
         (("hidden = [16]", 'hidden = [16]\nselect = "eec"'), "Did you mean 'ece'"),
         (("[[data]]", "[two_stage]\nscal = 3.0\n[[data]]"), "Did you mean 'scale'"),
         (("[[data]]", "[two_stage]\nscale = 3.0\n[[data]]"), "name losses, or a"),
@@ -216,6 +227,9 @@ def test_mistakes_in_losses_and_calibrators_are_told_before_the_runs(spec_file):
         (('"ce"', '"cee"'), "Did you mean 'ce'"),
         (('"temperature"', '"temperture"'), "Did you mean 'temperature'"),
         (("scale = 3.0", "scale = -3.0"), "scale"),
+        (("epochs = 2", "epochs = -2"), "epochs"),
+        (("epochs = 2", "epoch = 2"), "Did you mean 'epochs'"),
+        (("hidden = [16]", 'backbone = "resnet18"'), "a table has no backbone"),
     ):
         spec_file.write_text(text.replace(*change))
         with pytest.raises(InputError, match=message):
@@ -228,7 +242,6 @@ def test_the_two_stage_diagnostic_is_a_benchmark_too(tmp_path, monkeypatch):
     path.write_text(
         """
 name = "stages"
-columns = ["feasible_active", "alignment", "feasible_sce", "feasible_ece"]
 two_stage = { scale = 3.0, epochs = [8, 2] }
 paper = ["two_stage"]
 

@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -118,8 +121,9 @@ def test_files_without_rows_and_hidden_ones_are_skipped(folder, tmp_path):
     pq.write_table(table[:0], tmp_path / "part-1.parquet")
     (tmp_path / "_metadata.parquet").write_bytes(b"nothing")
     source = open_predictions(tmp_path)
-    assert [one.name for one in source.fragments] == ["deep/part-0.parquet"]
+    assert [one.name for one in source.fragments] == [f"{tmp_path.name}/deep/part-0.parquet"]
     assert len(source.load()) == 500
+    assert source.notes[0] == "1 Parquet files, 1 of them in subfolders; left out: 1 without rows"
     pq.write_table(table[:0], tmp_path / "deep" / "part-0.parquet")
     with pytest.raises(InputError, match="hold no rows"):
         open_predictions(tmp_path)
@@ -148,3 +152,56 @@ def test_labels_must_be_written_alike_in_all_files(tmp_path):
     source = open_predictions(tmp_path, label="y", probs=["p0", "p1"], classes=["low", "high"])
     with pytest.raises(InputError, match="in some rows the labels are names"):
         evaluate(source)
+
+
+def sleeping(item, *, folder):
+    """Note the process, then wait to be stopped."""
+    (Path(folder) / f"{item}.{os.getpid()}").touch()
+    time.sleep(60)
+
+
+def started(folder, count):
+    for _ in range(400):
+        found = [int(path.name.split(".")[1]) for path in folder.iterdir()]
+        if len(found) >= count:
+            return found
+        time.sleep(0.05)
+    raise AssertionError("the workers did not start")
+
+
+def gone(processes):
+    for _ in range(200):
+        if not any(Path(f"/proc/{pid}").exists() for pid in processes):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc")
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_no_worker_outlives_its_parent(tmp_path, how):
+    code = (
+        "import sys; from functools import partial\n"
+        "sys.path.insert(0, sys.argv[2])\n"
+        "from orcu.launchers import LAUNCHERS\n"
+        "from test_launchers import sleeping\n"
+        "if __name__ == '__main__':\n"
+        "    with LAUNCHERS.create('local', jobs=2) as workers:\n"
+        "        list(workers.results(partial(sleeping, folder=sys.argv[1]), [1, 2, 3]))\n"
+    )
+    script = tmp_path / "parent.py"
+    script.write_text(code)
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    parent = subprocess.Popen(
+        [sys.executable, script, notes, Path(__file__).parent],
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    workers = started(notes, 2)
+    if how == signal.SIGINT:
+        os.killpg(parent.pid, how)  # as a terminal does
+    else:
+        os.kill(parent.pid, how)
+    parent.wait(timeout=20)
+    assert gone(workers)

@@ -9,7 +9,7 @@ import numpy as np
 import orcu
 from orcu.bench.collect import FAILED, FINISHED, Planned, planned, records
 from orcu.bench.columns import heading
-from orcu.bench.spec import DataSpec, Spec
+from orcu.bench.spec import CONFIGS, DataSpec, Spec
 from orcu.bench.store import Store
 from orcu.bench.tables import Line, chosen, compared, lines
 from orcu.figures import reliability, two_stage
@@ -32,11 +32,12 @@ def page(spec: Spec, results: Path) -> str:
     table = lines(spec, records(spec, results))
     states = [one.state for one in plan]
     blocks = [_block(data, spec, table, plan, results) for data in spec.data]
+    called = spec.name if (CONFIGS / f"{spec.name}.toml").exists() else f"{spec.name}.toml"
     made = {
         "spec": spec.name, "runs": f"{len(plan)}", "losses": ", ".join(spec.row_names),
         "calibrators": ", ".join(spec.calibrators), "seeds": ", ".join(map(str, spec.seeds)),
         "threads per run": str(spec.threads), "orcu": orcu.__version__,
-        "made again by": f"orcu bench run {spec.name} && orcu bench report {spec.name}",
+        "made again by": f"orcu bench run {called} && orcu bench report {called}",
     }  # fmt: skip
     return page_template("bench.html.j2").render(
         title=spec.title or spec.name, name=spec.name, finished=states.count(FINISHED), total=len(plan),
@@ -52,7 +53,7 @@ def _told(spec: Spec) -> str:
     if spec.two_stage:
         return "All numbers are of the set F after the last epoch: validation rows that were in order after stage one."
     if spec.rows == "validation":
-        return "All numbers are of validation rows, before calibrators."
+        return "The numbers of the tables are of validation rows, before calibrators."
     return "Calibrators are fitted on validation rows; all numbers are of test rows."
 
 

@@ -13,7 +13,7 @@ from orcu import calibrators
 from orcu.bench.plan import Job
 from orcu.bench.spec import Spec, TwoStage
 from orcu.bench.store import LostLockError, Store
-from orcu.data.base import DATASETS
+from orcu.data.base import DATASETS, TABLE
 from orcu.data.prepare import prepare
 from orcu.data.store import MANIFEST, Prepared, load, store_folder
 from orcu.errors import InputError
@@ -61,15 +61,23 @@ def how_to_prepare(job: Job) -> str:
 
 
 def check_parts(spec: Spec) -> None:
-    """Make every loss and calibrator once, so that a mistake is told before the runs.
+    """Make every loss, calibrator and recipe once, so that a mistake is told before the runs.
 
     Raises:
         InputError: if one cannot be made.
     """
     from orcu import losses
     from orcu.training.auto_scale import is_auto
+    from orcu.training.recipes import RECIPES
 
-    for loss in spec.losses:
+    for data in spec.data:
+        kind = DATASETS.create(data.set, **data.options).card.kind
+        if kind == TABLE and (data.backbone or data.frozen):
+            raise InputError(
+                f"{data.title}: a table has no backbone; leave out backbone and frozen."
+            )
+        RECIPES["frozen" if data.frozen else kind].but(**data.recipe)
+    for loss in [*spec.losses, *(loss for more in spec.more.values() for loss in more)]:
         told: Any = loss
         if isinstance(loss, dict):
             left_out = {"label", "scale"} if is_auto(loss) else {"label"}

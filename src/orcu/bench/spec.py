@@ -5,9 +5,9 @@ import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
 
-from orcu.bench.columns import column
+from orcu.bench.columns import TWO_STAGE, column
 from orcu.errors import InputError, UnknownNameError
 
 _PACKAGED = Path(__file__).parent / "configs"
@@ -16,6 +16,7 @@ CONFIGS = (
 )  # or a work tree's
 
 BRANCHES = ("sord", "hinge", "orcu")  # of the two-stage diagnostic
+COLUMNS = ("accuracy", "mae", "qwk", "ece", "sce", "ace", "rps", "unimodality")
 
 
 class _Strict(BaseModel):
@@ -48,12 +49,12 @@ class DataSpec(_Strict):
     name: str = ""
     options: dict[str, Any] = Field(default_factory=dict)
     protocol: str = "five_folds"
-    folds: list[int] | None = None
+    folds: list[NonNegativeInt] | None = Field(default=None, min_length=1)
     backbone: str = ""
     weights: str = "pretrained"
     frozen: bool = False
-    hidden: list[int] = Field(default_factory=lambda: [256])
-    size: int = 224
+    hidden: list[PositiveInt] = Field(default_factory=lambda: [256])
+    size: PositiveInt = 224
     augment: bool = True
     recipe: dict[str, Any] = Field(default_factory=dict)
     without: list[str] = Field(default_factory=list)
@@ -79,7 +80,7 @@ class TwoStage(_Strict):
     """
 
     scale: float = Field(default=3.0, gt=0)
-    epochs: tuple[int, int] = (50, 50)
+    epochs: tuple[PositiveInt, PositiveInt] = (50, 50)
 
 
 class Spec(_Strict):
@@ -101,24 +102,13 @@ class Spec(_Strict):
         two_stage: the two-stage diagnostic in place of single runs; its branches stand for the losses.
     """
 
-    name: str
+    name: str = Field(pattern=r"^\w[\w.-]*$")
     title: str = ""
-    data: list[DataSpec]
+    data: list[DataSpec] = Field(min_length=1)
     losses: list[str | dict[str, Any]] = Field(default_factory=list)
-    seeds: list[int] = Field(default_factory=lambda: [0])
-    calibrators: list[str] = Field(default_factory=lambda: ["none"])
-    columns: list[str] = Field(
-        default_factory=lambda: [
-            "accuracy",
-            "mae",
-            "qwk",
-            "ece",
-            "sce",
-            "ace",
-            "rps",
-            "unimodality",
-        ]
-    )
+    seeds: list[NonNegativeInt] = Field(default_factory=lambda: [0], min_length=1)
+    calibrators: list[str] = Field(default_factory=lambda: ["none"], min_length=1)
+    columns: list[str] = Field(default_factory=lambda: list(COLUMNS), min_length=1)
     threads: int = Field(default=1, ge=1)
     paper: list[str] = Field(default_factory=list)
     rows: Literal["test", "validation"] = "test"
@@ -155,7 +145,7 @@ def load_spec(path: str | Path, *, more: str | None = None) -> Spec:
         InputError: if it cannot be read, or a key or value cannot be used; with its place.
     """
     file = Path(path)
-    if not file.exists():
+    if not file.is_file():  # a folder may be called as a spec is
         known = sorted(one.stem for one in CONFIGS.glob("*.toml"))
         if str(path) not in known:
             raise UnknownNameError("spec", path, known)
@@ -175,14 +165,38 @@ def load_spec(path: str | Path, *, more: str | None = None) -> Spec:
         spec = spec.model_copy(update={"losses": spec.losses + spec.more[more], "data": whole})
     if bool(spec.losses) == bool(spec.two_stage):
         raise InputError(f"{file}: name losses, or a [two_stage] in their place.")
+    if spec.two_stage and "columns" not in spec.model_fields_set:
+        spec = spec.model_copy(update={"columns": list(TWO_STAGE)})
     for name in (*spec.columns, *(one.select for one in spec.data if one.select)):
         column(name)
-    names = [one.title for one in spec.data]
-    if len(set(names)) < len(names):
-        raise InputError(
-            f"{file}: two data sets are called alike ({', '.join(names)}); give them names."
-        )
+    _check_names(spec, file)
     return spec
+
+
+def _check_names(spec: Spec, file: Path) -> None:
+    """Refuse what stands twice, which would be counted twice, and names that nothing has."""
+    lists: dict[str, list[Any]] = {
+        "losses": spec.row_names, "seeds": spec.seeds, "calibrators": spec.calibrators, "columns": spec.columns,
+        "data": [one.title for one in spec.data],
+        **{f"folds of {one.title}": one.folds or [] for one in spec.data},
+    }  # fmt: skip
+    for what, names in lists.items():
+        twice = [name for k, name in enumerate(names) if name in names[:k]]
+        if twice:
+            hint = (
+                "; give them labels"
+                if what == "losses"
+                else "; give them names"
+                if what == "data"
+                else ""
+            )
+            raise InputError(f"{file}: {what}: {twice[0]!r} stands twice{hint}.")
+    for one in spec.data:
+        for name in one.without:
+            if name not in spec.row_names:
+                raise UnknownNameError(f"loss in without of {one.title}", name, spec.row_names)
+        if spec.losses and set(spec.row_names) <= set(one.without):
+            raise InputError(f"{file}: {one.title}: every loss is left out (without).")
 
 
 def _fault(error: ValidationError) -> str:

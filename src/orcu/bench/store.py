@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from orcu.errors import InputError
 from orcu.files import replacing
 
 HEARTBEAT, SILENCE = 10.0, 60.0  # seconds
@@ -28,13 +29,25 @@ class Store:
     """A folder of results.
 
     Args:
-        folder: made if it is not there.
+        folder: made with the first run.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.runs = folder / "runs"
-        self.runs.mkdir(parents=True, exist_ok=True)
+
+    def make(self) -> None:
+        """Make the folder.
+
+        Raises:
+            InputError: if it cannot be made.
+        """
+        try:
+            self.runs.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"{self.folder}: results cannot be kept there ({error.strerror}); choose another folder (--results)."
+            ) from None
 
     def is_finished(self, run: str) -> bool:
         """Whether the run's result is there."""
@@ -67,6 +80,7 @@ class Store:
         """The right to do a run, or ``None`` if it is finished or another process is at it."""
         if self.is_finished(run):
             return None
+        self.make()
         claim = Claim(self, run)
         return claim if claim.take() else None
 

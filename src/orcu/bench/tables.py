@@ -215,7 +215,9 @@ def _ranked(block: list[Line]) -> list[Line]:
 def _csv(spec: Spec, table: list[Line], several: bool) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    columns = [part for c in spec.columns for part in (c, f"{c}_std", f"{c}_count")]
+    marked = any(cell.versus for line in table for cell in line.cells.values())
+    parts = ("", "_std", "_count", *(["_versus"] if marked else []))
+    columns = [f"{c}{part}" for c in spec.columns for part in parts]
     writer.writerow(["data", "loss", *(["calibrator"] if several else []), *columns])
     for line in table:
         values: list[Any] = []
@@ -225,6 +227,10 @@ def _csv(spec: Spec, table: list[Line], several: bool) -> str:
                 values += ["", "", 0]
             else:
                 values += [repr(cell.mean), "" if cell.std is None else repr(cell.std), cell.count]
+            if marked:
+                values.append(
+                    {BETTER: "better", WORSE: "worse"}.get(cell.versus if cell else "", "")
+                )
         writer.writerow([line.data, line.loss, *([line.calibrator] if several else []), *values])
     return out.getvalue()
 

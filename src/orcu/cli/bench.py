@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from orcu.cli.options import bad_data, launching
+from orcu.cli.options import bad_data, check_paths, launching
 from orcu.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,7 +39,12 @@ More = Annotated[
 @bench_app.command()
 def plan(spec: SpecFile, results: Results = None, more: More = None) -> None:
     """Show the runs of a spec, which are finished, and what the rest will cost."""
-    _, found = _read(spec, results, more)
+    from orcu.bench.run import check_parts
+
+    described, found = _read(spec, results, more)
+    if find_spec("torch") is not None:  # losses are made of it; the rest of a plan needs it not
+        with bad_data():
+            check_parts(described)
     console = Console()
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("data", "runs", "finished", "to do", "hours to do"):
@@ -58,7 +64,7 @@ def plan(spec: SpecFile, results: Results = None, more: More = None) -> None:
         highlight=False,
     )
     for command in dict.fromkeys(one.why for one in found if one.state == "no data"):
-        console.print(f"not prepared yet: {escape(command)}", highlight=False)
+        console.print(f"not prepared yet: {escape(command)}", highlight=False, soft_wrap=True)
 
 
 @bench_app.command()
@@ -80,6 +86,7 @@ def run(
 ) -> None:
     """Do what is not finished; failed runs are tried again."""
     from orcu.bench.run import check_parts, execute, prepared_for
+    from orcu.bench.store import Store
 
     described, found = _read(spec, results, more)
     console = Console()
@@ -93,7 +100,11 @@ def run(
         todo = [one.job for one in found if one.state not in {"finished", "no data"}]
         check_parts(described)
         for command in dict.fromkeys(one.why for one in missing):
-            console.print(f"[yellow]left out, not prepared:[/] {escape(command)}", highlight=False)
+            console.print(
+                f"[yellow]left out, not prepared:[/] {escape(command)}",
+                highlight=False,
+                soft_wrap=True,
+            )
         if not todo:
             if missing and len(missing) == len(found):
                 raise InputError("none of the data are prepared; see the commands above.")
@@ -111,11 +122,19 @@ def run(
             prepared_for(next(job for job in todo if job.data.title == title))
         _shared(todo, console)
         ended: Counter[str] = Counter()
-        with _bar() as bar, spread as workers:
-            task = bar.add_task("runs", total=len(todo))
-            for position, how in workers.results(partial(execute, results=folder), todo):
-                ended[how] += 1
-                bar.update(task, advance=1, description=f"{todo[position].title}: {how}")
+        Store(folder).make()
+        try:
+            with _bar() as bar, spread as workers:
+                task = bar.add_task("runs", total=len(todo))
+                for position, how in workers.results(partial(execute, results=folder), todo):
+                    ended[how] += 1
+                    bar.update(task, advance=1, description=f"{todo[position].title}: {how}")
+        except KeyboardInterrupt:
+            Console(stderr=True).print(
+                f"interrupted after {ended['done']} runs; `run` again goes on where it was",
+                highlight=False,
+            )
+            raise typer.Exit(130) from None
     console.print(
         ", ".join(f"{count} {how}" for how, count in sorted(ended.items())), highlight=False
     )
@@ -162,7 +181,7 @@ def table(
     from orcu.bench.significance import marks
     from orcu.bench.tables import chosen, lines, rendered
 
-    described, _ = _read(spec, results, more)
+    described, planned_runs = _read(spec, results, more)
     with bad_data():
         folder = _folder(described, results)
         told = records(described, folder)
@@ -170,19 +189,27 @@ def table(
             raise InputError(
                 f"no run of {described.name} is finished yet; `orcu bench run {spec}` does them."
             )
+        left = sum(one.state != "finished" for one in planned_runs)
+        if left:
+            Console(stderr=True).print(
+                f"[yellow]{left} of {len(planned_runs)} runs are missing; the table is of the others[/] (`orcu bench "
+                "status` tells why)",
+                highlight=False,
+            )
         versus = None if against is None else marks(described, folder, against)
         found = lines(described, told, versus)
         if form != "rich":
             typer.echo(rendered(described, found, form), nl=False)
-            return
-    _print_table(described, found)
+    if form == "rich":
+        _print_table(described, found)
+    screen = Console(stderr=form != "rich", soft_wrap=True)
     if against is not None:
-        Console().print(
+        screen.print(
             f"▲ better, ▼ worse than {escape(against)}: 95 % intervals of a bootstrap of folds and rows.",
             highlight=False,
         )
     for data, metric, loss in chosen(described, records(described, folder, rows="validation")):
-        Console().print(
+        screen.print(
             f"chosen on {escape(data)} by {metric} of validation rows: {escape(loss)}",
             highlight=False,
         )
@@ -208,6 +235,7 @@ def report(
                 f"no run of {described.name} is finished yet; `orcu bench run {spec}` does them."
             )
         target = out or _folder(described, results) / "report.html"
+        check_paths([], [target])
         with Console(stderr=True).status("drawing"):
             told = page(described, _folder(described, results))
         with replacing(target) as temporary:
@@ -228,7 +256,9 @@ def compare(spec: SpecFile, results: Results = None, more: More = None) -> None:
         )
         if not found:
             raise InputError(
-                f"nothing to compare: {described.name} answers no table of the paper, or none of its runs is finished."
+                f"nothing to compare: {described.name} answers no table of the paper."
+                if not described.paper
+                else f"nothing to compare: no run of {described.name} is finished yet."
             )
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("data", "loss", "calibrator", "metric", "paper", "ours", "difference", "folds"):
@@ -305,11 +335,12 @@ def _print_table(spec: "Spec", found: list[Any]) -> None:
     console = Console(width=width)
     console.print(shown)
     count = max((cell.count for line in found for cell in line.cells.values()), default=1)
-    if count > 1:
-        console.print(
-            f"mean ± standard deviation over {count} runs; of each block the best is bold, the second underlined",
-            highlight=False,
-        )
+    ranked = any(cell.rank for line in found for cell in line.cells.values())
+    notes = [f"{spec.rows} rows"] if spec.rows != "test" else []
+    notes += [f"mean ± standard deviation over {count} runs"] if count > 1 else []
+    notes += ["of each block the best is bold, the second underlined"] if ranked else []
+    if notes:
+        console.print("; ".join(notes), highlight=False)
 
 
 def _gpus(devices: str | None) -> list[int]:
@@ -325,10 +356,14 @@ def _gpus(devices: str | None) -> list[int]:
         import torch
 
         return list(range(torch.cuda.device_count()))
+    import torch
+
     numbers = [part.strip() for part in devices.split(",")]
-    if not all(number.isdigit() for number in numbers):
+    there = torch.cuda.device_count()
+    if not all(number.isdigit() and int(number) < there for number in numbers):
         raise InputError(
-            f"--devices: expected numbers of GPUs such as 0,1, or cpu; got {devices!r}."
+            f"--devices: expected cpu, or numbers of GPUs such as 0,1, of which there are {there} here; got "
+            f"{devices!r}."
         )
     return [int(number) for number in numbers]
 

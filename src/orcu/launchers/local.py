@@ -2,6 +2,10 @@
 
 import multiprocessing
 import os
+import signal
+import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -11,6 +15,7 @@ from typing import Any, Self
 from orcu.errors import InputError
 from orcu.launchers import LAUNCHERS, Item, Launcher, Result
 
+GRACE = 5.0  # seconds that a worker has to stop
 MOST_DEATHS = 3  # of workers, before the work is given up
 
 
@@ -39,7 +44,10 @@ class Local(Launcher):
         for worker in range(self.jobs):
             cards.put(self.gpus[worker % len(self.gpus)] if self.gpus else None)
         return ProcessPoolExecutor(
-            self.jobs, mp_context=context, initializer=_alone, initargs=(self.threads, cards)
+            self.jobs,
+            mp_context=context,
+            initializer=_alone,
+            initargs=(self.threads, cards, os.getpid()),
         )
 
     def __exit__(
@@ -48,9 +56,15 @@ class Local(Launcher):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Wait for the workers, or leave them behind when something went wrong."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=error is None, cancel_futures=error is not None)
+        """Wait for the workers, or stop them when something went wrong."""
+        if self._pool is None:
+            return
+        if error is not None:
+            processes = list((self._pool._processes or {}).values())
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            for process in processes:  # they let go of their locks; their checkpoints stay
+                process.terminate()
+        self._pool.shutdown(wait=True)
 
     def results(
         self, function: Callable[[Item], Result], items: Sequence[Item]
@@ -65,7 +79,9 @@ class Local(Launcher):
             return
         left = dict(enumerate(items))
         for _ in range(MOST_DEATHS):
-            waiting = {self._pool.submit(function, item): at for at, item in left.items()}
+            waiting = {
+                self._pool.submit(_unless_told, function, item): at for at, item in left.items()
+            }
             try:
                 for future in as_completed(waiting):
                     result = future.result()
@@ -81,10 +97,37 @@ class Local(Launcher):
         )
 
 
-def _alone(threads: int, cards: Any) -> None:
-    """Keep the libraries of a worker to its share of the cores, and show it its card only."""
+def _alone(threads: int, cards: Any, parent: int) -> None:
+    """Keep a worker to its share of the cores and its card; it stops when its parent says so, or is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the parent decides
+    signal.signal(signal.SIGTERM, _told_to_stop)
+    threading.Thread(target=_outlive_none, args=(parent,), daemon=True).start()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(threads)
     card = cards.get()
     if card is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = str(card)
+
+
+_STOPPING = threading.Event()
+
+
+def _told_to_stop(number: int, frame: Any) -> None:
+    _STOPPING.set()
+    last = threading.Timer(GRACE, os._exit, (128 + number,))  # for what does not listen
+    last.daemon = True
+    last.start()
+    sys.exit(128 + number)
+
+
+def _unless_told(function: Callable[[Item], Result], item: Item) -> Result:
+    """The function's result; a worker that was told to stop begins nothing new."""
+    if _STOPPING.is_set():
+        sys.exit()
+    return function(item)
+
+
+def _outlive_none(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)

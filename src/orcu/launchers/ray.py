@@ -43,6 +43,7 @@ class Ray(Launcher):
         there = {"env_vars": {"ORCU_DATA": str(store_folder().resolve())}}
         self._ray.init(
             address=self.address, include_dashboard=False, log_to_driver=False, runtime_env=there,
+            logging_level="ERROR",
             **({} if self.address else here),
         )  # fmt: skip
         return self
