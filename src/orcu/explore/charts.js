@@ -239,7 +239,7 @@ const orcuCharts = (() => {
           add(f.layer, "text", at, value.toFixed(2).replace(/^0/, ""));
         }
       }
-      const dot = add(f.layer, "circle", { cx: x + width * 1.1 + Math.min(9, f.column * 0.16), cy: f.y(now[k]), r: Math.min(4.5, f.column * 0.12), class: "now fill" });
+      const dot = add(f.layer, "circle", { cx: x, cy: f.y(now[k]), r: Math.min(4.5, f.column * 0.12), class: "now fill" });
       dot.style.stroke = "var(--panel)";
       tip(dot, `class ${k}: now ${shown(now[k])}`);
     });

@@ -13,7 +13,7 @@ from orcu.figures.style import COLUMN, PAGE, data_title, looks, loss_title
 
 # column -> title, factor
 PANELS = {
-    "interior_slope": ("Interior |I′|", 1.0),
+    "interior_slope": ("Interior |ℓ′|", 1.0),
     "zero_gradients": ("Zero gradients (%)", 100.0),
     "validation_sce": ("Validation SCE (%)", 100.0),
     "feasible_sce": ("SCE on F (%)", 100.0),
@@ -91,6 +91,6 @@ class TwoStageFigure(Figure):
         note(
             figure,
             "(a, b): training rows, without SoftCE, which has no regularizer; F: validation rows in order after "
-            "stage one; mean over folds, band: one standard deviation",
+            "stage one; ℓ′: slope of the penalty; mean over folds, band: one standard deviation",
         )
         return figure

@@ -105,7 +105,7 @@ def draw_response(ax: Any, found: Update) -> None:
 
 def _count_gaps(ax: Any, found: Update, low: float, high: float) -> None:
     """Say how many gaps a marker stands for, where several lie on each other."""
-    near, free = 0.015 * (high - low), -np.inf
+    near, free = 0.03 * (high - low), -np.inf
     order = np.sort(found.gaps)
     for group in np.split(order, np.flatnonzero(np.diff(order) > near) + 1):
         center = float(group.mean())
