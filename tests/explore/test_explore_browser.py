@@ -18,7 +18,7 @@ DRIVE = """<script>
 window.addEventListener('load', async () => {
   const seen = [], errors = [];
   window.addEventListener('error', event => errors.push(event.message));
-  const $ = id => document.getElementById(id);
+  const $ = id => document.getElementById(id), all = path => [...document.querySelectorAll(path)];
   const handle = k => document.querySelectorAll('.handle')[k];
   const wait = time => new Promise(done => setTimeout(done, time));
   const key = (k, name, more = {}) => handle(k).dispatchEvent(
@@ -35,10 +35,11 @@ window.addEventListener('load', async () => {
       typed: [...document.querySelectorAll('#rows input')].map(i => i.value),
       focus: [...document.querySelectorAll('.handle')].indexOf(document.activeElement),
       nan: /NaN|undefined|Infinity/.test(document.querySelector('main').outerHTML),
-      margin: $('margin').textContent, dots: [...document.querySelectorAll('#chart-equilibrium circle.now')].map(dot => Number(dot.getAttribute('cx'))),
-      names: [...document.querySelectorAll('#chart-equilibrium text[text-anchor=middle]')].filter(t => /^\\d+$/.test(t.textContent))
+      margin: $('margin').textContent,
+      dots: all('#chart-equilibrium circle.now').map(dot => Number(dot.getAttribute('cx'))),
+      names: all('#chart-equilibrium text[text-anchor=middle]').filter(t => /^\\d+$/.test(t.textContent))
         .map(t => Number(t.getAttribute('x'))),
-      keys: [...document.querySelectorAll('#panel-landscape .legend > span')].filter(k => !k.hidden).map(k => k.textContent),
+      keys: all('#panel-landscape .legend > span').filter(k => !k.hidden).map(k => k.textContent),
       ring: document.querySelectorAll('#chart-landscape .ring').length });
   };
   note('start');
