@@ -134,7 +134,9 @@ def test_titles_and_axis_speak_of_classes_alike(drawn, tmp_path):
     label = int(short.axes[0].lines[0].get_xdata()[0])  # where the dashed line stands
     assert short.axes[0].get_title() == f"label {label + 1}"
     assert short.axes[0].get_ylabel() == "(a) both right\nprobability"
-    assert axis(drawn("intro", "page").axes[0]) == ["1", "2", "3", "4", "5"]
+    tops = [ax for ax in drawn("intro", "page").axes if ax.axison and ax.get_xlabel() == "class"]
+    assert tops
+    assert all(axis(ax) == ["1", "2", "3", "4", "5"] for ax in tops)
     sources = written(tmp_path, ["functional", "possibly defective", "defective"])
     long = make("distributions", sources)
     assert axis(long.axes[1]) == ["0", "1", "2"]
