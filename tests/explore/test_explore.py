@@ -64,6 +64,20 @@ def test_the_policy_lets_only_these_scripts_run():
     assert len(scripts) == 3
 
 
+def test_the_label_is_the_middle_class_by_default():
+    for classes, middle in ((2, 0), (3, 1), (5, 2), (12, 5)):
+        assert start_of(explore.page(classes=classes))["label"] == middle
+
+
+def test_what_cannot_be_written_is_told(tmp_path, monkeypatch):
+    def refused(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("orcu.explore.replacing", refused)
+    with pytest.raises(InputError, match=r"page\.html: cannot be written \(Permission denied\)"):
+        explore.write(tmp_path / "page.html")
+
+
 def test_the_same_options_give_the_same_bytes():
     assert explore.page(scale=0.5) == explore.page(scale=0.5)
 
@@ -153,6 +167,7 @@ def test_the_command_starts_the_page_as_asked(command, tmp_path):
         (["--regularizer", "mbls"], "unknown regularizer 'mbls'."),
         (["-o", "no/such/folder/page.html"], "--output: there is no folder"),
         (["-o", "."], "--output: . is a folder"),
+        (["-o", "x.txt"], "--output: expected a file that ends in .html, got 'x.txt'."),
     ],
 )
 def test_the_command_refuses_in_one_line(command, tmp_path, monkeypatch, arguments, message):

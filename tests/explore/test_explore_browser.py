@@ -18,7 +18,7 @@ DRIVE = """<script>
 window.addEventListener('load', async () => {
   const seen = [], errors = [];
   window.addEventListener('error', event => errors.push(event.message));
-  const $ = id => document.getElementById(id);
+  const $ = id => document.getElementById(id), all = path => [...document.querySelectorAll(path)];
   const handle = k => document.querySelectorAll('.handle')[k];
   const wait = time => new Promise(done => setTimeout(done, time));
   const key = (k, name, more = {}) => handle(k).dispatchEvent(
@@ -35,7 +35,12 @@ window.addEventListener('load', async () => {
       typed: [...document.querySelectorAll('#rows input')].map(i => i.value),
       focus: [...document.querySelectorAll('.handle')].indexOf(document.activeElement),
       nan: /NaN|undefined|Infinity/.test(document.querySelector('main').outerHTML),
-      margin: $('margin').textContent });
+      margin: $('margin').textContent,
+      dots: all('#chart-equilibrium circle.now').map(dot => Number(dot.getAttribute('cx'))),
+      names: all('#chart-equilibrium text[text-anchor=middle]').filter(t => /^\\d+$/.test(t.textContent))
+        .map(t => Number(t.getAttribute('x'))),
+      keys: all('#panel-landscape .legend > span').filter(k => !k.hidden).map(k => k.textContent),
+      ring: document.querySelectorAll('#chart-landscape .ring').length });
   };
   note('start');
   handle(1).focus(); key(1, 'ArrowUp'); key(1, 'ArrowUp'); key(1, 'ArrowRight'); note('three up');
@@ -69,6 +74,9 @@ window.addEventListener('load', async () => {
   location.hash = '#y=1&s=0.7&d=absolute&g=softplus&k=0&e=1&z=0.5,-0.25,1'; await wait(400); note('address');
   location.hash = '#y=99&s=-1&d=evil&g=%3Cb%3E&z=1,2,bad'; await wait(400); note('bad address');
   location.hash = '#y=99&s=-1&d=evil&g=%3Cb%3E&z=1,2'; await wait(400); note('half bad address');
+  location.hash = '#s=0.5&g=hinge'; await wait(400); note('address without logits');
+  location.hash = '#y=1&s=2&g=lbe&z=-0.1,0,-0.1,-2'; await wait(400); note('two miss');
+  location.hash = '#y=1&s=2&g=lbe&z=-0.1,0,-2,-4'; await wait(400); note('one misses');
   $('reset').click(); await wait(500); note(location.hash);
   window.requestAnimationFrame = act => setTimeout(act, 16); // a window that is never painted has no frames
   window.cancelAnimationFrame = clearTimeout;
@@ -124,7 +132,8 @@ def test_what_is_shown_is_what_the_library_gives(played):
         z, y = np.array(one["logits"]), np.array(one["label"])
         gaps, probs = geometry.directed_gaps(z, y), np.exp(geometry.log_probs(z))
         assert one["shown"]["violated"] == f"{(gaps > 0).sum()} of {len(gaps)}"
-        assert one["shown"]["unimodal"] == ("yes" if geometry.is_unimodal(probs) else "no")
+        around = "yes" if probs.argmax() == y else f"yes, around {probs.argmax()}"
+        assert one["shown"]["unimodal"] == (around if geometry.is_unimodal(probs) else "no")
         top, percent = one["shown"]["top"].removesuffix(" %").split(" · ")
         assert int(top) == probs.argmax()
         assert float(percent) == pytest.approx(100 * probs.max(), abs=0.051)
@@ -214,6 +223,31 @@ def test_the_address_holds_the_view_and_is_not_trusted(played):
     assert (half["logits"], half["label"], half["distance"]) == ([1, 2], 0, "squared")
     (written,) = [one["what"] for one in played["seen"] if one["what"].startswith("#")]
     assert written == "#y=2&s=3&d=squared&g=lbe&k=2&e=0.3&z=-1.2,-0.4,0.4,1,-1.2"
+
+
+def test_an_address_without_logits_keeps_those_of_the_page(played):
+    start, asked = at(played, "start"), at(played, "address without logits")
+    assert (asked["logits"], asked["label"]) == (start["logits"], start["label"])
+    assert (asked["scale"], asked["regularizer"]) == (0.5, "hinge")
+
+
+def test_the_headline_counts_the_gaps_that_miss_the_margin(played):
+    assert "but 2 of 3 gaps miss the margin" in at(played, "two miss")["shown"]["headline"]
+    assert "but gap 0|1 misses the margin" in at(played, "one misses")["shown"]["headline"]
+
+
+def test_dots_stand_on_their_class(played):
+    start = at(played, "start")
+    assert len(start["names"]) >= 4  # the label's may be written otherwise
+    for x in start["names"]:
+        assert min(abs(x - dot) for dot in start["dots"]) < 1e-6
+
+
+def test_every_mark_of_the_landscape_has_its_key(played):
+    assert any(one["ring"] for one in played["seen"])
+    for one in played["seen"]:
+        assert ("lowest sum" in one["keys"]) == bool(one["ring"]), one["what"]
+        assert "now" in one["keys"]
 
 
 LAYOUT = """<script>

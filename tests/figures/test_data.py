@@ -279,6 +279,53 @@ def test_sources_say_what_is_wrong(results, tmp_path):
         matched([one, other])
 
 
+def test_names_may_hold_equals_signs_and_other_case(results, tmp_path):
+    told = Predictions(probs=[[0.6, 0.4]], y=[0])
+    for name in ("a.parquet", "b=c.parquet"):
+        told.write(tmp_path / name)
+    given = [f"s = {s}={tmp_path / 'a.parquet'}" for s in (10, 5)]
+    assert Sources([*given, f"x={tmp_path / 'b=c.parquet'}"]).losses() == ["s = 10", "s = 5", "x"]
+    assert Sources([tmp_path / "b=c.parquet"]).losses() == ["b=c"]
+    chosen = Sources([results], data=["LEV"], losses=["ORCU", "Ce"])
+    assert (chosen.datasets(), chosen.losses()) == (["lev"], ["orcu", "ce"])
+    with pytest.raises(UnknownNameError, match="Did you mean 'lev'"):
+        Sources([results], data=["LEW"]).runs()
+
+
+def test_scales_stand_in_the_order_of_their_numbers(tmp_path):
+    for number, s in enumerate((10, 0.5, 5, 20)):
+        folder = tmp_path / "runs" / f"{number}"
+        folder.mkdir(parents=True)
+        job = {"fold": 0, "seed": 0, "loss": {"name": "orcu", "scale": s}}
+        told = {"data": "lev", "loss": f"s = {s}", "job": job}
+        (folder / "result.json").write_text(json.dumps(told))
+    assert Sources([tmp_path]).losses() == ["s = 0.5", "s = 5", "s = 10", "s = 20"]
+
+
+def test_what_is_given_twice_is_refused(results, tmp_path):
+    Predictions(probs=[[0.6, 0.4]], y=[0]).write(tmp_path / "a.parquet")
+    path = tmp_path / "a.parquet"
+    with pytest.raises(InputError, match=r"both hold 'a', .* name of its own: --from NAME="):
+        Sources([path, f"a={path}"]).runs()
+    assert Sources([path, f"b={path}"]).losses() == ["a", "b"]
+
+
+def test_an_embedding_of_too_few_rows_is_refused():
+    features, labels = np.eye(30), np.arange(30) % 3
+    with pytest.raises(InputError, match="most: expected a whole number from 10, got 2"):
+        tsne.data(features, labels, most=2)
+    with pytest.raises(InputError, match="at least 10 rows, and the run has 5"):
+        tsne.data(features[:5], labels[:5])
+
+
+@pytest.mark.parametrize("s", [0.05, 0.3, 3.0, 40.0])
+def test_the_margin_is_well_inside_the_slopes(s):
+    found = gradient.data(scale=s)
+    assert found.r[0] <= -4 / s**2
+    assert found.r[-1] == pytest.approx(-found.r[0] / 6)
+    assert found.slope["LBE"].max() == pytest.approx(s)
+
+
 def test_a_run_that_was_done_again_counts_once(results, tmp_path):
     import shutil
 

@@ -109,6 +109,119 @@ def test_the_check_itself_finds_faults():
         assert fault in found
 
 
+def caption(figure):
+    return " ".join(figure.get_supxlabel().split())
+
+
+def axis(ax):
+    return [label.get_text() for label in ax.get_xticklabels()]
+
+
+def written(tmp_path, classes, names=("sord", "orcu"), rows=300):
+    rng = np.random.default_rng(0)
+    y = rng.integers(len(classes), size=rows)
+    for name in names:
+        logits = 3 * rng.normal(size=(rows, len(classes)))
+        logits -= np.abs(np.arange(len(classes)) - y[:, None])
+        told = Predictions(logits=logits, y=np.array(classes)[y], classes=classes)
+        told.write(tmp_path / f"{name}.parquet")
+    return Sources([tmp_path / f"{name}.parquet" for name in names])
+
+
+def test_titles_and_axis_speak_of_classes_alike(drawn, tmp_path):
+    short = drawn("distributions", "page")  # LEV has the classes 1..5
+    assert axis(short.axes[0]) == ["1", "2", "3", "4", "5"]
+    label = int(short.axes[0].lines[0].get_xdata()[0])  # where the dashed line stands
+    assert short.axes[0].get_title() == f"label {label + 1}"
+    assert short.axes[0].get_ylabel() == "(a) both right\nprobability"
+    tops = [ax for ax in drawn("intro", "page").axes if ax.axison and ax.get_xlabel() == "class"]
+    assert tops
+    assert all(axis(ax) == ["1", "2", "3", "4", "5"] for ax in tops)
+    sources = written(tmp_path, ["functional", "possibly defective", "defective"])
+    long = make("distributions", sources)
+    assert axis(long.axes[1]) == ["0", "1", "2"]
+    assert long.axes[1].get_title() == "label possibly defective (1)"
+    names = [text.get_text() for text in make("intro", sources).legends[0].get_texts()]
+    assert names[:2] == ["label functional (0)", "label defective (2)"]
+
+
+def test_captions_say_what_is_shown(drawn, sources_for, tmp_path, results):
+    assert caption(drawn("distributions", "page")).startswith("LEV; test rows of all folds that")
+    assert "15 bins, test rows of all folds;" in caption(drawn("reliability", "page"))
+    assert "4 of 6 losses (--losses chooses)" in caption(drawn("tsne", "page"))
+    assert "labels without such an image are left out" in caption(drawn("gradcam", "page"))
+    assert "pale: fewer than 30 rows" in caption(drawn("intro", "page"))
+    assert "k: the lower class of the pair" in caption(drawn("gradient", "page"))
+    stages = drawn("two_stage", "page")
+    assert "band: one standard deviation" in caption(stages)
+    assert "without SoftCE, which has no regularizer" in caption(stages)
+    names = [text.get_text() for text in stages.legends[0].get_texts()]
+    assert names == ["SoftCE", "SoftCE + hinge", "ORCU"]
+    files = written(tmp_path, ["a", "b", "c"])
+    assert caption(make("distributions", files)).startswith("rows of each file that both get")
+    assert "below, rows of each file, pale" in caption(make("intro", files))
+    told = Sources([results])
+    told.datasets = lambda: ["lev", "other"]
+    for name in ("distributions", "intro"):
+        assert caption(make(name, told)).startswith("LEV, one of 2 data sets (--data chooses)")
+
+
+def test_the_ece_hides_no_bar(drawn):
+    for name in ("reliability", "intro"):
+        figure = drawn(name, "page")
+        texts = [(ax, t) for ax in figure.axes for t in ax.texts if t.get_text().startswith("ECE")]
+        assert len(texts) >= 4 if name == "reliability" else texts
+        for ax, text in texts:
+            assert text.get_window_extent().y0 >= ax.get_window_extent().y1
+
+
+def test_the_legend_shows_the_gaps_own_colour(tmp_path):
+    figure = make("reliability", written(tmp_path, ["a", "b", "c"], rows=12))  # all bins are pale
+    handles = figure.legends[0].legend_handles
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    swatch = dict(zip(names, handles, strict=True))["gap"]
+    assert matplotlib.colors.to_hex(swatch.get_facecolor()) == "#c2571a"
+
+
+def test_ticks_of_many_classes_are_thinned_and_markers_whole(tmp_path):
+    sources = written(tmp_path, [f"class {k}" for k in range(40)])
+    logits = ",".join(str(-abs(k - 20)) for k in range(40))
+    figures = [make(name, sources) for name in ("distributions", "intro")]
+    for figure in [*figures, make("update", logits=logits), make("equilibrium", classes=24)]:
+        assert faults(figure) == []
+    for figure in figures:
+        lines = [line for line in figure.axes[0].lines if line.get_marker() not in ("", "None")]
+        assert lines
+        assert not any(line.get_clip_on() for line in lines)
+
+
+@pytest.mark.parametrize("scale", [0.05, 0.3, 60.0])
+@pytest.mark.parametrize("width", ["column", "page"])
+def test_gradients_at_any_scale_are_legible(scale, width):
+    figure = make("gradient", scale=scale, width=width)
+    assert faults(figure) == []
+    for ax in figure.axes:
+        low, high = ax.get_xlim()
+        assert low <= -4 / scale**2
+        assert 2 <= sum(low <= tick <= high for tick in ax.get_xticks()) <= 6
+
+
+def test_updates_count_panels_and_gaps(drawn):
+    figure = drawn("update", "page")
+    assert [ax.get_title()[:3] for ax in figure.axes] == [f"({x})" for x in "abcdef"]
+    assert [text.get_text() for text in figure.axes[0].texts] == ["7 gaps"]
+    small = make("update", logits="-1,0,-1;0,1,2,3")  # the middle class is the label
+    places = [ax.lines[0].get_xdata()[0] for ax in (small.axes[1], small.axes[4])]
+    assert places == [1, 1]
+    assert make("gradient", classes=3) is not None
+
+
+def test_long_names_are_whole_where_there_is_room(tmp_path):
+    figure = make("reliability", written(tmp_path, ["a", "b"], ("ResNet, last epoch", "orcu")))
+    assert "ResNet, last epoch" in [ax.get_title() for ax in figure.axes]
+    assert faults(figure) == []
+
+
 def test_many_classes_and_long_names_fit(tmp_path):
     rng = np.random.default_rng(0)
     classes = [f"a rather long name of class {k}" for k in range(8)]

@@ -17,7 +17,9 @@ def explore(
         bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
     ] = True,
     classes: Annotated[int, typer.Option(help="Number of classes C, 2..12.")] = 5,
-    label: Annotated[int, typer.Option(help="The observed class, 0..C-1.")] = 2,
+    label: Annotated[
+        int | None, typer.Option(help="The observed class, 0..C-1; by default the middle one.")
+    ] = None,
     scale: Annotated[float, typer.Option(help="Barrier scale s, 0.05..50.")] = 3.0,
     distance: Annotated[
         str,
@@ -35,6 +37,8 @@ def explore(
 
     if output.is_dir():
         raise InputError(f"--output: {output} is a folder; give the name of a file.")
+    if output.suffix.lower() not in {".html", ".htm"}:
+        raise InputError(f"--output: expected a file that ends in .html, got {output.name!r}.")
     if not output.absolute().parent.is_dir():
         raise InputError(f"--output: there is no folder {output.absolute().parent}.")
     write(

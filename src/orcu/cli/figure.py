@@ -8,13 +8,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from orcu.cli.options import pairs
+from orcu.cli.options import Classes, Id, Label, Logits, Probs, pairs, reading_options
 from orcu.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
     from orcu.figures.sources import Sources
 
 LIST, ALL = "list", "all"
+FAILED = 2
 
 
 def figure(
@@ -35,8 +36,9 @@ def figure(
         ),
     ] = None,
     format_: Annotated[
-        str, typer.Option("--format", help="Of several figures: pdf, svg or png.")
-    ] = "pdf",
+        str | None,
+        typer.Option("--format", help="Of several figures: pdf, svg or png; pdf by default."),
+    ] = None,
     data: Annotated[str | None, typer.Option(help="Only these data sets: a,b.")] = None,
     losses: Annotated[
         str | None, typer.Option(help="Only these losses, in this order: a,b.")
@@ -47,6 +49,11 @@ def figure(
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="KEY=VALUE of a figure, such as scale=5.")
     ] = None,
+    label: Label = None,
+    probs: Probs = None,
+    logits: Logits = None,
+    classes: Classes = None,
+    id_column: Id = None,
 ) -> None:
     """Draw the paper's figures from results; `orcu figure list` shows what there is."""
     from orcu.figures.base import FIGURES
@@ -68,31 +75,45 @@ def figure(
             raise InputError(
                 f"-o {out}: several figures go into a folder; give one, and --format pdf."
             )
-        checked_format(format_)
+        kind = checked_format(format_ or "pdf")
     else:
-        checked_format(out.suffix.removeprefix(".") or out.name)
-    sources = Sources(from_ or [], data=_parts(data), losses=_parts(losses))
+        kind = checked_format(out.suffix.removeprefix(".") or out.name)
+        if format_ is not None and checked_format(format_) != kind:
+            raise InputError(
+                f"--format {format_}: -o {out} says {kind}; give one of the two, or let them agree."
+            )
+    _refuse_idle(names, data=data, losses=losses)
+    reading = reading_options(
+        probs=probs, logits=logits, classes=classes, sep=None, decimal=None, label=label, id=id_column
+    )  # fmt: skip
+    sources = Sources(from_ or [], data=_parts(data), losses=_parts(losses), reading=reading)
+    _refuse_unread(sources, reading)
     given = pairs(set_ or [], "--set")
     if not several:
         _draw(names[0], sources, out, width, given)
         console.print(f"wrote {escape(str(out))}", highlight=False)
         return
     _refuse_unused(given, names)
-    out.mkdir(parents=True, exist_ok=True)
-    everything = ALL in names
-    for name in FIGURES.names() if everything else names:
-        path = out / f"{name}.{format_.lower()}"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"-o {out}: cannot be written ({error.strerror or error}).") from None
+    everything, failed = ALL in names, []
+    for name in FIGURES.names() if everything else dict.fromkeys(names):
+        path = out / f"{name}.{kind}"
         try:
-            mine = _of_figure(name, given) if everything or len(names) > 1 else given
-            _draw(name, sources, path, width, mine)
+            _draw(name, sources, path, width, _of_figure(name, given))
         except (InputError, MissingExtraError) as error:
-            if not everything:
-                raise
-            console.print(
-                f"[yellow]left out[/] {escape(str(error))}", highlight=False, soft_wrap=True
-            )
+            failed.append(str(error))
             continue
         console.print(f"wrote {escape(str(path))}", highlight=False)
+    # With 'all' the sources need not hold everything; what was named is missed.
+    screen = console if everything else Console(stderr=True)
+    start = "[yellow]left out[/]" if everything else "[bold red]error:[/]"
+    for text in failed:
+        screen.print(f"{start} {escape(text)}", highlight=False, soft_wrap=True)
+    if failed and not everything:
+        raise typer.Exit(FAILED)
 
 
 def _draw(name: str, sources: "Sources", path: Path, width: str, given: dict[str, str]) -> None:
@@ -133,8 +154,31 @@ def _refuse_unused(given: dict[str, str], names: list[str]) -> None:
             raise UnknownNameError("option of these figures", key, sorted(known))
 
 
+def _refuse_idle(names: list[str], **given: str | None) -> None:
+    """Refuse a choice that none of the figures has a use for."""
+    from orcu.figures.base import FIGURES
+
+    asked = FIGURES.names() if ALL in names else names
+    for option, text in given.items():
+        if text is not None and not any(option in FIGURES.get(name).takes for name in asked):
+            raise InputError(
+                f"--{option}: {', '.join(asked)} has no {option} to choose from; leave it out."
+            )
+
+
+def _refuse_unread(sources: "Sources", reading: dict[str, Any]) -> None:
+    """Read what there is, so that a wrong name is told once; refuse options that no file is read with."""
+    runs = sources.runs()
+    for option, value in reading.items():
+        if value is not None and not any(run.is_file for run in runs):
+            raise InputError(
+                f"--{option}: only files of predictions are read by it, and --from names none."
+            )
+
+
 def _parts(text: str | None) -> list[str]:
-    return [part.strip() for part in text.split(",")] if text else []
+    parts = [part.strip() for part in (text or "").split(",")]
+    return list(dict.fromkeys(part for part in parts if part))
 
 
 def _listed() -> Table:

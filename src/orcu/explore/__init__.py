@@ -23,7 +23,7 @@ SCRIPTS = ("model.js", "charts.js", "page.js")
 def page(
     *,
     classes: int = 5,
-    label: int = 2,
+    label: int | None = None,
     scale: float = 3.0,
     distance: str = "squared",
     regularizer: str = "lbe",
@@ -33,7 +33,7 @@ def page(
 
     Args:
         classes: C to start with, 2..12.
-        label: the observed class, 0..C-1.
+        label: the observed class, 0..C-1; the middle one (the lower of two) by default.
         scale: s, between 0.05 and 50.
         distance: of the soft targets: squared, absolute, huber or exponential.
         regularizer: lbe, hinge, softplus or none.
@@ -49,6 +49,7 @@ def page(
     """
     from jinja2 import Environment, StrictUndefined
 
+    label = (classes - 1) // 2 if label is None else label
     start = _checked(classes, label, scale, distance, regularizer, logits)
     folder = files("orcu")
     scripts = [folder.joinpath("explore", name).read_text("utf-8") for name in SCRIPTS]
@@ -76,7 +77,7 @@ def write(path: str | os.PathLike[str], **options: Any) -> None:
         options: what to start with, as for `page`.
 
     Raises:
-        InputError: if an option cannot be used.
+        InputError: if an option cannot be used, or the file cannot be written.
 
     Example:
         >>> import pathlib, tempfile
@@ -86,8 +87,13 @@ def write(path: str | os.PathLike[str], **options: Any) -> None:
         True
     """
     text = page(**options)
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    try:
+        with replacing(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            f"{os.fspath(path)}: cannot be written ({error.strerror or error}); choose another place."
+        ) from None
 
 
 def _hash(script: str) -> str:

@@ -235,11 +235,12 @@ const orcuCharts = (() => {
       bar(f, { x: x + width * 0.55, width, value: settled[k], role: "total", text: `class ${k}: equilibrium ${shown(settled[k])}` });
       for (const [value, side] of [[a, -1], [settled[k], 1]]) {
         if (f.column >= 58 && value >= 0.005) {
-          const at = { x: x + side * width * 0.55, y: f.y(value) - 5, "text-anchor": "middle", class: "small soft" };
+          // a little outwards, because the dot stands between the two
+          const at = { x: x + side * (width * 0.55 + 5), y: f.y(value) - 5, "text-anchor": "middle", class: "small soft" };
           add(f.layer, "text", at, value.toFixed(2).replace(/^0/, ""));
         }
       }
-      const dot = add(f.layer, "circle", { cx: x + width * 1.1 + Math.min(9, f.column * 0.16), cy: f.y(now[k]), r: Math.min(4.5, f.column * 0.12), class: "now fill" });
+      const dot = add(f.layer, "circle", { cx: x, cy: f.y(now[k]), r: Math.min(4.5, f.column * 0.12), class: "now fill" });
       dot.style.stroke = "var(--panel)";
       tip(dot, `class ${k}: now ${shown(now[k])}`);
     });

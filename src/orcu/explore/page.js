@@ -81,10 +81,11 @@
     return `#y=${label}&s=${scale}&d=${distance}&g=${regularizer}&k=${gap}&e=${rate}&z=${z}`;
   }
 
-  /* The state an address asks for, or null; nothing in it is trusted. */
+  /* The state an address asks for, or null; nothing in it is trusted. Without logits it starts from the page's own. */
   function fromHash(hash) {
     const asked = new URLSearchParams(hash.replace(/^#/, ""));
-    const logits = (asked.get("z") ?? "").split(",").map(part => (part.trim() === "" ? NaN : Number(part)));
+    if (!["y", "s", "d", "g", "k", "e", "z"].some(key => asked.has(key))) return null;
+    const logits = !asked.has("z") ? fresh().logits : (asked.get("z") ?? "").split(",").map(part => (part.trim() === "" ? NaN : Number(part)));
     const good = logits.length >= 2 && logits.length <= MOST_CLASSES && logits.every(z => Math.abs(z) <= LARGEST);
     if (!good) return null;
     const number = (key, low, high, otherwise) => {
@@ -93,7 +94,7 @@
     };
     const whole = (key, high, otherwise) => Math.trunc(number(key, 0, high, otherwise));
     const name = (key, known, otherwise) => (known.includes(asked.get(key)) ? asked.get(key) : otherwise);
-    const label = whole("y", logits.length - 1, 0);
+    const label = whole("y", logits.length - 1, asked.has("z") ? 0 : START.label);
     return {
       logits, label, preset: null,
       scale: number("s", SCALES[0], SCALES.at(-1), START.scale),
@@ -220,7 +221,9 @@
       text("headline", `Violated: class ${far} outranks class ${near}, which is nearer to the label${others}.`);
     } else if (missed.length > 0 && (regularizer === "lbe" || regularizer === "hinge")) {
       const k = missed.reduce((a, b) => (found.gaps[b] > found.gaps[a] ? b : a));
-      text("headline", `Ordered around class ${label}, but gap ${k}|${k + 1} misses the margin 1/s² = ${plain(margin)}.`);
+      const many = missed.length === 1 ? `gap ${k}|${k + 1} misses`
+        : `${missed.length === found.gaps.length ? `all ${missed.length}` : `${missed.length} of ${found.gaps.length}`} gaps miss`;
+      text("headline", `Ordered around class ${label}, but ${many} the margin 1/s² = ${plain(margin)}.`);
     } else {
       text("headline", `Ordered around class ${label}: no farther class outranks a nearer one.`);
     }
@@ -253,7 +256,8 @@
     text("total-name", { lbe: "ORCU (sum)", none: "the sum" }[regularizer] ?? `SoftCE + ${NAMES[regularizer]}`);
     const top = found.probs.indexOf(Math.max(...found.probs));
     text("top", `${top} · ${(100 * found.probs[top]).toPrecision(3)} %`);
-    text("unimodal", found.unimodal ? "yes" : "no");
+    text("unimodal", !found.unimodal ? "no" : top === label ? "yes" : `yes, around ${top}`);
+    $("unimodal").classList.toggle("long", found.unimodal && top !== label);
     document.querySelectorAll(".penalty-name").forEach(one => {
       one.textContent = regularizer === "none" ? "regularizer" : NAMES[regularizer];
     });
@@ -293,6 +297,7 @@
     const cut = list => list.slice(0, 241);
     const name = `gap ${state.gap}|${state.gap + 1}`;
     text("gap-out", `${name}: r = ${shown(now, 2)}`);
+    $("lowest-key").parentElement.hidden = !inView;
     orcuCharts.landscape($("chart-landscape"), {
       values, softce: cut(softce), penalty: cut(penalty), total: cut(total), now, margin,
       lowest: inView ? { r: lowest, value: total[242] } : null,

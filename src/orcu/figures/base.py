@@ -18,12 +18,14 @@ class Figure(ABC):
         paper: the paper's figures of this kind.
         needs: what ``--from`` has to give, in words; empty if nothing.
         command: what makes that.
+        takes: which of ``--data`` and ``--losses`` choose something in it.
     """
 
     title: ClassVar[str]
     paper: ClassVar[str]
     needs: ClassVar[str] = ""
     command: ClassVar[str] = ""
+    takes: ClassVar[tuple[str, ...]] = ("data", "losses")
 
     @abstractmethod
     def make(self, *args: Any, **options: Any) -> Any:
@@ -140,6 +142,35 @@ def letter(index: int, text: str) -> str:
         '(b) Zero gradients'
     """
     return f"({'abcdefghijklmnopqrstuvwxyz'[index % 26]}) {text}"
+
+
+def at_least(low: int, **given: int) -> None:
+    """Refuse an option that is a whole number below ``low``.
+
+    Raises:
+        InputError: if one is.
+    """
+    for name, value in given.items():
+        if value < low:
+            raise InputError(f"{name}: expected a whole number from {low}, got {value}.")
+
+
+def class_or_middle(given: int | str, classes: int) -> int:
+    """The label of an option: what was given, or the middle class (the lower one of two).
+
+    Raises:
+        InputError: if it is no whole number.
+
+    Example:
+        >>> class_or_middle("", 5), class_or_middle("1", 5)
+        (2, 1)
+    """
+    if given == "":
+        return (classes - 1) // 2
+    try:
+        return int(given)
+    except ValueError:
+        raise InputError(f"label: expected a whole number, got {given!r}.") from None
 
 
 def _keep_ticks(figure: Any) -> None:

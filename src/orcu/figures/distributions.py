@@ -7,9 +7,21 @@ from typing import Any
 import numpy as np
 
 from orcu.errors import InputError
-from orcu.figures.base import FIGURES, Figure, grid, letter, note
+from orcu.figures.base import FIGURES, Figure, at_least, grid, letter, note
 from orcu.figures.sources import Sources, matched
-from orcu.figures.style import COLUMN, PAGE, ROLES, Look, data_title, looks, loss_title, shortened
+from orcu.figures.style import (
+    COLUMN,
+    PAGE,
+    ROLES,
+    Look,
+    class_axis,
+    class_names,
+    class_title,
+    fitted,
+    looks,
+    loss_title,
+    shortened,
+)
 from orcu.figures.typical import RULE, typical_rows
 from orcu.inputs import FloatArray
 from orcu.predictions import Predictions
@@ -57,16 +69,19 @@ def data(first: Predictions, second: Predictions, *, right: bool, count: int = 4
     ]
 
 
-def draw(ax: Any, pair: Pair, names: Sequence[str], styles: Sequence[Look]) -> None:
+def draw(
+    ax: Any, pair: Pair, names: Sequence[str], styles: Sequence[Look], classes: Sequence[str]
+) -> None:
     """A line with markers for each model; the lines only guide the eye. The label is dashed."""
-    classes = np.arange(pair.probs.shape[1])
+    places = np.arange(pair.probs.shape[1])
     ax.axvline(pair.label, color=ROLES["muted"], linewidth=0.9, linestyle=(0, (3, 2)), zorder=0)
     for probs, name, look in zip(pair.probs, names, styles, strict=True):
         ax.plot(
-            classes, probs, color=look.color, marker=look.marker, markersize=3.2, linewidth=1.2, label=name
+            places, probs, color=look.color, marker=look.marker, markersize=3.2, linewidth=1.2, label=name,
+            clip_on=False,
         )  # fmt: skip
-    ax.set(ylim=(-0.03, 1.03), xlim=(-0.4, len(classes) - 0.6))
-    ax.set_xticks(classes, [str(k) for k in classes])
+    ax.set_ylim(-0.03, 1.03)
+    class_axis(ax, class_names(classes))
     ax.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
 
 
@@ -81,12 +96,17 @@ class DistributionsFigure(Figure):
 
     def make(self, sources: Sources, *, width: str = PAGE, count: int = 4) -> Any:
         """The two losses of --losses, else SORD and ORCU; at most ``count`` rows of each kind."""
+        at_least(1, count=count)
         datasets = sources.datasets()
         losses = sources.losses(("sord", "orcu"), data=datasets[0]) if datasets else []
         if len(losses) == 1:  # the other of the two is not there
             losses = sources.losses(data=datasets[0])
         if len(losses) < 2:
             raise self.lacks(sources.told() if not losses else f"there is only {losses[0]}")
+        if len(losses) > 2 and sources.chose_losses:
+            raise InputError(
+                f"--losses: it compares two losses, and {', '.join(losses)} are {len(losses)}; name two."
+            )
         names = losses[:2] if len(losses) == 2 else [losses[0], losses[-1]]
         first, second = (sources.predictions(datasets[0], name) for name in names)
         kinds = {
@@ -98,30 +118,31 @@ class DistributionsFigure(Figure):
             raise InputError(f"{' and '.join(names)} are never both right or both wrong.")
         figure, axes = grid(width, 2, columns, height=1.25, around=0.75)
         styles = list(looks(names).values())
-        titles = [shortened(loss_title(name), 20) for name in names]
+        titles = [shortened(loss_title(name), 22) for name in names]
         for row, (kind, found) in enumerate(kinds.items()):
             for column, ax in enumerate(axes[row]):
                 if column >= len(found):
                     ax.set_axis_off()
                     continue
-                draw(ax, found[column], titles, styles)
+                draw(ax, found[column], titles, styles, first.classes)
                 ax.tick_params(labelleft=column == 0)
-                name = first.classes[found[column].label]
+                name = class_title(first.classes, found[column].label)
                 ax.set_title(
-                    shortened(name, 36 // columns)
+                    fitted(name, 40 // columns)
                     if width == COLUMN
-                    else f"label {shortened(name, 64 // columns)}"
+                    else fitted(f"label {name}", 84 // max(columns, 3))
                 )
                 if column == 0:
-                    ax.set_ylabel(letter(row, f"both {kind}"))
+                    ax.set_ylabel(f"{letter(row, f'both {kind}')}\nprobability")
                 if row == 1:
                     ax.set_xlabel("class")
         shown = axes[0] if kinds["right"] else axes[1]
         handles, labels = shown[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=2)
-        where = f"{data_title(datasets[0])}, " if datasets[0] else ""
+        where = f"{sources.chosen_told(datasets[0])}; " if datasets[0] else ""
         note(
             figure,
-            f"{where}test rows that both get right (wrong); {RULE}, by {titles[1]}; dashed: label",
+            f"{where}{sources.rows_told(datasets[0])} that both get right (wrong); {RULE}, by {titles[1]}; "
+            f"dashed: label",
         )
         return figure

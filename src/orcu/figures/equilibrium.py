@@ -7,7 +7,7 @@ import numpy as np
 
 from orcu.figures.base import FIGURES, Figure, grid, note
 from orcu.figures.sources import Sources
-from orcu.figures.style import COLUMN, GREEN, PAGE, ROLES
+from orcu.figures.style import COLUMN, GREEN, PAGE, ROLES, class_axis
 from orcu.inputs import FloatArray
 from orcu.theory.equilibrium import equilibrium
 
@@ -49,9 +49,8 @@ def draw(ax: Any, found: Pull, label: int) -> None:
     )
     for place, (name, values, color) in zip((-0.2, 0.2), bars, strict=True):
         ax.bar(classes + place, values[label], width=0.38, color=color, linewidth=0, label=name)
+    class_axis(ax, [str(k) for k in classes])
     ax.set(ylim=(0, 1), xlim=(-0.6, len(classes) - 0.4))
-    step = 1 if len(classes) <= 10 else 5
-    ax.set_xticks(classes[::step], [str(k) for k in classes[::step]])
     ax.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
     ax.axvline(label, color=ROLES["muted"], linewidth=0.8, linestyle=(0, (3, 2)), zorder=0)
 
@@ -62,6 +61,7 @@ class EquilibriumFigure(Figure):
 
     title = "Soft target against ORCU's equilibrium, for every label"
     paper = "Eq. 8"
+    takes = ()
 
     def make(
         self, sources: Sources, *, width: str = PAGE, classes: int = 5, scale: float = 3.0, distance: str = "squared"

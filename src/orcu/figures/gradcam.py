@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from orcu.errors import InputError, require
-from orcu.figures.base import FIGURES, Figure, grid, note
+from orcu.figures.base import FIGURES, Figure, at_least, grid, note
 from orcu.figures.sources import RunFiles, Sources, matched
-from orcu.figures.style import COLUMN, PAGE, data_title, loss_title, shortened
+from orcu.figures.style import COLUMN, PAGE, fitted, loss_title, shortened
 from orcu.figures.typical import RULE, typical_rows
 from orcu.inputs import FloatArray
 
@@ -173,6 +173,7 @@ class GradCamFigure(Figure):
 
     def make(self, sources: Sources, *, width: str = PAGE, count: int = 4) -> Any:
         """The first data set with models; CE, SORD, LS and ORCU unless --losses says otherwise."""
+        at_least(1, count=count)
         for name in sources.datasets():
             losses = sources.losses(SHOWN, data=name)
             runs = {loss: sources.runs(name, loss)[0] for loss in losses}
@@ -190,17 +191,20 @@ class GradCamFigure(Figure):
             for ax, loss in zip(line, (None, *runs), strict=True):
                 draw(ax, found, loss)
                 if line is axes[0]:
-                    ax.set_title("image" if loss is None else shortened(loss_title(loss), 12))
+                    ax.set_title(
+                        "image" if loss is None else fitted(loss_title(loss), int(13 * side))
+                    )
             # An axis that is off hides its label, so the label stands as text.
-            name_shown = shortened(found.label, 9 if width == COLUMN else 16)
+            name_shown = shortened(found.label, 9) if width == COLUMN else fitted(found.label, 18)
             line[0].text(
                 -0.06, 0.5, name_shown, rotation=90, transform=line[0].transAxes, ha="right", va="center"
             )  # fmt: skip
         several = len(sources.runs(name, next(iter(runs)))) > 1
-        where = data_title(name) + (", first fold" if several else "")
+        where = sources.chosen_told(name) + ("; first fold" if several else "")
         note(
             figure,
-            f"{where}: test images that all get right; {RULE}; each map from its least to its greatest value",
+            f"{where}: test images that all get right; {RULE}; labels without such an image are left out; "
+            f"each map from its least to its greatest value",
         )
         return figure
 

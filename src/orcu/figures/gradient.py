@@ -7,7 +7,7 @@ import numpy as np
 
 from orcu import geometry
 from orcu.errors import InputError
-from orcu.figures.base import FIGURES, Figure, grid, letter, note
+from orcu.figures.base import FIGURES, Figure, class_or_middle, grid, letter, note
 from orcu.figures.sources import Sources
 from orcu.figures.style import COLUMN, GREEN, LOOKS, PAGE, ROLES
 from orcu.inputs import FloatArray, as_positive
@@ -23,7 +23,7 @@ _LINES = {
 
 @dataclass(frozen=True)
 class Slopes:
-    """Over a grid of directed gaps r: each penalty's slope I'(r), and the gradients of Table I.
+    """Over a grid of directed gaps r: each penalty's slope l'(r), and the gradients of Table I.
 
     ``below`` and ``above`` hold dL/dz_k of the pair (k, k + 1) for k < y and k >= y, by penalty; "SoftCE
     alone" is the part (a) of the table.
@@ -37,9 +37,10 @@ class Slopes:
 
 
 def data(
-    *, scale: float = 3.0, classes: int = 5, label: int = 2, distance: str = "squared", deepest: float = 6.0
+    *, scale: float = 3.0, classes: int = 5, label: int = 2, distance: str = "squared",
+    deepest: float | None = None,
 ) -> Slopes:  # fmt: skip
-    """Slopes and gradients over gaps from -deepest to 1.
+    """Slopes and gradients over gaps from -deepest to deepest / 6.
 
     The pairs are those that touch the label; the other gaps are the soft target's own,
     so that SoftCE alone is at rest where r is its gap too.
@@ -49,7 +50,7 @@ def data(
         classes: C.
         label: the class y, 0..C-1, with a neighbour on both sides.
         distance: of the soft targets.
-        deepest: how far into the ordered side the grid goes.
+        deepest: how far into the ordered side the grid goes; by default 6, or four times the margin 1/s^2.
 
     Raises:
         InputError: if an argument cannot be used.
@@ -60,13 +61,19 @@ def data(
         >>> {name: round(float(slope[deep]), 3) for name, slope in found.slope.items()}
         {'LBE': 0.167, 'hinge': 0.0, 'SoftPlus': 0.119}
     """
-    scale, deepest = as_positive(scale, name="scale"), as_positive(deepest, name="deepest")
+    scale = as_positive(scale, name="scale")
+    margin = 1 / scale**2
+    deepest = as_positive(max(6.0, 4 * margin) if deepest is None else deepest, name="deepest")
+    if classes < 3:
+        raise InputError(
+            f"classes: expected at least 3, for a label with a class on both sides, got {classes}."
+        )
     if not 0 < label < classes - 1:
         raise InputError(
             f"label: expected 1..{classes - 2}, with a class on both sides, got {label}."
         )
-    margin = 1 / scale**2
-    r = np.unique(np.concatenate([np.linspace(-deepest, 1, 561), [-margin, -margin + 1e-9]]))
+    ends = -margin, -margin * (1 - 1e-8)
+    r = np.unique(np.concatenate([np.linspace(-deepest, deepest / 6, 561), ends]))
     slope = {
         "LBE": geometry.log_barrier_slope(r, scale=scale),
         "hinge": geometry.hinge_slope(r, margin=margin),
@@ -90,6 +97,8 @@ def data(
 
 def draw(ax: Any, found: Slopes, what: str) -> None:
     """One family of curves over r: "slope", "below" or "above"; the margin is marked."""
+    from matplotlib.ticker import MaxNLocator
+
     lines: dict[str, FloatArray] = getattr(found, what)
     for name, values in lines.items():
         color, line = _LINES[name]
@@ -97,31 +106,35 @@ def draw(ax: Any, found: Slopes, what: str) -> None:
     ax.axvline(-found.margin, color=ROLES["muted"], linewidth=0.6, linestyle=(0, (3, 2)), zorder=0)
     ax.axvspan(0, float(found.r[-1]), color=ROLES["grid"], alpha=0.5, linewidth=0, zorder=0)
     ax.set_xlim(float(found.r[0]), float(found.r[-1]))
-    ax.set_xticks(np.arange(2 * np.ceil(found.r[0] / 2), found.r[-1], 2))
+    ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
     ax.set_xlabel("directed gap r")
 
 
 @FIGURES.register("gradient")
 class GradientFigure(Figure):
-    """The slopes I'(r), on a linear and a logarithmic axis, and dL/dz_k on both sides of the label."""
+    """The slopes l'(r), on a linear and a logarithmic axis, and dL/dz_k on both sides of the label."""
 
     title = "Gradient of ORCU over the gap, hinge and SoftPlus beside"
     paper = "Table I"
+    takes = ()
 
     def make(
-        self, sources: Sources, *, width: str = PAGE, scale: float = 3.0, classes: int = 5, label: int = 2,
+        self, sources: Sources, *, width: str = PAGE, scale: float = 3.0, classes: int = 5, label: int | str = "",
         distance: str = "squared",
     ) -> Any:  # fmt: skip
-        """See `data` for the options."""
-        found = data(scale=scale, classes=classes, label=label, distance=distance)
+        """See `data` for the options; the label is the middle class by default."""
+        y = class_or_middle(label, classes)
+        found = data(scale=scale, classes=classes, label=y, distance=distance)
         columns = 2 if width == COLUMN else 4
         figure, axes = grid(width, 4 // columns, columns, height=1.6, around=0.4)
         flat = [ax for row in axes for ax in row]
         for ax, what in zip(flat, ("slope", "slope", "below", "above"), strict=True):
             draw(ax, found, what)
-        flat[0].set_title(letter(0, "slope I′(r)"))
-        flat[1].set(yscale="log", ylim=(1e-3, 10))
-        flat[1].set_yticks([1e-3, 1e-2, 1e-1, 1, 10], ["0.001", "0.01", "0.1", "1", "10"])
+        flat[0].set_title(letter(0, "slope ℓ′(r)"))
+        decades = _decades(found)
+        flat[1].set(yscale="log", ylim=(decades[0], decades[-1]))
+        ticks = decades[:: -(-len(decades) // 6)]
+        flat[1].set_yticks(ticks, [f"{tick:g}" for tick in ticks])
         flat[1].minorticks_off()
         flat[1].set_title(letter(1, "slope, log axis"))
         flat[2].set_title(letter(2, "∂L/∂z for k < y"))
@@ -131,6 +144,16 @@ class GradientFigure(Figure):
         figure.legend(handles, labels, loc="outside upper center", ncols=4)
         note(
             figure,
-            f"s = {scale:g}; dashed line: r = −1/s²; shaded: violated order; (c, d): each beside SoftCE",
+            f"s = {scale:g}, label y = {y} of {classes} classes; ℓ′(r): slope of the penalty on a gap r; k: the lower "
+            f"class of the pair (k, k + 1) with that gap, next to y; dashed line: r = −1/s²; shaded: violated "
+            f"order; (c, d): each penalty added to SoftCE",
         )
         return figure
+
+
+def _decades(found: Slopes) -> list[float]:
+    """The powers of ten that a logarithmic axis needs for the barrier, from 0.001 to 10 at least."""
+    ends = np.log10([found.slope["LBE"].min(), found.slope["LBE"].max()])
+    return [
+        10.0**p for p in range(min(-3, int(np.floor(ends[0]))), max(1, int(np.ceil(ends[1]))) + 1)
+    ]

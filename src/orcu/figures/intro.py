@@ -1,14 +1,27 @@
 """Four models: neither unimodal nor calibrated, one of the two, both; from real predictions."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from orcu.errors import InputError
 from orcu.figures import reliability
-from orcu.figures.base import FIGURES, Figure, grid, letter, note
+from orcu.figures.base import FIGURES, Figure, at_least, grid, letter, note
 from orcu.figures.sources import Sources, matched
-from orcu.figures.style import COLUMN, GREEN, LOOKS, PAGE, data_title, loss_title, shortened
+from orcu.figures.style import (
+    COLUMN,
+    GREEN,
+    LOOKS,
+    PAGE,
+    class_axis,
+    class_names,
+    class_title,
+    fitted,
+    loss_title,
+    shortened,
+)
 from orcu.inputs import FloatArray, IntArray
 from orcu.predictions import Predictions
 
@@ -43,6 +56,9 @@ def data(
         unimodal: the share of unimodal rows from which a model counts as unimodal.
         calibrated: the ECE up to which it counts as calibrated.
 
+    Raises:
+        InputError: if a limit is not above 0 and up to 1.
+
     Example:
         >>> y = [0, 1, 2] * 4
         >>> sharp = Predictions(probs=[[0.98, 0.01, 0.01]] * 12, y=y)
@@ -52,6 +68,11 @@ def data(
     """
     from orcu import metrics
 
+    for option, limit in (("unimodal", unimodal), ("calibrated", calibrated)):
+        if not 0 < limit <= 1:
+            raise InputError(
+                f"{option}: expected a share above 0 and up to 1, such as 0.9 for 90 %, got {limit:g}."
+            )
     found: dict[str, Placed | None] = dict.fromkeys(KINDS.values())
     clearest = dict.fromkeys(KINDS.values(), -1.0)
     for name, one in told.items():
@@ -82,19 +103,25 @@ def rows_shown(told: list[Predictions], *, count: int = 3) -> IntArray:
     return np.stack(found)
 
 
-def draw(ax: Any, probs: FloatArray, labels: IntArray, names: tuple[str, str]) -> None:
+def draw(
+    ax: Any,
+    probs: FloatArray,
+    labels: IntArray,
+    names: tuple[str, str],
+    classes: Sequence[str],
+) -> None:
     """Distributions (2, count, C) of rows of the lowest and the highest label; lines guide the eye."""
-    classes = np.arange(probs.shape[2])
+    places = np.arange(probs.shape[2])
     looks = ((GREEN, "o"), (LOOKS["sord"].color, "^"))
     for rows, label, name, (color, marker) in zip(probs, labels, names, looks, strict=True):
         ax.axvline(label, color=color, linewidth=0.8, linestyle=(0, (3, 2)), zorder=0)
         for number, row in enumerate(rows):
             ax.plot(
-                classes, row, color=color, marker=marker, markersize=2.8, linewidth=1.0, alpha=0.85,
-                label=name if number == 0 else None,
+                places, row, color=color, marker=marker, markersize=2.8, linewidth=1.0, alpha=0.85,
+                label=name if number == 0 else None, clip_on=False,
             )  # fmt: skip
-    ax.set(ylim=(-0.03, 1.03), xlim=(-0.4, len(classes) - 0.6), xlabel="class")
-    ax.set_xticks(classes, [str(k) for k in classes])
+    ax.set(ylim=(-0.03, 1.03), xlabel="class")
+    class_axis(ax, class_names(classes))
     ax.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
 
 
@@ -111,6 +138,7 @@ class IntroFigure(Figure):
         self, sources: Sources, *, width: str = PAGE, count: int = 3, unimodal: float = 0.9, calibrated: float = 0.1
     ) -> Any:  # fmt: skip
         """The first data set, or that of --data; ``count`` rows of the lowest and highest label."""
+        at_least(1, count=count)
         datasets = sources.datasets()
         losses = sources.losses(data=datasets[0]) if datasets else []
         if len(losses) < 2:
@@ -121,7 +149,7 @@ class IntroFigure(Figure):
         shown = [told[one.name] for one in kinds.values() if one is not None]
         rows = rows_shown(shown, count=count)
         labels, classes = shown[0].rows().y[rows[:, 0]], shown[0].classes
-        names = tuple(f"label {shortened(classes[k], 18)}" for k in labels)
+        names = tuple(f"label {shortened(class_title(classes, k), 26)}" for k in labels)
         if width == COLUMN:  # a row for each kind
             figure, axes = grid(width, len(KINDS), 2, height=1.5, around=0.7)
             columns = axes
@@ -140,15 +168,15 @@ class IntroFigure(Figure):
                 bottom.set_axis_off()
                 continue
             mine = told[one.name]
-            draw(top, mine.probs[rows], labels, (names[0], names[1]))
+            draw(top, mine.probs[rows], labels, (names[0], names[1]), classes)
             top.set_title(letter(place, kind))
             drawn, ece = reliability.of_predictions(mine)
             reliability.draw_bars(bottom, drawn, ece=ece)
             bottom.set(aspect="auto", xlabel="confidence")
-            measured = (
-                f"{shortened(loss_title(one.name), 12)}: {100 * one.unimodality:.0f} % unimodal"
-            )
-            bottom.set_title(measured)
+            measured = f"{100 * one.unimodality:.0f} % unimodal"
+            name = fitted(loss_title(one.name), 22)
+            line = f"{name}: {measured}"
+            reliability.title(bottom, line if len(line) <= 23 else f"{name}\n{measured}")
             if place == 0 or width == COLUMN:
                 top.set_ylabel("probability")
                 bottom.set_ylabel("accuracy")
@@ -156,13 +184,15 @@ class IntroFigure(Figure):
         for ax in figure.axes:
             handles, texts = ax.get_legend_handles_labels()
             known |= dict(zip(texts, handles, strict=True))
+        known |= reliability.keys()
         figure.legend(
-            known.values(), known.keys(), loc="outside upper center", ncols=3 if width == COLUMN else 5
+            known.values(), known.keys(), loc="outside upper center", ncols=2 if width == COLUMN else 5
         )  # fmt: skip
-        where = f"{data_title(datasets[0])}; " if datasets[0] else ""
+        where = f"{sources.chosen_told(datasets[0])}; " if datasets[0] else ""
         note(
             figure,
             f"{where}unimodal: at least {100 * unimodal:g} % of the rows; calibrated: ECE up to "
-            f"{100 * calibrated:g} %; the clearest of {len(losses)} models; above, the same {count} rows of each label",
+            f"{100 * calibrated:g} %; the clearest of {len(losses)} models; above, the same {count} rows of each "
+            f"label; below, {sources.rows_told(datasets[0])}, pale: fewer than {reliability.SPARSE} rows",
         )
         return figure

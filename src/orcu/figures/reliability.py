@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from orcu.figures.base import FIGURES, Figure, grid, note
+from orcu.figures.base import FIGURES, Figure, at_least, grid, note
 from orcu.figures.sources import Sources
-from orcu.figures.style import COLUMN, PAGE, ROLES, data_title, loss_title, shortened
+from orcu.figures.style import COLUMN, PAGE, ROLES, data_title, fitted, loss_title
 from orcu.inputs import FloatArray
 from orcu.metrics.tally import Tally
 from orcu.predictions import Predictions
 
 SPARSE = 30  # a bin of fewer rows says little and is drawn hollow
+_EXPECTED = (0, (4, 2))  # dashes
 _Z = 1.959963984540054
 
 
@@ -113,7 +114,7 @@ def draw_bars(ax: Any, found: Reliability, *, ece: float, box: str = "white") ->
     Args:
         ax: to draw on.
         found: the bins.
-        ece: a fraction, written into the corner.
+        ece: a fraction, written above the panel, where it hides nothing.
         box: the colour behind it; "none" on a page whose background may be dark.
     """
     low, high = np.minimum(found.said, found.seen), np.maximum(found.said, found.seen)
@@ -123,24 +124,40 @@ def draw_bars(ax: Any, found: Reliability, *, ece: float, box: str = "white") ->
         ax.bar(places, low[rows], color=ROLES["accent"], alpha=0.75 * strength, **bars)
         ax.bar(
             places, (high - low)[rows], bottom=low[rows], color=ROLES["alarm"], alpha=0.5 * strength,
-            label="gap" if strength == 1 else None, **bars,
+            **bars,
         )  # fmt: skip
         ax.hlines(
             found.seen[rows], places - 0.47 * found.width, places + 0.47 * found.width,
             color=ROLES["accent"], linewidth=1.4, alpha=max(strength, 0.5),
-            label="accuracy" if strength == 1 else None,
         )  # fmt: skip
-    ax.plot(
-        [0, 1], [0, 1], color=ROLES["ink"], linewidth=0.8, linestyle=(0, (4, 2)), label="expected"
-    )
+    ax.plot([0, 1], [0, 1], color=ROLES["ink"], linewidth=0.8, linestyle=_EXPECTED)
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
     ax.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
-    ax.text(
-        0.04, 0.955, f"ECE {100 * ece:.1f} %", transform=ax.transAxes, ha="left", va="top",
-        fontsize=ax.xaxis.get_ticklabels()[0].get_fontsize(),
-        bbox={"facecolor": box, "edgecolor": "none", "alpha": 0.8, "pad": 1.0},
+    size = ax.xaxis.get_ticklabels()[0].get_fontsize()
+    ax.annotate(
+        f"ECE {100 * ece:.1f} %", (0.5, 1.0), (0, 0.5 * size), xycoords="axes fraction",
+        textcoords="offset points", ha="center", va="bottom", fontsize=size, annotation_clip=False,
+        bbox={"facecolor": box, "edgecolor": "none", "pad": 0.0},
     )  # fmt: skip
+
+
+def title(ax: Any, text: str) -> None:
+    """A panel's title above its ECE."""
+    size = ax.xaxis.get_ticklabels()[0].get_fontsize()
+    ax.set_title(text, pad=2.0 * size)
+
+
+def keys() -> dict[str, Any]:
+    """What a legend shows, by name: the colours of bins with many rows, whether or not there are any."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    return {
+        "accuracy": Line2D([], [], color=ROLES["accent"], linewidth=1.4),
+        "gap": Patch(facecolor=ROLES["alarm"], alpha=0.5, linewidth=0),
+        "expected": Line2D([], [], color=ROLES["ink"], linewidth=0.8, linestyle=_EXPECTED),
+    }
 
 
 @FIGURES.register("reliability")
@@ -154,6 +171,7 @@ class ReliabilityGrid(Figure):
 
     def make(self, sources: Sources, *, width: str = PAGE, bins: int = 15) -> Any:
         """Test rows of all folds together; ``bins`` of equal width."""
+        at_least(1, bins=bins)
         datasets = sources.datasets()
         if not datasets:
             raise self.lacks(sources.told())
@@ -166,7 +184,9 @@ class ReliabilityGrid(Figure):
             for start in range(0, len(losses), columns)
         ]
         side = (2.9 if width == COLUMN else 6.5) / max(columns, 3)
-        figure, axes = grid(width, len(lines), columns, height=side + 0.2, around=0.75, square=True)
+        figure, axes = grid(
+            width, len(lines), columns, height=side + 0.32, around=0.75, square=True
+        )
         for row, (name, losses, start) in enumerate(lines):
             for column, ax in enumerate(axes[row]):
                 if column >= len(losses):
@@ -174,7 +194,7 @@ class ReliabilityGrid(Figure):
                     continue
                 found, ece = of_predictions(sources.predictions(name, losses[column]), bins=bins)
                 draw_bars(ax, found, ece=ece)
-                ax.set_title(shortened(loss_title(losses[column]), 12))
+                title(ax, fitted(loss_title(losses[column]), int(side * 13)))
                 last = row + 1 == len(lines)
                 ax.tick_params(labelbottom=last, labelleft=column == 0)
                 if column == 0:
@@ -182,11 +202,10 @@ class ReliabilityGrid(Figure):
                     ax.set_ylabel(f"{prefix}accuracy")
                 if last:
                     ax.set_xlabel("confidence")
-        handles, labels = axes[0][0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper center", ncols=3)
+        figure.legend(keys().values(), keys().keys(), loc="outside upper center", ncols=3)
         note(
             figure,
-            f"{bins} bins, test rows of all folds together; gap: to the bin's mean confidence; pale: fewer than "
+            f"{bins} bins, {sources.rows_told()}; gap: to the bin's mean confidence; pale: fewer than "
             f"{SPARSE} rows",
         )
         return figure

@@ -37,7 +37,7 @@ def save(figure: Any, path: str | os.PathLike[str], *, dpi: int = 300) -> None:
         dpi: pixels per inch of a PNG, and of pictures inside the others.
 
     Raises:
-        InputError: if the ending is another, or the folder is not there.
+        InputError: if the ending is another, or the file cannot be written.
     """
     import matplotlib
 
@@ -45,5 +45,10 @@ def save(figure: Any, path: str | os.PathLike[str], *, dpi: int = 300) -> None:
     kind = checked_format(path.suffix.removeprefix(".") or path.name)
     if not path.absolute().parent.is_dir():
         raise InputError(f"{path}: its folder does not exist; make it first.")
-    with replacing(path) as temporary, matplotlib.rc_context(style.printed(style.PAGE)):
-        figure.savefig(temporary, format=kind, dpi=dpi, metadata=_METADATA[kind])
+    try:
+        with replacing(path) as temporary, matplotlib.rc_context(style.printed(style.PAGE)):
+            figure.savefig(temporary, format=kind, dpi=dpi, metadata=_METADATA[kind])
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be written ({error.strerror or error}); choose another place."
+        ) from None

@@ -1,8 +1,10 @@
 """What figures are drawn from: results of a benchmark, folders of runs, files of predictions."""
 
+import difflib
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,14 +32,23 @@ class RunFiles:
     validation: dict[str, float] = field(default_factory=dict)  # metrics of the validation rows
     manifest: str = ""  # digest of the data's rows
     finished: float = 0.0
+    place: int = 0  # of its --from
+    reading: Mapping[str, Any] = field(default_factory=dict)  # how a file is read
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a file of predictions rather than the folder of a run."""
+        return self.path.is_file()
 
     def has(self, name: str) -> bool:
         """Whether the run has written a file."""
         return (self.path / name).is_file()
 
     def predictions(self) -> Predictions:
-        """What it says of its test rows."""
-        return Predictions.read(self.path if self.path.is_file() else self.path / "test.parquet")
+        """What it says of its test rows, or of the rows of the file."""
+        if self.is_file:
+            return Predictions.read(self.path, **self.reading)
+        return Predictions.read(self.path / "test.parquet")
 
     def curves(self) -> dict[str, FloatArray]:
         """Its record per epoch, by column."""
@@ -57,8 +68,9 @@ class Sources:
     Args:
         given: the results folder of one benchmark, folders that ``orcu train`` or ``orcu two-stage`` has
             written, or files of predictions; ``NAME=path`` gives a run or file a name of your own.
-        data: keep only these data sets; all by default.
+        data: keep only these data sets; all by default. Case does not count.
         losses: keep only these losses, in this order; a figure's own choice by default.
+        reading: how files of predictions are read, as `Predictions.read` takes it.
 
     Raises:
         InputError: if something is not there, or is nothing of this kind.
@@ -78,28 +90,46 @@ class Sources:
         *,
         data: Sequence[str] = (),
         losses: Sequence[str] = (),
+        reading: Mapping[str, Any] | None = None,
     ) -> None:
         self.given = [str(one) for one in given]
         self._data, self._losses = list(data), list(losses)
+        self._reading = {key: value for key, value in (reading or {}).items() if value is not None}
         self._read: dict[tuple[str, str], Predictions] = {}
         self._places = [_place(one) for one in self.given]
 
     @cached_property
     def _all(self) -> list[RunFiles]:
-        found = [run for name, path in self._places for run in _runs(name, path)]
-        newest: dict[tuple[str, str, int, int], RunFiles] = {}
-        for run in found:  # a spec that was changed leaves its old runs behind
-            key = (run.data, run.loss, run.fold, run.seed)
-            if key not in newest or run.finished > newest[key].finished:
-                newest[key] = run
-        runs = sorted(newest.values(), key=lambda run: (run.fold, run.seed))
+        runs = [
+            replace(run, place=place, reading=self._reading if run.is_file else {})
+            for place, (name, path) in enumerate(self._places)
+            for run in _runs(name, path)
+        ]
         if self._data:
-            _check_known("data set", self._data, [run.data for run in runs])
+            self._data = _known("data set", self._data, [run.data for run in runs])
             runs = [run for run in runs if run.data in self._data]
         if self._losses:
-            _check_known("loss", self._losses, [run.loss for run in runs])
-            runs = [run for run in runs if run.loss in self._losses]
-        return runs
+            known = [run.loss for run in runs if not run.has(TWO_STAGE)]
+            self._losses = _known("loss", self._losses, known)
+            runs = [run for run in runs if run.loss in self._losses or run.has(TWO_STAGE)]
+        newest: dict[tuple[str, str, int, int], RunFiles] = {}
+        for run in runs:
+            key = (run.data, run.loss, run.fold, run.seed)
+            rival = newest.get(key)
+            if rival is not None and rival.place != run.place:
+                raise self._clash(rival, run)
+            # a spec that was changed leaves its old runs behind
+            if rival is None or run.finished > rival.finished:
+                newest[key] = run
+        return sorted(newest.values(), key=lambda run: (run.fold, run.seed))
+
+    def _clash(self, one: RunFiles, two: RunFiles) -> InputError:
+        both = f"{self.given[one.place]} and {self.given[two.place]}"
+        what = repr(two.loss) + (f" on {two.data}" if two.data else "")
+        return InputError(
+            f"--from: {both} both hold {what}, and only one can be shown; leave one out, or give a file or run a "
+            f"name of its own: --from NAME={self._places[two.place][1]}."
+        )
 
     def runs(self, data: str | None = None, loss: str | None = None) -> list[RunFiles]:
         """The runs of a data set and a loss, by fold and seed."""
@@ -127,7 +157,14 @@ class Sources:
         if self._losses:
             return [name for name in self._losses if name in found]
         order = {name: place for place, name in enumerate(LOOKS)}  # the paper's order, ours last
-        found.sort(key=lambda name: (name == "orcu", order.get(name, -1)))
+        first = {run.loss: run.place for run in reversed(self.runs(data))}
+
+        def place(
+            name: str,
+        ) -> tuple[Any, ...]:  # of names that are none of ours: as given, else by number
+            return name == "orcu", order.get(name, -1), first[name], _by_number(name)
+
+        found.sort(key=place)
         return [name for name in preferred if name in found] or found
 
     def predictions(self, data: str, loss: str) -> Predictions:
@@ -148,6 +185,28 @@ class Sources:
                 rows = read_table(run.path / TWO_STAGE).to_pylist()
                 found.setdefault(run.data, []).extend({**row, "fold": run.fold} for row in rows)
         return found
+
+    @property
+    def chose_losses(self) -> bool:
+        """Whether the user has named the losses."""
+        return bool(self._losses)
+
+    def rows_told(self, data: str | None = None) -> str:
+        """What the rows of the predictions are, for captions."""
+        runs = self.runs(data)
+        if runs and all(run.is_file for run in runs):
+            return "rows of the file" if len(runs) == 1 else "rows of each file"
+        several = len({(run.fold, run.seed) for run in runs}) > 1
+        return "test rows of all folds" if several else "test rows"
+
+    def chosen_told(self, data: str) -> str:
+        """The data set that is shown, for captions, and how to choose another where there is one."""
+        from orcu.figures.style import data_title
+
+        many = len(self.datasets())
+        return data_title(data) + (
+            f", one of {many} data sets (--data chooses)" if many > 1 else ""
+        )
 
     def told(self) -> str:
         """What was given, for messages."""
@@ -204,20 +263,38 @@ def _together(runs: list[RunFiles], told: list[Predictions]) -> Predictions:
     )
 
 
-def _check_known(kind: str, asked: Sequence[str], known: Sequence[str]) -> None:
+def _known(kind: str, asked: Sequence[str], known: Sequence[str]) -> list[str]:
+    """The names asked for as they are written in the results, each once; case does not count."""
+    from orcu.figures.style import data_title, loss_title
+
+    title = loss_title if kind == "loss" else data_title
+    written = {title(name).casefold(): name for name in known}
+    written |= {name.casefold(): name for name in known}
+    found = []
     for name in asked:
-        if name not in known:
-            raise UnknownNameError(kind, name, dict.fromkeys(known))
+        if name not in known and name.casefold() not in written:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            raise UnknownNameError(kind, name if near else name.lower(), dict.fromkeys(known))
+        found.append(name if name in known else written[name.casefold()])
+    return list(dict.fromkeys(found))
+
+
+def _by_number(name: str) -> list[tuple[float, str]]:
+    """A key that sorts "s = 5" before "s = 10"."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", name)
+    return [(float(part) if place % 2 else 0.0, part) for place, part in enumerate(parts)]
 
 
 def _place(given: str) -> tuple[str, Path]:
-    """The name and the path of one ``--from``; a path may hold an equals sign itself."""
-    name, sign, rest = given.partition("=")
-    named = bool(sign) and not Path(given).exists()
-    path = Path(rest if named else given)
-    if not path.exists():
-        raise InputError(f"--from {given}: there is no such file or folder.")
-    return (name if named else ""), path
+    """The name and the path of one ``--from``; name and path may hold equals signs themselves."""
+    if given and Path(given).exists():
+        return "", Path(given)
+    end = len(given)
+    while (end := given.rfind("=", 0, end)) >= 0:
+        rest = given[end + 1 :]
+        if rest and Path(rest).exists():
+            return given[:end].strip(), Path(rest)
+    raise InputError(f"--from {given}: there is no such file or folder.")
 
 
 def _runs(name: str, path: Path) -> list[RunFiles]:

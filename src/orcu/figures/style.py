@@ -5,6 +5,7 @@ name, so each must differ from all others. The colours of losses are Okabe and I
 for every kind of colour vision, and the same loss looks the same in every figure.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +46,7 @@ SETTINGS: dict[Any, Any] = {
 COLUMN, PAGE, SCREEN = "column", "page", "screen"
 WIDTHS = {COLUMN: 3.5, PAGE: 7.16, SCREEN: 10.0}  # inches; the first two are IEEE's
 SMALL = 6.7  # points: ticks and notes in print, never less
+SHORT = 3  # letters of a class name that fits under a tick
 
 
 def scale(width: str) -> float:
@@ -171,6 +173,59 @@ def class_colors(count: int) -> list[Any]:
     ends = (0.0, 0.93)
     step = (ends[1] - ends[0]) / max(1, count - 1)
     return [matplotlib.colormaps["viridis"](ends[0] + step * k) for k in range(count)]
+
+
+def fitted(name: str, length: int) -> str:
+    r"""A name on one line of at most so many letters, else on two; cut only if two are too few.
+
+    Example:
+        >>> fitted("possibly defective", 22), fitted("possibly defective", 10)
+        ('possibly defective', 'possibly\ndefective')
+    """
+    import textwrap
+
+    lines = textwrap.wrap(name, length) if len(name) > length else [name]
+    if len(lines) > 2:
+        lines = [lines[0], shortened(name[len(lines[0]) :].strip(), length)]
+    return "\n".join(lines)
+
+
+def class_names(classes: Sequence[str]) -> list[str]:
+    """What stands on an axis of classes: their names where all are short, else their numbers from 0.
+
+    Example:
+        >>> class_names(["1", "2"]), class_names(["none", "severe"])
+        (['1', '2'], ['0', '1'])
+    """
+    short = max(map(len, classes)) <= SHORT
+    return [name if short else str(k) for k, name in enumerate(classes)]
+
+
+def class_title(classes: Sequence[str], k: int) -> str:
+    """What a class is called beside such an axis: its name, with its number if that stands there.
+
+    Example:
+        >>> class_title(["1", "2"], 0), class_title(["none", "severe"], 1)
+        ('1', 'severe (1)')
+    """
+    shown = class_names(classes)[k]
+    return shown if shown == classes[k] else f"{classes[k]} ({k})"
+
+
+def class_axis(ax: Any, names: Sequence[str]) -> None:
+    """Ticks for the classes 0..C-1, as many as have room, and the limits around them."""
+    import matplotlib
+
+    figure = ax.get_figure()
+    room = ax.get_position().width * figure.get_size_inches()[0] * 72
+    letters = room / (0.62 * float(matplotlib.rcParams["xtick.labelsize"]))
+    most = max(2.0, letters / (max(map(len, names)) + 0.6))
+    steps = (step * 10**power for power in range(4) for step in (1, 2, 5))
+    step = next((step for step in steps if len(names) <= most * step), len(names))
+    places = range(0, len(names), step)
+    ax.set_xticks(list(places), [names[k] for k in places])
+    around = max(0.4, 0.03 * len(names))
+    ax.set_xlim(-around, len(names) - 1 + around)
 
 
 def shortened(name: str, length: int = 14) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from orcu.figures.base import FIGURES, Figure, grid, note
+from orcu.errors import InputError
+from orcu.figures.base import FIGURES, Figure, at_least, grid, note
 from orcu.figures.sources import Sources
 from orcu.figures.style import (
     COLUMN,
@@ -16,12 +17,13 @@ from orcu.figures.style import (
     ROLES,
     class_colors,
     data_title,
+    fitted,
     loss_title,
-    shortened,
 )
 from orcu.inputs import FloatArray, IntArray
 
 SHOWN = ("ce", "sord", "ls", "orcu")  # the paper's choice
+FEWEST = 10  # rows that an embedding says something about
 ITERATIONS = 500  # at a few hundred points the rest of the usual 1000 changes nothing one can see
 
 
@@ -67,14 +69,16 @@ def alignment_curve(centroids: FloatArray, *, points: int = 160) -> FloatArray:
     return curve
 
 
-def data(features: FloatArray, labels: IntArray, *, most: int = 1500, seed: int = 0) -> Embedding:
+def data(features: FloatArray, labels: IntArray, *, most: int = 1500) -> Embedding:
     """Embed features in the plane.
 
     Args:
         features: shape (n, D).
         labels: shape (n,).
         most: rows to embed, drawn at even distances if there are more.
-        seed: of the embedding.
+
+    Raises:
+        InputError: if there are fewer than ten rows.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -87,12 +91,15 @@ def data(features: FloatArray, labels: IntArray, *, most: int = 1500, seed: int 
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits
 
+    at_least(FEWEST, most=most)
+    if len(features) < FEWEST:
+        raise InputError(f"t-SNE needs at least {FEWEST} rows, and the run has {len(features)}.")
     rows = evenly(len(features), most)
     kept, y = features[rows], labels[rows]
     perplexity = min(30.0, max(2.0, (len(rows) - 1) / 3))
     with threadpool_limits(1):  # threads add in another order each time
         found = TSNE(
-            2, perplexity=perplexity, init="pca", random_state=seed, max_iter=ITERATIONS
+            2, perplexity=perplexity, init="pca", random_state=0, max_iter=ITERATIONS
         ).fit_transform(kept)
     points = np.asarray(found, dtype=np.float64)
     points -= (points.max(axis=0) + points.min(axis=0)) / 2
@@ -132,7 +139,7 @@ class TsneFigure(Figure):
     needs = "features of runs"
     command = "orcu bench run SPEC"
 
-    def make(self, sources: Sources, *, width: str = PAGE, most: int = 1500, seed: int = 0) -> Any:
+    def make(self, sources: Sources, *, width: str = PAGE, most: int = 1500) -> Any:
         """CE, SORD, LS and ORCU unless --losses says otherwise; ``most`` rows, drawn evenly."""
         from threadpoolctl import threadpool_limits
 
@@ -161,7 +168,7 @@ class TsneFigure(Figure):
 
         def embedded(place: int) -> Embedding:
             y = told_by[place].rows().y
-            return data(panels[place][2].features(), y, most=most, seed=seed)
+            return data(panels[place][2].features(), y, most=most)
 
         with threadpool_limits(1), ThreadPoolExecutor(os.cpu_count()) as pool:
             points = list(pool.map(embedded, range(len(panels))))
@@ -170,7 +177,7 @@ class TsneFigure(Figure):
             row += column == 0
             ax = axes[row][column]
             draw(ax, found, told.num_classes)
-            ax.set_title(shortened(loss_title(loss), 20))
+            ax.set_title(fitted(loss_title(loss), 22))
             if column == 0:
                 ax.set_ylabel(data_title(name))
             if name != before:
@@ -180,7 +187,12 @@ class TsneFigure(Figure):
             ax.set_axis_off()
         handles, labels = axes[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center")
-        note(figure, f"test rows of the first fold, at most {most:,}, drawn evenly")
+        shown = {loss for found in runs.values() for loss in found}
+        there = {loss for name in runs for loss in sources.losses(data=name)}
+        part = f"{len(shown)} of {len(there)} losses (--losses chooses); " if shown < there else ""
+        folds = any(len(sources.runs(name, loss)) > 1 for name in runs for loss in runs[name])
+        rows = "test rows of the first fold" if folds else "test rows"
+        note(figure, f"{part}{rows}, at most {most:,}, drawn evenly")
         return figure
 
 
@@ -192,7 +204,7 @@ def _legend(ax: Any, classes: tuple[str, ...]) -> None:
         Line2D([], [], linestyle="none", marker="o", markersize=4, color=color)
         for color in class_colors(len(classes))
     ]
-    names = [shortened(text, 11) for text in classes]
+    names = [fitted(text, 12) for text in classes]
     ax.legend(
         dots[::-1], names[::-1], loc="center left", bbox_to_anchor=(1.03, 0.5), handletextpad=0.1,
         borderpad=0,

@@ -13,11 +13,14 @@ from orcu.figures.style import COLUMN, PAGE, data_title, looks, loss_title
 
 # column -> title, factor
 PANELS = {
-    "interior_slope": ("Interior |I′|", 1.0),
+    "interior_slope": ("Interior |ℓ′|", 1.0),
     "zero_gradients": ("Zero gradients (%)", 100.0),
     "validation_sce": ("Validation SCE (%)", 100.0),
     "feasible_sce": ("SCE on F (%)", 100.0),
 }
+
+
+SOFTCE = "sord"  # the branch without a regularizer
 
 
 def data(records: Sequence[dict[str, Any]], column: str) -> dict[str, Band]:
@@ -46,7 +49,9 @@ def draw(ax: Any, found: dict[str, Band]) -> None:
     from matplotlib.ticker import MaxNLocator
 
     for branch, look in looks(list(found)).items():
-        bands.draw(ax, found[branch], look, label=loss_title(branch))
+        bands.draw(
+            ax, found[branch], look, label="SoftCE" if branch == SOFTCE else loss_title(branch)
+        )
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=2))
 
 
@@ -57,6 +62,7 @@ class TwoStageFigure(Figure):
     title = "Two-stage diagnostic: the regularizers after ordering"
     paper = "Fig. 3"
     needs = "two-stage runs"
+    takes = ("data",)
     command = "orcu two-stage --data DATA -o DIR"
 
     def make(self, sources: Sources, *, width: str = PAGE) -> Any:
@@ -84,6 +90,7 @@ class TwoStageFigure(Figure):
         figure.legend(handles, labels, loc="outside upper center", ncols=3)
         note(
             figure,
-            "(a, b): training rows; F: validation rows in order after stage one; mean over folds",
+            "(a, b): training rows, without SoftCE, which has no regularizer; F: validation rows in order after "
+            "stage one; ℓ′: slope of the penalty; mean over folds, band: one standard deviation",
         )
         return figure

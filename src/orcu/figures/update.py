@@ -7,9 +7,9 @@ import numpy as np
 
 from orcu import geometry
 from orcu.errors import InputError
-from orcu.figures.base import FIGURES, Figure, grid, letter, note
+from orcu.figures.base import FIGURES, Figure, class_or_middle, grid, letter, note
 from orcu.figures.sources import Sources
-from orcu.figures.style import COLUMN, GREEN, LOOKS, PAGE, ROLES
+from orcu.figures.style import COLUMN, GREEN, LOOKS, PAGE, ROLES, class_axis
 from orcu.inputs import FloatArray, as_positive
 from orcu.targets import log_targets
 from orcu.theory.alignment import regularizer_gradient
@@ -23,7 +23,7 @@ _BLUE, _RED, _AMBER = LOOKS["sord"].color, LOOKS["flsd"].color, LOOKS["ls"].colo
 
 @dataclass(frozen=True)
 class Update:
-    """One configuration: gaps (C-1,), their slopes I'(r), and the probabilities (C,) of each stage."""
+    """One configuration: gaps (C-1,), their slopes l'(r), and the probabilities (C,) of each stage."""
 
     label: int
     scale: float
@@ -98,8 +98,28 @@ def draw_response(ax: Any, found: Update) -> None:
         xlim=(low, high),
         ylim=(0, 1.15 * found.scale),
         xlabel="directed gap r",
-        ylabel="slope I′(r)",
+        ylabel="slope ℓ′(r)",
     )
+    _count_gaps(ax, found, low, high)
+
+
+def _count_gaps(ax: Any, found: Update, low: float, high: float) -> None:
+    """Say how many gaps a marker stands for, where several lie on each other."""
+    near, free = 0.03 * (high - low), -np.inf
+    order = np.sort(found.gaps)
+    for group in np.split(order, np.flatnonzero(np.diff(order) > near) + 1):
+        center = float(group.mean())
+        if len(group) < 2 or center - free < 0.25 * (high - low):
+            continue
+        slope = float(geometry.log_barrier_slope(np.array([center]), scale=found.scale)[0])
+        # The curve rises to the right, so there is room above and to the left.
+        left = center - low > 0.25 * (high - low)
+        ax.annotate(
+            f"{len(group)} gaps", (center, slope), (1 if left else -2, 4), textcoords="offset points",
+            ha="right" if left else "left", va="bottom",
+            fontsize=ax.xaxis.get_ticklabels()[0].get_fontsize(),
+        )  # fmt: skip
+        free = center
 
 
 def draw(ax: Any, found: Update, *, with_lbe: bool) -> None:
@@ -118,8 +138,8 @@ def draw(ax: Any, found: Update, *, with_lbe: bool) -> None:
     ax.plot(
         [found.label] * 2, [0, 1], color=ROLES["muted"], linewidth=0.8, linestyle=(0, (3, 2)), zorder=0
     )  # fmt: skip
+    class_axis(ax, [str(k) for k in classes])
     ax.set(ylim=(0, 1.22), xlim=(-0.6, len(classes) - 0.4), xlabel="class", ylabel="probability")
-    ax.set_xticks(classes, [str(k) for k in classes])
     ax.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
     moved = f"p(y): {found.before[found.label]:.2f} → {after[found.label]:.2f}"
     ax.text(
@@ -134,12 +154,13 @@ class UpdateFigure(Figure):
 
     title = "One ORCU update for given logits"
     paper = "Fig. 2"
+    takes = ()
 
     def make(
-        self, sources: Sources, *, width: str = PAGE, logits: str = "", label: int = 3, scale: float = 3.0,
+        self, sources: Sources, *, width: str = PAGE, logits: str = "", label: int | str = "", scale: float = 3.0,
         step: float = 0.3, distance: str = "squared",
     ) -> Any:  # fmt: skip
-        """``logits`` are two lists of numbers, "0,1,2;2,1,0"; see `data` for the rest."""
+        """``logits`` are two lists of numbers, "0,1,2;2,1,0"; the label is the middle class by default; see `data`."""
         cases = _cases(logits) if logits else [ORDERED, VIOLATED]
         columns = 3
         if width == COLUMN:  # cases beside each other, their three panels below each other
@@ -148,13 +169,14 @@ class UpdateFigure(Figure):
         else:
             figure, axes = grid(width, len(cases), columns, height=1.5, around=0.65)
         for number, (case, panels) in enumerate(zip(cases, axes, strict=True)):
-            found = data(case, label=label, scale=scale, step=step, distance=distance)
+            y = class_or_middle(label, len(case))
+            found = data(case, label=y, scale=scale, step=step, distance=distance)
             draw_response(panels[0], found)
             draw(panels[1], found, with_lbe=False)
             draw(panels[2], found, with_lbe=True)
             told = f"case {number + 1}: " if width != COLUMN else f"{number + 1}: "
             for place, text in enumerate(("gap response", "step without LBE", "step with LBE")):
-                panels[place].set_title(letter(place, told + text))
+                panels[place].set_title(letter(number * columns + place, told + text))
                 if width == COLUMN and number > 0:
                     panels[place].set_ylabel("")
         known: dict[str, Any] = {}
@@ -167,7 +189,8 @@ class UpdateFigure(Figure):
         )  # fmt: skip
         note(
             figure,
-            f"one gradient step of {step:g} on the logits, s = {scale:g}, {distance} distance",
+            f"one gradient step of {step:g} on the logits, s = {scale:g}, {distance} distance; ℓ′(r): slope of the "
+            f"barrier; dashed: r = −1/s², and the label; shaded: violated order",
         )
         return figure
 
