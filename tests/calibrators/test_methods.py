@@ -345,3 +345,12 @@ def test_damaged_data_are_refused(damage, tmp_path):
         calibrators.load(tmp_path / "gap.json")
     with pytest.raises(InputError, match="there is no such file"):
         calibrators.load(tmp_path / "absent.json")
+
+
+def test_of_equally_near_unimodal_rows_the_first_is_taken_whatever_rounding_says():
+    # mirrored rows: the left and the right hump are equally near, in exact arithmetic
+    for hump in np.linspace(0.34, 0.49, 200):
+        dip = 1 - 2 * hump
+        found = nearest_unimodal(np.array([[hump, dip, hump]]))
+        mean = (hump + dip) / 2
+        assert found[0] == pytest.approx([hump, mean, mean])
