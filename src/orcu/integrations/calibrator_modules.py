@@ -39,7 +39,9 @@ class CalibratorModule(nn.Module):
         """The calibrated probabilities."""
         return self.transform(logits.double()).softmax(-1)
 
-    def _keep(self, name: str, values: FloatArray | float) -> None:
+    def _keep(self, name: str, values: FloatArray) -> None:
+        """Keep numbers, never a single one: the exporter takes a factor of 1.000005 for 1 and drops it."""
+        assert values.size > 1  # noqa: S101
         self.register_buffer(name, torch.tensor(values, dtype=torch.float64))
 
 
@@ -58,7 +60,7 @@ class TemperatureModule(CalibratorModule):
 
     def __init__(self, fitted: TemperatureScaling) -> None:
         super().__init__()
-        self._keep("temperature", fitted.temperature_)
+        self._keep("temperature", np.full(fitted.num_classes_, fitted.temperature_))
 
     def transform(self, logits: Tensor) -> Tensor:
         """z / T."""
@@ -92,17 +94,16 @@ class GapModule(CalibratorModule):
 
     def __init__(self, fitted: GapScaling) -> None:
         super().__init__()
-        rise, fall = fitted.scales_
+        rise, fall = np.pad(fitted.scales_, ((0, 0), (1, 0)), constant_values=1.0)
         self._keep("rise", rise)
         self._keep("fall", fall)
-        self._keep("power", fitted.power_)
+        self._keep("power", np.full(fitted.num_classes_, fitted.power_))
 
     def transform(self, logits: Tensor) -> Tensor:
-        """Logits that start at 0 and go on by the moved gaps."""
-        gaps = logits[:, 1:] - logits[:, :-1]
+        """Logits that start at 0, where a gap of 0 is put, and go on by the moved gaps."""
+        gaps = logits - torch.cat([logits[:, :1], logits[:, :-1]], dim=1)
         moved = gaps.abs() ** self.power
-        moved = torch.where(gaps > 0, self.rise * moved, -self.fall * moved)
-        return torch.cat([torch.zeros_like(logits[:, :1]), moved.cumsum(-1)], dim=1)
+        return torch.where(gaps > 0, self.rise * moved, -self.fall * moved).cumsum(-1)
 
 
 class ProjectionModule(CalibratorModule):
@@ -141,7 +142,7 @@ class ProjectionModule(CalibratorModule):
         rest = torch.cat([falling[:, :-1].flip(1), torch.zeros_like(falling[:, :1])], dim=1)
         fits = rising + rest
         distance = (fits - probs.unsqueeze(1)).square().sum(-1).sqrt()
-        nearest = distance <= distance.amin(-1, keepdim=True) + TIE
+        nearest = distance - distance.amin(-1, keepdim=True) <= TIE
         first = nearest.to(torch.int64).argmax(-1)  # the library's rule for ties
         chosen = fits.gather(1, first[:, None, None].expand(-1, 1, self.num_classes)).squeeze(1)
         return torch.where(geometry.is_unimodal(probs)[:, None], probs, chosen)
