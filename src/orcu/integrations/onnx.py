@@ -43,10 +43,15 @@ class CalibratedModel(nn.Module):
         super().__init__()
         self.model = model
         self.calibrate = calibrator_module(calibrator)
+        self.num_classes = None if calibrator is None else calibrator.num_classes_
 
     def forward(self, *inputs: Tensor, **named: Tensor) -> tuple[Tensor, Tensor]:
         """Probabilities and logits, both (n, C); at least float32."""
         logits = _logits(self.model(*inputs, **named))
+        if self.num_classes not in (None, logits.shape[1]):
+            raise InputError(
+                f"calibrator: fitted for {self.num_classes} classes, the model gives {logits.shape[1]}."
+            )
         if logits.dtype != torch.float64:
             logits = logits.float()
         # the calibrating maths is in float64, as everywhere in orcu; only its result is rounded
@@ -152,10 +157,6 @@ def _metadata(
     logits: Tensor, calibrator: Calibrator | None, classes: Sequence[str] | None
 ) -> dict[str, str]:
     num_classes = logits.shape[1]
-    if calibrator is not None and calibrator.num_classes_ != num_classes:
-        raise InputError(
-            f"calibrator: fitted for {calibrator.num_classes_} classes, the model gives {num_classes}."
-        )
     names = [str(k) for k in range(num_classes)] if classes is None else list(map(str, classes))
     if len(names) != num_classes:
         raise InputError(f"classes: {len(names)} names for {num_classes} classes.")
@@ -169,8 +170,8 @@ def _metadata(
 def _exported(
     whole: CalibratedModel, inputs: dict[str, Tensor], *, by_name: bool, opset: int | None
 ) -> torch.onnx.ONNXProgram:
-    rows = {0: torch.export.Dim("rows")}
-    shapes: Any = {name: rows for name in inputs}
+    rows, same = torch.export.Dim("rows"), torch.export.Dim.DYNAMIC
+    shapes: Any = {name: {0: same if i else rows} for i, name in enumerate(inputs)}
     program = torch.onnx.export(
         whole,
         () if by_name else tuple(inputs.values()),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from orcu.errors import require
+from orcu.errors import InputError, require
 
 require("torch", extra="train", what="orcu.integrations.skorch")
 
@@ -19,8 +19,7 @@ class OrdinalCriterion(nn.CrossEntropyLoss):
     ``predict_proba`` silently returns logits. It knows `torch.nn.CrossEntropyLoss`, and this class
     is one by name, so that the softmax is added; the value is that of orcu's loss.
 
-    The module gives logits (n, C), or an output of `orcu.models.classifier.Classifier`. Labels are int64,
-    0..C-1.
+    The module gives logits (n, C); labels are int64, 0..C-1.
 
     Args:
         num_classes: C; ``criterion__num_classes`` in skorch.
@@ -28,7 +27,7 @@ class OrdinalCriterion(nn.CrossEntropyLoss):
         options: of the loss, such as ``criterion__scale``.
 
     Raises:
-        InputError: if an argument cannot be used.
+        InputError: if an argument cannot be used, or the loss needs a head of its own (POE).
 
     Example:
         >>> import torch
@@ -42,8 +41,12 @@ class OrdinalCriterion(nn.CrossEntropyLoss):
     ) -> None:
         super().__init__()
         self.criterion = losses.create(loss, num_classes=num_classes, **options)
+        if self.criterion.needs_head:
+            raise InputError(
+                f"loss: {loss!r} takes the output of its own head, which skorch cannot hand over."
+            )
 
-    def forward(self, input: Any, target: Tensor) -> Tensor:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss of a batch."""
-        value: Tensor = self.criterion(getattr(input, "for_loss", input), target)
+        value: Tensor = self.criterion(input, target)
         return value

@@ -164,8 +164,12 @@ class OrdinalMetric(_Tallied):
     ) -> None:
         super().__init__(num_classes, bins=bins, inputs=inputs, **options)
         (self.name,) = _checked([name])
+
+    @property
+    def higher_is_better(self) -> bool | None:  # type: ignore[override]  # theirs is of the class
+        """Which way is better; ``None`` for a metric that is best at 0 or only describes."""
         better = {metric.name: metric.better for metric in all_metrics()}[self.name]
-        self.higher_is_better = {"higher": True, "lower": False}.get(better)
+        return {"higher": True, "lower": False}.get(better)
 
     def compute(self) -> Tensor:
         """The metric, float64.
