@@ -59,6 +59,7 @@ def main() -> None:
     torch.set_num_threads(1)
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", message=".*does not have many workers.*")  # rows in memory
+    warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # Lightning's own use of torch
     data = load_lev()
     x, y = torch.tensor(np.asarray(data.data, np.float32)), torch.tensor(data.target).long()
     held_out = torch.from_numpy(stratified_folds(y.numpy(), 5, seed=0) == 0)

@@ -78,7 +78,8 @@ def main() -> None:
         sce, rps = metrics.sce(told, y[test]), metrics.rps(told, y[test])
         print(f"{name:12s}{100 * sce:8.1f}{rps:8.3f}{100 * metrics.unimodality(told):12.1f}")
     likely = names[int(probs[0].argmax())]
-    print(f"the first lecturer: {probs[0].round(3).tolist()}, most likely {likely!r}")
+    row = " ".join(f"{p:.2f}" for p in probs[0])
+    print(f"the first lecturer: {row}, most likely {likely!r}")
 
 
 if __name__ == "__main__":

@@ -126,6 +126,7 @@ def test_a_classifier_with_its_calibrator_is_one_file(fitted, tmp_path):
     assert meta["orcu.version"] == orcu.__version__
     assert "projection" in meta["orcu.calibrator"]
     onnx.checker.check_model(file)
+    assert b".py" not in file.read_bytes()  # no stack traces, no paths of the exporting machine
 
 
 def test_inputs_by_name_and_no_calibrator(tmp_path):

@@ -18,12 +18,14 @@ from orcu.errors import InputError
 from orcu.integrations.torchmetrics import OrdinalMetric, OrdinalMetrics, names
 
 PROCESS = """
-import json, sys
+import json, os, sys
 import torch
 from torchmetrics import MetricCollection
 from orcu.integrations.torchmetrics import OrdinalMetric, OrdinalMetrics
 
-rank, folder = int(sys.argv[1]), sys.argv[2]
+folder = sys.argv[1]
+child = os.fork()  # one import for both: torchmetrics takes long to import
+rank = 0 if child else 1
 torch.distributed.init_process_group(
     "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2
 )
@@ -35,8 +37,11 @@ metric = MetricCollection(
 for logits, y in zip(kept["logits"][mine].split(50), kept["y"][mine].split(50)):
     metric.update(logits, y)
 found = metric.compute()
-print(json.dumps({name: value.double().item().hex() for name, value in found.items()}))
+with open(f"{folder}/{rank}.json", "w") as file:
+    json.dump({name: value.double().item().hex() for name, value in found.items()}, file)
 torch.distributed.destroy_process_group()
+if child:
+    sys.exit(os.waitpid(child, 0)[1] != 0)
 """
 
 
@@ -88,21 +93,16 @@ def test_two_processes_give_the_bits_of_one(sample, tmp_path):
     torch.save({"logits": logits, "y": y}, tmp_path / "rows.pt")
     script = tmp_path / "process.py"
     script.write_text(PROCESS)
-    started = [
-        subprocess.Popen(
-            [sys.executable, script, str(rank), tmp_path],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(Path(orcu.__file__).parents[1])},
-        )
-        for rank in range(2)
-    ]
-    told = []
-    for process in started:
-        out, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors
-        told.append(json.loads(out.splitlines()[-1]))
+    done = subprocess.run(
+        [sys.executable, script, tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": str(Path(orcu.__file__).parents[1])},
+    )
+    assert done.returncode == 0, done.stderr
+    told = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
     one = OrdinalMetrics(5, prefix="val_")
     one.update(logits, y)
     wanted = as_bits(one.compute())
@@ -166,3 +166,17 @@ def test_what_cannot_be_used_is_told(sample):
         OrdinalMetrics(5, inputs="probs").update(logits, y)
     with pytest.raises(InputError, match="for 4 classes, got 5"):
         OrdinalMetrics(4).update(logits, y)
+
+
+def test_without_torchmetrics_it_says_what_to_install():
+    code = (
+        "import importlib.util as u\n"
+        "found = u.find_spec\n"
+        "u.find_spec = lambda name, *a: None if name == 'torchmetrics' else found(name, *a)\n"
+        "import orcu.integrations.torchmetrics"
+    )
+    env = {**os.environ, "PYTHONPATH": str(Path(orcu.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=env
+    )
+    assert "pip install torchmetrics" in done.stderr.splitlines()[-1]

@@ -78,7 +78,7 @@ def weights(model):
 def test_the_trainer_trains_and_judges(tmp_path):
     model = tiny()
     start = weights(model)
-    trainer, found = trained(tmp_path, model, batch=8, accumulate=1, steps=6)
+    _, found = trained(tmp_path, model, batch=8, accumulate=1, steps=6)
     assert not torch.equal(weights(model), start)
     with torch.no_grad():
         logits = model.eval()(torch.stack([row["input_ids"] for row in sentences()])).logits
@@ -105,9 +105,7 @@ def test_an_accumulated_batch_trains_like_a_whole_one(tmp_path, loss):
 
 def test_metrics_batch_by_batch_are_those_of_all_rows(tmp_path):
     _, whole = trained(tmp_path, tiny(), batch=8, accumulate=1, steps=1)
-    _, batches = trained(
-        tmp_path, tiny(), batch=8, accumulate=1, steps=1, batch_eval_metrics=True
-    )
+    _, batches = trained(tmp_path, tiny(), batch=8, accumulate=1, steps=1, batch_eval_metrics=True)
     assert "eval_ace" in whole
     assert "eval_ace" not in batches
     for name in ("eval_sce", "eval_qwk", "eval_rps", "eval_unimodality"):

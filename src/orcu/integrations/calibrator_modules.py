@@ -63,7 +63,7 @@ class TemperatureModule(CalibratorModule):
         self._keep("temperature", np.full(fitted.num_classes_, fitted.temperature_))
 
     def transform(self, logits: Tensor) -> Tensor:
-        """z / T."""
+        """Z / T."""
         return logits / self.temperature
 
 

@@ -118,6 +118,7 @@ def to_onnx(
     finally:
         for module, training in modes:
             module.training = training
+    _forget_origin(program.model)
     program.model.metadata_props.update(meta)
     path = Path(path)
     with replacing(path) as temporary:
@@ -185,6 +186,15 @@ def _exported(
     )
     assert program is not None  # noqa: S101
     return program
+
+
+def _forget_origin(model: Any) -> None:
+    """Drop the exporter's stack traces: they hold paths of this machine, and most of a small file's size."""
+    for node in model.graph.all_nodes():
+        node.metadata_props.clear()
+        node.doc_string = None
+        for value in node.outputs:
+            value.metadata_props.clear()
 
 
 def _check(

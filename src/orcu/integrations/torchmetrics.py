@@ -8,7 +8,7 @@ from torch import Tensor
 
 from orcu.errors import InputError, UnknownNameError, require
 
-require("torchmetrics", extra="dev", what="orcu.integrations.torchmetrics")
+require("torchmetrics", extra=None, what="orcu.integrations.torchmetrics")
 
 import torchmetrics  # noqa: E402
 
