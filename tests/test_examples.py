@@ -9,7 +9,12 @@ import pytest
 STUDY = Path(__file__).parents[1] / "benchmarks" / "calibration_study.py"
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 PROMISED = {
-    "three_losses": "LEV SWD ESL ERA ce sord orcu accuracy MAE ECE SCE unimodal report.html"
+    "huggingface_trainer": "words grades without reading trained mae rps unimodality wonderful",
+    "lightning_module": "ce orcu accuracy mae sce rps unimodality",
+    "onnx_export": "one file classes largest difference softmax SCE RPS unimodal lecturer",
+    "skorch_classifier": "ce orcu accuracy MAE SCE unimodal RPS scale",
+    "three_losses": "LEV SWD ESL ERA ce sord orcu accuracy MAE ECE SCE unimodal report.html",
+    "torchmetrics_loop": "epoch val_accuracy val_sce val_unimodality state bits True",
 }
 
 

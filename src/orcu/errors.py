@@ -27,14 +27,15 @@ class UnknownNameError(InputError):
 class MissingExtraError(ImportError):
     """A part of orcu was touched whose optional dependencies are not installed."""
 
-    def __init__(self, what: str, package: str, extra: str) -> None:
+    def __init__(self, what: str, package: str, extra: str | None) -> None:
+        wanted = package if extra is None else f"'orcu[{extra}]'"
         super().__init__(
-            f"{what} needs {package}, which is not installed. Install it with: pip install 'orcu[{extra}]'"
+            f"{what} needs {package}, which is not installed. Install it with: pip install {wanted}"
         )
 
 
-def require(package: str, *, extra: str, what: str) -> None:
-    """Raise `MissingExtraError` unless ``package`` can be imported."""
+def require(package: str, *, extra: str | None, what: str) -> None:
+    """Raise `MissingExtraError` unless ``package`` can be imported; without an extra it is named itself."""
     if importlib.util.find_spec(package) is None:
         raise MissingExtraError(what, package, extra)
 

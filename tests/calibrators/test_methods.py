@@ -345,3 +345,12 @@ def test_damaged_data_are_refused(damage, tmp_path):
         calibrators.load(tmp_path / "gap.json")
     with pytest.raises(InputError, match="there is no such file"):
         calibrators.load(tmp_path / "absent.json")
+
+
+def test_of_equally_near_unimodal_rows_the_first_is_taken_whatever_rounding_says():
+    for row, nearest in (  # in exact arithmetic the mass may as well go to the other hump
+        ([0.4, 0.2, 0.0, 0.4], [0.4, 0.2, 0.2, 0.2]),
+        ([0.3, 0.2, 0.0, 0.3, 0.2], [0.3, 0.2, 1 / 6, 1 / 6, 1 / 6]),
+        ([0.1, 0.1, 0.3, 0.2, 0.3], [0.1, 0.1, 0.3, 0.25, 0.25]),
+    ):
+        assert nearest_unimodal(np.array([row]))[0] == pytest.approx(nearest)

@@ -10,6 +10,10 @@ from orcu.calibrators.base import CALIBRATORS, Calibrator
 from orcu.inputs import FloatArray, IntArray
 from orcu.predictions import Predictions
 
+# Splits whose distances differ by less are equally near, and the first is taken. Symmetric rows have such
+# splits; without this, rounding would choose between their fits, and differently on every platform.
+TIE = 1e-12
+
 
 @CALIBRATORS.register("projection")
 class UnimodalProjection(Calibrator):
@@ -70,14 +74,15 @@ def nearest_unimodal(probs: FloatArray) -> FloatArray:
     if not bent.any():
         return probs
     rows = probs[bent]
-    # What a fit explains is the sum of (block sum)^2 / size; the best split explains most.
     left, right = _Pooling(rows), _Pooling(rows[:, ::-1])
-    explained = np.zeros((len(rows), rows.shape[1]))
+    error = np.zeros((len(rows), rows.shape[1]))
     for k in range(rows.shape[1]):
-        explained[:, k] += left.push()
+        error[:, k] += left.push()
         if k + 1 < rows.shape[1]:
-            explained[:, rows.shape[1] - 2 - k] += right.push()
-    last = explained.argmax(axis=1)  # the last class of the rising part
+            error[:, rows.shape[1] - 2 - k] += right.push()
+    distance = np.sqrt(error)
+    # The last class of the rising part: of the first split that is as near as any.
+    last = (distance <= distance.min(axis=1, keepdims=True) + TIE).argmax(axis=1)
     out = probs.copy()
     out[bent] = (
         _isotonic_upto(rows, last)
@@ -106,17 +111,16 @@ class _Pooling:
         n, size = rows.shape
         self.sums, self.counts = np.zeros((n, size)), np.zeros((n, size))
         self.top = np.full(n, -1)
-        self.explained = np.zeros(n)
+        self.error = np.zeros(n)  # the squared distance of the fit so far
         self.next = 0
 
     def push(self) -> FloatArray:
-        """Add the next class to every row; how much the fit so far explains."""
+        """Add the next class to every row; the squared distance of the fit so far."""
         everyone = np.arange(len(self.rows))
         value = self.rows[:, self.next]
         self.next += 1
         self.top += 1
         self.sums[everyone, self.top], self.counts[everyone, self.top] = value, 1
-        self.explained += value**2
         rows = np.flatnonzero(self.top > 0)
         while len(rows):
             at = self.top[rows]
@@ -128,12 +132,11 @@ class _Pooling:
             self.sums[rows, at - 1] += upper
             self.counts[rows, at - 1] += many
             self.counts[rows, at] = 0
-            self.explained[rows] += (
-                (lower + upper) ** 2 / (few + many) - lower**2 / few - upper**2 / many
-            )
+            # what joining two blocks adds; a sum of squares, so that small distances keep their digits
+            self.error[rows] += few * many / (few + many) * (lower / few - upper / many) ** 2
             self.top[rows] -= 1
             rows = rows[self.top[rows] > 0]
-        return self.explained.copy()
+        return self.error.copy()
 
     def fitted(self, rows: IntArray) -> FloatArray:
         """The block means of some rows, class by class; 0 for classes not pushed yet."""

@@ -103,6 +103,35 @@ class Tally:
         merged._limbs = self._limbs + other._limbs
         return merged
 
+    @property
+    def limbs(self) -> npt.NDArray[np.int64]:
+        """The sums as integers, shape (units, size): with ``rows``, the whole state. A copy."""
+        return self._limbs.copy()
+
+    @classmethod
+    def of_limbs(
+        cls, num_classes: int, limbs: npt.NDArray[np.int64], *, rows: int, bins: int = 15
+    ) -> "Tally":
+        """The tally with these `limbs`, which may be sums of those of several tallies.
+
+        Raises:
+            InputError: if they are no integers or not of the shape of this tally's.
+
+        Example:
+            >>> a = Tally(num_classes=2)
+            >>> a.update([[0.9, 0.1]], [0])
+            >>> Tally.of_limbs(2, a.limbs + a.limbs, rows=2).compute()["accuracy"]
+            1.0
+        """
+        tally = cls(num_classes, bins=bins)
+        if limbs.shape != tally._limbs.shape or limbs.dtype != np.int64:
+            raise InputError(
+                f"limbs: expected int64 of shape {tally._limbs.shape} for {tally.num_classes} classes and "
+                f"{tally.bins} bins, got {limbs.dtype} of shape {limbs.shape}."
+            )
+        tally.rows, tally._limbs = int(rows), limbs.copy()
+        return tally
+
     def vector(self) -> FloatArray:
         """The sums as float64, in the order of the layout."""
         limbs = self._limbs.astype(object)

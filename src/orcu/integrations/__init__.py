@@ -1,0 +1,1 @@
+"""Bridges to other libraries: torchmetrics, transformers, skorch, ONNX. One module each; none is imported by orcu."""
