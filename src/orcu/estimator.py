@@ -15,6 +15,7 @@ from orcu import calibrators
 from orcu.calibrated import ordered_labels
 from orcu.calibrators.base import CalibrationWarning
 from orcu.conformal import OrdinalPredictionSets
+from orcu.dealing import JOBS, dealt
 from orcu.decisions import decide_checked
 from orcu.diagnosis import Diagnosis, diagnosed
 from orcu.errors import InputError, UnknownNameError, require
@@ -23,7 +24,6 @@ from orcu.labels import canonical, label_codes
 from orcu.metrics.ordinal import accuracy, qwk
 from orcu.tables import is_frame, table_of
 
-JOBS = ("train", "validation", "calibration", "sets")
 FEW = 40  # rows for which a calibrator is not worth it
 SCORES = {"accuracy": accuracy, "qwk": qwk}
 
@@ -336,32 +336,12 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return Rows(self._tensor(x), torch.from_numpy(codes), told)
 
     def _jobs(self, codes: IntArray, seed: int) -> dict[str, IntArray]:
-        """The rows of each job, dealt class by class."""
-        shares = {
-            "validation": self.validation_fraction, "calibration": self.calibration_fraction,
-            "sets": self.calibration_fraction,
-        }  # fmt: skip
-        for name, share in (("validation_fraction", self.validation_fraction),
-                            ("calibration_fraction", self.calibration_fraction)):  # fmt: skip
-            if not 0 <= share < 0.5:
-                raise InputError(f"{name}: expected a share from 0 to below 0.5, got {share!r}.")
-        order = np.random.default_rng(seed).permutation(len(codes))
-        order = order[np.argsort(codes[order], kind="stable")]
-        # Along the sorted rows every stretch is dealt alike, so that each class keeps its share in each job.
-        place = np.argsort(np.argsort((np.arange(len(codes)) * 0.6180339887498949) % 1.0))
-        found, start = {}, 0
-        for job, share in shares.items():
-            stop = start + round(share * len(codes))
-            found[job] = np.sort(order[(place >= start) & (place < stop)])
-            start = stop
-        rest = np.sort(order[place >= start])
-        for k in set(np.unique(codes).tolist()) - set(codes[rest].tolist()):
-            lost = int(
-                np.flatnonzero(codes == k)[0]
-            )  # a class of one or two rows: one of them trains
-            rest = np.sort(np.append(rest, lost))
-            found = {job: rows[rows != lost] for job, rows in found.items()}
-        return {"train": rest, **found}
+        return dealt(
+            codes,
+            validation=self.validation_fraction,
+            calibration=self.calibration_fraction,
+            seed=seed,
+        )
 
     def _build(self, seed: int) -> None:
         import torch
