@@ -24,7 +24,7 @@ CHAINS = ["gap+projection", "dirichlet+projection", "projection+temperature"]
 ALONE = [name for name in calibrators.names() if name != "chain"]
 
 
-def rows(num_classes=5, n=1500):
+def rows(num_classes=5, n=500):
     rng = np.random.default_rng(0)
     middle = rng.uniform(-0.5, num_classes - 0.5, size=(n, 1))
     z = -((np.arange(num_classes) - middle) ** 2) + rng.normal(size=(n, num_classes))
