@@ -84,9 +84,9 @@ def main() -> None:
         return library.LogisticAT().fit(x[train], y[train])
 
     def skordinal() -> Any:
-        from skordinal.classifiers import NNOP
+        from skordinal.classifiers import POM
 
-        return NNOP(hidden_units=16).fit(x[train], y[train])
+        return POM().fit(x[train], y[train])
 
     makers: dict[str, tuple[Callable[[], Any], bool]] = {
         "orcu, s = 3, no calibrator": (ours(scale=3.0, calibrator=None), True),
@@ -102,7 +102,7 @@ def main() -> None:
             False,
         ),
         "mord (LogisticAT)": (mord, False),
-        "skordinal (NNOP)": (skordinal, False),
+        "skordinal (POM)": (skordinal, False),
     }  # fmt: skip
     shown = Table(box=None, pad_edge=False)
     for heading in ("model", "seconds", *COLUMNS):

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -51,6 +52,8 @@ def test_probabilities_are_unimodal_and_of_the_classes_in_order():
     assert model.set_params(metric="qwk").score(x, y * 10) > 0.75
     with pytest.raises(UnknownNameError, match="metric"):
         model.set_params(metric="kappa").score(x, y * 10)
+    with pytest.raises(NotFittedError):
+        OrdinalClassifier().score(x, y)
 
 
 def test_the_same_seed_gives_the_same_bits_and_leaves_torchs_alone():
@@ -82,6 +85,12 @@ def test_frames_with_categories_and_gaps():
         model.predict(frame.assign(a=[0.0, 0, 0, np.inf] * 200))
     with pytest.raises(ValueError, match="feature names"):
         model.predict(frame.drop(columns="site"))
+    with pytest.raises(InputError, match="holds dates"):
+        model.fit(frame.assign(day=pd.date_range("2020", periods=800)), y)
+    nullable = frame.assign(
+        text=frame["text"].astype("string"), count=pd.array([1, None] * 400, "Int64")
+    )
+    assert OrdinalClassifier(**QUICK).fit(nullable, y).score(nullable, y) > 0.6
     strings = pd.Series(names).astype(str)
     with pytest.raises(InputError, match="cannot be told"):
         OrdinalClassifier(**QUICK).fit(frame, strings)
@@ -105,6 +114,9 @@ def test_it_works_where_scikit_learn_does():
     assert clone(model).get_params() == model.get_params()
     told = cross_val_predict(model, x, y, cv=3, method="predict_proba")
     assert told.shape == (900, 4)
+    named = clone(model).set_params(classes=["a", "b", "c", "d"])
+    letters = np.array(["a", "b", "c", "d"])[y]
+    assert (cross_val_predict(named, x, letters, cv=3, method="predict_proba") == told).all()
     search = GridSearchCV(
         make_pipeline(StandardScaler(), model), {"ordinalclassifier__loss": ["ce", "orcu"]}, cv=2
     )
@@ -148,6 +160,47 @@ def test_rows_have_one_job():
     assert 2 in rare[OrdinalClassifier()._jobs(rare, 0)["train"]]
     with pytest.raises(InputError, match="validation_fraction"):
         OrdinalClassifier(validation_fraction=0.7)._jobs(y, 0)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"epochs": 0}, {"batch_size": 1}, {"learning_rate": -1.0}, {"scale": "big"}, {"scale": -1.0}, {"hidden": 5},
+        {"hidden": (0,)}, {"calibrator": "nope"}, {"calibrator": 5}, {"loss": 5}, {"loss": "nope"}, {"metric": "nope"},
+        {"class_weight": "nope"}, {"module": torch.nn.Linear}, {"validation_fraction": 0.6},
+        {"calibration_fraction": 0.45, "validation_fraction": 0.45},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_wrong_options_are_told_and_lose_nothing(wrong):
+    x, y = sample(300)
+    model = OrdinalClassifier(**QUICK, scale=3.0, calibrator=None).fit(x, y)
+    before = model.predict_proba(x)
+    usual = model.get_params()
+    with pytest.raises((InputError, TypeError), match=next(iter(wrong))):
+        model.set_params(**wrong).fit(x, y)
+    assert (model.set_params(**usual).predict_proba(x) == before).all()
+    with pytest.raises(InputError, match="more than one class"):
+        model.fit(x, y * 0)
+    assert (model.predict_proba(x) == before).all()
+    assert set(model.predict(x)) <= {0, 1, 2, 3}
+
+
+def test_no_rows_held_back():
+    x, y = sample(300)
+    model = OrdinalClassifier(**QUICK, scale=3.0, calibration_fraction=0, calibrator=None).fit(x, y)
+    assert model.score(x, y) > 0.6
+    with pytest.raises(InputError, match="0 rows were held back for sets"):
+        model.predict_sets(x)
+
+
+def test_rows_that_train_later_are_not_held_back_any_more():
+    x, y = sample(900)
+    model = OrdinalClassifier(**QUICK, scale=3.0).fit(x, y).partial_fit(x, y)
+    with pytest.raises(InputError, match="0 rows were held back"):
+        model.predict_sets(x)
+    with pytest.raises(InputError, match="diagnose"):
+        model.diagnose()
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.3])

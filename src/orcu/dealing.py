@@ -33,6 +33,11 @@ def dealt(
             raise InputError(
                 f"{name}_fraction: expected a share from 0 to below 0.5, got {share!r}."
             )
+    if validation + 2 * calibration > 0.8:
+        raise InputError(
+            f"calibration_fraction: {validation:g} + 2 x {calibration:g} of the rows would be held back; at least a "
+            "fifth must train."
+        )
     order = np.random.default_rng(seed).permutation(len(codes))
     order = order[np.argsort(codes[order], kind="stable")]
     # Multiples of the golden ratio spread each job evenly over the sorted rows, so over the classes.

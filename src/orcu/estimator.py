@@ -9,7 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    check_array,
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
 
 from orcu import calibrators
 from orcu.calibrated import ordered_labels
@@ -18,14 +23,13 @@ from orcu.conformal import OrdinalPredictionSets
 from orcu.dealing import JOBS, dealt
 from orcu.decisions import decide_checked
 from orcu.diagnosis import Diagnosis, diagnosed
-from orcu.errors import InputError, UnknownNameError, require
-from orcu.inputs import FloatArray, IntArray
+from orcu.errors import InputError, require
+from orcu.estimator_options import SCORES, check_options
+from orcu.inputs import FloatArray, IntArray, as_fraction
 from orcu.labels import canonical, label_codes
-from orcu.metrics.ordinal import accuracy, qwk
 from orcu.tables import is_frame, table_of
 
 FEW = 40  # rows for which a calibrator is not worth it
-SCORES = {"accuracy": accuracy, "qwk": qwk}
 
 
 class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -53,7 +57,7 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes: labels from lowest to highest. Needed for strings; numbers and ordered pandas categories carry
             their order.
         warm_start: go on from the weights of the last fit.
-        random_state: a seed or a numpy generator.
+        random_state: a seed, or numpy's ``RandomState``.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -125,6 +129,7 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from orcu.training.arrays import logits
 
         require("torch", extra="train", what="OrdinalClassifier")
+        check_options(self)
         x, codes, weight = self._read(X, y, sample_weight)
         seed = int(check_random_state(self.random_state).randint(2**31))
         jobs = self._jobs(codes, seed)
@@ -135,10 +140,9 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         start = copy.deepcopy(self.model_.state_dict()) if going_on else None
         self._train(rows, jobs, seed, start)
         self.calibrator_ = self._calibrated(rows, jobs["calibration"])
-        self._held = {
-            job: (logits(self.model_, rows.x[jobs[job]]), codes[jobs[job]])
-            for job in ("calibration", "sets")
-        }
+        self._held = {}
+        if len(jobs["sets"]):
+            self._held["sets"] = (logits(self.model_, rows.x[jobs["sets"]]), codes[jobs["sets"]])
         self._splits, self._seed, self._passes = (rows, jobs, seed), seed, 0
         return self
 
@@ -154,6 +158,7 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from orcu.training import arrays
 
         require("torch", extra="train", what="OrdinalClassifier")
+        check_options(self)
         first = not hasattr(self, "model_")
         known = self.classes if self.classes is not None else classes
         told = self.classes_ if not first else known
@@ -164,10 +169,11 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._learn_columns(x, every)
             self._build(self._seed)
             self.scale_ = 3.0 if self.scale == "auto" else self.scale
-            self.calibrator_ = calibrators.create("projection").fit(
-                np.zeros((len(self.classes_), len(self.classes_))), np.arange(len(self.classes_))
-            )
+            self.calibrator_ = self._projection()
             self._passes, self._held = 0, {}
+            self._splits = (None, dict.fromkeys(JOBS, np.zeros(0, np.intp)), self._seed)
+        elif self._held:  # what was held back may be trained on now, and the network moves on
+            self.calibrator_, self._held = self._projection(), {}
             self._splits = (None, dict.fromkeys(JOBS, np.zeros(0, np.intp)), self._seed)
         rows = self._tensors(x, codes, weight)
         self._passes += 1
@@ -206,9 +212,10 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises:
             InputError: if too few rows were held back for this alpha.
         """
+        alpha = as_fraction(alpha, name="alpha")
         probs = self.predict_proba(X)
         held, y = self._held.get("sets", (np.zeros((0, 2)), np.zeros(0)))
-        if len(y) < 1 / alpha - 1:
+        if not alpha or len(y) < 1 / alpha - 1:
             raise InputError(
                 f"alpha: {len(y)} rows were held back for sets, too few for {alpha}; fit on more rows, raise "
                 "calibration_fraction, or ask for a larger alpha."
@@ -221,9 +228,10 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
         """Accuracy, or quadratic weighted kappa if ``metric`` says so."""
-        if self.metric not in SCORES:
-            raise UnknownNameError("metric", self.metric, SCORES)
-        codes, _ = label_codes(y, self._names(), given=False)
+        check_is_fitted(self, "model_")
+        check_options(self)
+        codes, _ = label_codes(y, self._names(), given=True)
+        check_consistent_length(X, codes)
         pred = decide_checked(self.predict_proba(X), self.decide)
         if self.metric == "accuracy" and sample_weight is None:
             return float(np.mean(pred == codes))
@@ -290,12 +298,13 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             counts = weight > 0  # a row of no weight is no row
             x = x[counts] if isinstance(x, np.ndarray) else {k: v[counts] for k, v in x.items()}
             y, weight = y[counts], weight[counts]
-        self.classes_ = ordered_labels(y, self.classes if classes is None else classes)
-        if len(self.classes_) < 2:
+        found = ordered_labels(y, self.classes if classes is None else classes)
+        if len(found) < 2:
             raise InputError(
-                f"y: every row has the class {self.classes_[0]!r}; a classifier needs more than one class."
+                f"y: every row has the class {found.tolist()[0]!r}; a classifier needs more than one class."
             )
-        codes, _ = label_codes(y, self._names(), given=False)
+        codes, _ = label_codes(y, tuple(map(canonical, found.tolist())), given=True)
+        self.classes_ = found  # only now, so that a refused fit leaves a fitted model as it was
         return x, codes, weight
 
     def _names(self) -> tuple[str, ...]:
@@ -452,6 +461,9 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             CalibrationWarning,
             stacklevel=3,
         )
+        return self._projection()
+
+    def _projection(self) -> Any:
         size = len(self.classes_)
         return calibrators.create("projection").fit(np.zeros((size, size)), np.arange(size))
 

@@ -17,7 +17,7 @@ def table_of(frame: Any) -> dict[str, npt.NDArray[Any]]:
     """The columns of a frame by name.
 
     Raises:
-        InputError: if a number is infinite.
+        InputError: if a number is infinite, or a column holds dates, whose order a category would lose.
 
     Example:
         >>> import pandas as pd
@@ -28,6 +28,10 @@ def table_of(frame: Any) -> dict[str, npt.NDArray[Any]]:
     found = {}
     for name in frame.columns:
         column = frame[name]
+        if getattr(column.dtype, "kind", "") in ("m", "M") or "Date" in str(column.dtype):
+            raise InputError(
+                f"column {name!r}: holds dates; turn them into numbers, such as days since a day."
+            )
         if _is_number(column.dtype):
             numbers = np.asarray(
                 column.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -42,9 +46,8 @@ def table_of(frame: Any) -> dict[str, npt.NDArray[Any]]:
                 )
             found[str(name)] = numbers
         else:
-            cells = [
-                None if cell is None or cell != cell else str(cell) for cell in column.to_list()
-            ]
+            gaps = column.isna() if hasattr(column, "isna") else column.is_null()
+            cells = [None if gap else str(cell) for cell, gap in zip(column, gaps, strict=True)]
             found[str(name)] = np.array(cells, dtype=object)
     return found
 
