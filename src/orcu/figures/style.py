@@ -214,11 +214,11 @@ def class_title(classes: Sequence[str], k: int) -> str:
 
 def class_axis(ax: Any, names: Sequence[str]) -> None:
     """Ticks for the classes 0..C-1, as many as have room, and the limits around them."""
-    import matplotlib
-
     figure = ax.get_figure()
     room = ax.get_position().width * figure.get_size_inches()[0] * 72
-    letters = room / (0.62 * float(matplotlib.rcParams["xtick.labelsize"]))
+    letters = room / (
+        0.62 * ax.xaxis.get_ticklabels()[0].get_fontsize()
+    )  # in points, whatever the style says
     most = max(2.0, letters / (max(map(len, names)) + 0.6))
     steps = (step * 10**power for power in range(4) for step in (1, 2, 5))
     step = next((step for step in steps if len(names) <= most * step), len(names))
