@@ -11,7 +11,7 @@ from orcu.errors import InputError
 from orcu.inputs import FloatArray, as_count
 from orcu.theory.equilibrium import equilibrium
 
-GRID = np.geomspace(0.1, 1000.0, 81)  # where the curve of confidence is looked at
+GRID = np.geomspace(0.4, 100.0, 25)  # where the curve of confidence is looked at
 
 
 @dataclass(frozen=True)
