@@ -60,5 +60,5 @@ def test_a_folder_judged_by_ray_has_the_same_bits(tmp_path, monkeypatch):
         table = pq.read_table(tmp_path / "part-1.parquet").to_pandas()
         table.loc[7, "logit_0"] = np.nan
         table.to_parquet(tmp_path / "part-1.parquet")
-        with pytest.raises(InputError, match=r"^part-1\.parquet: .*row 8"):
+        with pytest.raises(InputError, match=r"^\S+/part-1\.parquet: .*row 8"):
             evaluate(open_predictions(tmp_path, label="label", logits="logit_*"), launcher=workers)
