@@ -290,7 +290,7 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             check_classification_targets(y)
         weight = None
         if sample_weight is not None:
-            if not np.any(sample_weight):
+            if not np.asarray(sample_weight).any():
                 raise InputError("sample_weight: every weight is zero; at least one must not be.")
             weight = _check_sample_weight(
                 sample_weight, np.zeros((len(y), 1)), dtype=np.float64, ensure_non_negative=True
