@@ -4,8 +4,6 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from orcu import calibrators, geometry
 from orcu.calibrators.recommend import cross_fitted
 from orcu.inputs import FloatArray, IntArray
@@ -50,6 +48,7 @@ def diagnosed(
         what: what our model is called.
 
     Example:
+        >>> import numpy as np
         >>> rng = np.random.default_rng(0)
         >>> z = rng.normal(size=(300, 3))
         >>> y = (z + rng.normal(size=z.shape)).argmax(1)
@@ -57,7 +56,7 @@ def diagnosed(
         >>> found.rows, "better in accuracy" in found.told
         (300, True)
     """
-    mine = _softmax(ours) if chain == "none" else _fitted(chain, ours, y)
+    mine = geometry.probs(ours) if chain == "none" else _fitted(chain, ours, y)
     judged = [
         gather(Predictions(probs=probs, y=y), bins=15)[0]
         for probs in (mine, _fitted("temperature", theirs, y))
@@ -102,7 +101,3 @@ def _fitted(chain: Any, logits: FloatArray, y: IntArray) -> FloatArray:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", calibrators.CalibrationWarning)  # of a fifth of the rows
         return cross_fitted(made, logits, y)
-
-
-def _softmax(logits: FloatArray) -> FloatArray:
-    return np.exp(geometry.log_probs(logits))

@@ -16,11 +16,11 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from orcu import calibrators
+from orcu import calibrators, geometry
 from orcu.calibrated import ordered_labels
 from orcu.calibrators.base import CalibrationWarning
 from orcu.conformal import OrdinalPredictionSets
-from orcu.dealing import JOBS, dealt
+from orcu.dealing import dealt
 from orcu.decisions import decide_checked
 from orcu.diagnosis import Diagnosis, diagnosed
 from orcu.errors import InputError, require
@@ -72,6 +72,8 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     scale_: float | str | None
     n_iter_: int
+    _sets: tuple[FloatArray, IntArray] | None  # logits and labels of the rows held back for sets
+    _fitted_on: tuple[Any, dict[str, IntArray]] | None  # the rows of the fit and their jobs
 
     def __init__(
         self,
@@ -140,10 +142,9 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         start = copy.deepcopy(self.model_.state_dict()) if going_on else None
         self._train(rows, jobs, seed, start)
         self.calibrator_ = self._calibrated(rows, jobs["calibration"])
-        self._held = {}
-        if len(jobs["sets"]):
-            self._held["sets"] = (logits(self.model_, rows.x[jobs["sets"]]), codes[jobs["sets"]])
-        self._splits, self._seed, self._passes = (rows, jobs, seed), seed, 0
+        held = jobs["sets"]
+        self._sets = (logits(self.model_, rows.x[held]), codes[held]) if len(held) else None
+        self._fitted_on, self._seed, self._passes = (rows, jobs), seed, 0
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:  # noqa: N803
@@ -156,25 +157,21 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             sample_weight: one weight per row.
         """
         from orcu.training import arrays
+        from orcu.training.auto_scale import FIRST
 
         require("torch", extra="train", what="OrdinalClassifier")
         check_options(self)
         first = not hasattr(self, "model_")
-        known = self.classes if self.classes is not None else classes
-        told = self.classes_ if not first else known
+        told = self.classes_ if not first else self.classes if self.classes is not None else classes
         x, codes, weight = self._read(X, y, sample_weight, classes=told, reset=first)
-        every = np.arange(len(codes))
         if first:
             self._seed = int(check_random_state(self.random_state).randint(2**31))
-            self._learn_columns(x, every)
+            self._learn_columns(x, np.arange(len(codes)))
             self._build(self._seed)
-            self.scale_ = 3.0 if self.scale == "auto" else self.scale
-            self.calibrator_ = self._projection()
-            self._passes, self._held = 0, {}
-            self._splits = (None, dict.fromkeys(JOBS, np.zeros(0, np.intp)), self._seed)
-        elif self._held:  # what was held back may be trained on now, and the network moves on
-            self.calibrator_, self._held = self._projection(), {}
-            self._splits = (None, dict.fromkeys(JOBS, np.zeros(0, np.intp)), self._seed)
+            self.scale_ = FIRST if self.scale == "auto" else self.scale
+            self._passes = 0
+        # What a fit has held back may be trained on now, and the network moves on.
+        self.calibrator_, self._sets, self._fitted_on = self._projection(), None, None
         rows = self._tensors(x, codes, weight)
         self._passes += 1
         arrays.train(
@@ -185,13 +182,7 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803
         """Calibrated, unimodal probabilities, columns in the order of ``classes_``, shape (n, C)."""
-        z = self.predict_logits(X)
-        if self.calibrator_ is None:
-            from orcu import geometry
-
-            return np.exp(geometry.log_probs(z))
-        probs: FloatArray = self.calibrator_.predict_proba(z)
-        return probs
+        return self._probs(self.predict_logits(X))
 
     def predict_logits(self, X: Any) -> FloatArray:  # noqa: N803
         """The network's logits, before the calibrator, shape (n, C)."""
@@ -214,16 +205,13 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         alpha = as_fraction(alpha, name="alpha")
         probs = self.predict_proba(X)
-        held, y = self._held.get("sets", (np.zeros((0, 2)), np.zeros(0)))
+        held, y = self._sets or (np.zeros((0, 2)), np.zeros(0, np.int64))
         if not alpha or len(y) < 1 / alpha - 1:
             raise InputError(
                 f"alpha: {len(y)} rows were held back for sets, too few for {alpha}; fit on more rows, raise "
                 "calibration_fraction, or ask for a larger alpha."
             )
-        calibrated = (
-            self.calibrator_.predict_proba(held) if self.calibrator_ is not None else _softmax(held)
-        )
-        low, high = OrdinalPredictionSets(alpha=alpha).fit(calibrated, y).predict(probs)
+        low, high = OrdinalPredictionSets(alpha=alpha).fit(self._probs(held), y).predict(probs)
         return np.stack([self.classes_[low], self.classes_[high]], axis=1)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
@@ -250,20 +238,20 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from orcu.training.arrays import logits
 
         check_is_fitted(self, "model_")
-        rows, jobs, seed = self._splits
-        held = np.concatenate([jobs[job] for job in JOBS[2:]])
-        if rows is None:
+        if self._fitted_on is None:
             raise InputError(
                 "diagnose: the rows of the fit are not kept in a file, and partial_fit holds none back; call it "
                 "after fit, before saving."
             )
+        rows, jobs = self._fitted_on
+        held = np.concatenate([jobs["calibration"], jobs["sets"]])
         if len(held) < 2 * FEW:
             raise InputError(
                 f"diagnose: {len(held)} rows were held back, at least {2 * FEW} are needed; fit on more rows, or "
                 "raise calibration_fraction."
             )
         other = copy.copy(self).set_params(loss="ce", calibrator=None, warm_start=False)
-        other._train(rows, jobs, seed, None)
+        other._train(rows, jobs, self._seed, None)
         y = rows.y[held].numpy()
         ours, theirs = (logits(one.model_, rows.x[held]) for one in (self, other))
         steps = "none" if self.calibrator_ is None else self._chain()
@@ -275,11 +263,7 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self, X: Any, y: Any, sample_weight: Any, *, classes: Any = None, reset: bool = True  # noqa: N803
     ) -> tuple[Any, IntArray, FloatArray | None]:  # fmt: skip
         from sklearn.utils.multiclass import check_classification_targets
-        from sklearn.utils.validation import (
-            _check_sample_weight,
-            check_consistent_length,
-            column_or_1d,
-        )
+        from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
@@ -364,7 +348,7 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 self.model_ = copy.deepcopy(self.module)
                 return
             body = Mlp(self.encoder_.width, hidden=tuple(self.hidden))
-            head = "poe" if self._criterion(3.0, None).needs_head else "linear"
+            head = "poe" if self._criterion(1.0, None).needs_head else "linear"
             self.model_ = Classifier(body, len(self.classes_), head=head)
 
     def _criterion(self, scale: Any, codes: IntArray | None) -> Any:
@@ -400,7 +384,7 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _train(self, rows: Any, jobs: dict[str, IntArray], seed: int, start: Any) -> None:
         from orcu.training import arrays
-        from orcu.training.auto_scale import choose_scale
+        from orcu.training.auto_scale import FIRST, SHORT, SLOWER, choose_scale
 
         train, held = rows[jobs["train"]], jobs["validation"]
         validation = rows[held] if len(held) else None
@@ -413,7 +397,8 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if state is not None:
                 self.model_.load_state_dict(state)
             schedule = self._schedule(
-                epochs=max(3, self.n_iter_ // 4) if short else None, rate=0.3 if short else 1.0
+                epochs=max(3, round(SHORT * self.n_iter_)) if short else None,
+                rate=SLOWER if short else 1.0,
             )
             curve = arrays.train(
                 self.model_, self._criterion(scale, codes), train, schedule, validation=validation,
@@ -421,13 +406,15 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )  # fmt: skip
             if not short:
                 self.n_iter_, self.curve_ = len(curve), curve
-            probs = _softmax(arrays.logits(self.model_, (validation or train).x))
+            probs = geometry.probs(arrays.logits(self.model_, (validation or train).x))
             return copy.deepcopy(self.model_.state_dict()), probs
 
         self.scale_, self.chosen_ = None, None
         auto = spec == "orcu" and isinstance(self.loss, str) and self.scale == "auto"
         if not auto or validation is None:
-            self.scale_ = (3.0 if self.scale == "auto" else self.scale) if spec == "orcu" else None
+            self.scale_ = (
+                (FIRST if self.scale == "auto" else self.scale) if spec == "orcu" else None
+            )
             trained(self.scale_, start)
             return
         found = choose_scale(
@@ -436,6 +423,13 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         self.model_.load_state_dict(found.best.state)
         self.scale_, self.chosen_ = found.best.scale, found
+
+    def _probs(self, logits: FloatArray) -> FloatArray:
+        if self.calibrator_ is None:
+            plain: FloatArray = geometry.probs(logits)
+            return plain
+        calibrated: FloatArray = self.calibrator_.predict_proba(logits)
+        return calibrated
 
     def _chain(self) -> Any:
         return "gap+projection" if self.calibrator == "auto" else self.calibrator
@@ -449,11 +443,9 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y = rows.y[held].numpy()
         if len(held) >= FEW:
             told = None if rows.weight is None else rows.weight[held].double().numpy()
-            made = (
-                calibrators.create(self._chain())
-                if isinstance(self._chain(), (str, dict))
-                else copy.deepcopy(self._chain())
-            )
+            chain = self._chain()
+            named = isinstance(chain, (str, dict))
+            made = calibrators.create(chain) if named else copy.deepcopy(chain)
             return made.fit(logits(self.model_, rows.x[held]), y, weight=told)
         warnings.warn(
             f"{len(held)} rows are held back for the calibrator, fewer than {FEW}: probabilities are projected, not "
@@ -469,19 +461,14 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __getstate__(self) -> dict[str, Any]:
         """What is saved: all but the rows of the fit, which may be large and are nobody's business."""
-        state = super().__getstate__()
-        if "_splits" in state:
-            state = state | {"_splits": (None, *state["_splits"][1:])}
-        told: dict[str, Any] = state
-        return told
+        state: dict[str, Any] = super().__getstate__()
+        return state | {"_fitted_on": None} if "_fitted_on" in state else state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.module is None
         tags.input_tags.categorical = True
         tags.input_tags.string = True
-        tags.classifier_tags.poor_score = False
-        tags.non_deterministic = False
         return tags
 
 
@@ -489,9 +476,3 @@ def _generator(seed: int) -> Any:
     import torch
 
     return torch.Generator().manual_seed(seed)
-
-
-def _softmax(logits: FloatArray) -> FloatArray:
-    from orcu import geometry
-
-    return np.exp(geometry.log_probs(logits))

@@ -39,6 +39,17 @@ def log_probs(logits: Any) -> Any:
     return centered - np.log(np.exp(centered).sum(axis=-1, keepdims=True))
 
 
+def probs(logits: Any) -> Any:
+    """Softmax over the last axis.
+
+    Example:
+        >>> probs(np.array([0.0, 0.0])).tolist()
+        [0.5, 0.5]
+    """
+    found = log_probs(logits)
+    return np.exp(found) if _namespace(logits) is np else found.exp()
+
+
 def gap_signs(num_classes: int) -> FloatArray:
     """The signs that direct adjacent differences: +1 where k >= y, else -1, shape (C, C - 1).
 

@@ -138,7 +138,7 @@ class Predictions:
     def probs(self) -> FloatArray:
         """Class probabilities, shape (n, C), float64."""
         assert self.logits is not None  # noqa: S101 - else the constructor has set it
-        return np.exp(geometry.log_probs(self.logits))
+        return geometry.probs(self.logits)
 
     @property
     def num_classes(self) -> int:

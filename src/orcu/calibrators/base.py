@@ -169,7 +169,7 @@ class Calibrator(ABC):
     # and what it gets:
 
     def _transform_probs(self, logits: FloatArray) -> FloatArray:
-        return np.exp(geometry.log_probs(self._transform(logits)))
+        return geometry.probs(self._transform(logits))
 
     def _check(self, logits: FloatArray, y: IntArray, weight: FloatArray) -> None:
         """Warn where the rows cannot determine the map well."""

@@ -69,7 +69,7 @@ class PaperDirichletCalibration(LinearMap):
         for _ in range(epochs):
             order = rng.permutation(len(y))
             for rows in np.split(order, range(_BATCH, len(y), _BATCH)):
-                miss = np.exp(geometry.log_probs(features[rows] @ found.transpose(0, 2, 1)))
+                miss = geometry.probs(features[rows] @ found.transpose(0, 2, 1))
                 miss[:, np.arange(len(rows)), y[rows]] -= 1
                 miss *= weight[rows, None] / len(rows)
                 slope = miss.transpose(0, 2, 1) @ features[rows] + 2 * pull * found

@@ -49,7 +49,7 @@ class UnimodalProjection(Calibrator):
         return nearest_unimodal(Predictions(probs=probs).probs)
 
     def _transform_probs(self, logits: FloatArray) -> FloatArray:
-        return nearest_unimodal(np.exp(geometry.log_probs(logits)))
+        return nearest_unimodal(geometry.probs(logits))
 
     def _transform(self, logits: FloatArray) -> FloatArray:
         # the smallest normal number stands for probabilities that underflow

@@ -84,7 +84,7 @@ def recommend(
             f"recommend: {len(labels)} rows are too few to compare calibrators; {FEWEST_ROWS} are the least. "
             "Use temperature scaling."
         )
-    as_they_are = np.exp(geometry.log_probs(values))
+    as_they_are = geometry.probs(values)
     table = {"none": judged(as_they_are, labels)}
     with warnings.catch_warnings():
         # Folds are small; the final fit may warn.

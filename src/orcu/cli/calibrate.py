@@ -252,12 +252,11 @@ def _read(file: Path, options: dict[str, Any]) -> "Predictions":
 
 
 def _judged(logits: Any, y: Any) -> dict[str, float]:
-    import numpy as np
 
     from orcu import geometry, metrics
     from orcu.calibrators.recommend import judged
 
-    probs = np.exp(geometry.log_probs(logits))
+    probs = geometry.probs(logits)
     return judged(probs, y) | {"nll": metrics.nll(logits=logits, y=y)}  # logits do not underflow
 
 

@@ -63,12 +63,10 @@ def data(
         raise InputError(f"label: expected 0..{len(z) - 1}, got {label}.")
     y = np.array(label)
     gaps = geometry.directed_gaps(z, y)
-    target, before = np.exp(log_targets(len(z), distance)[label]), np.exp(geometry.log_probs(z))
+    target, before = np.exp(log_targets(len(z), distance)[label]), geometry.probs(z)
     softce = before - target
     lbe = regularizer_gradient(z[None], y[None], regularizer="lbe", scale=scale)[0]
-    without, with_lbe = (
-        np.exp(geometry.log_probs(z - step * gradient)) for gradient in (softce, softce + lbe)
-    )
+    without, with_lbe = (geometry.probs(z - step * gradient) for gradient in (softce, softce + lbe))
     slopes = geometry.log_barrier_slope(gaps, scale=scale)
     return Update(label, scale, gaps, slopes, target, before, without, with_lbe)
 

@@ -1,5 +1,6 @@
 """Fitted calibrators as torch modules: the same maps in float64, in operations that ONNX has."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import numpy as np
@@ -28,12 +29,12 @@ from orcu.calibrators.projection import TIE  # noqa: E402
 from orcu.inputs import FloatArray  # noqa: E402
 
 
-class CalibratorModule(nn.Module):
+class CalibratorModule(nn.Module, ABC):
     """A calibrator without its fit: logits (n, C) to calibrated probabilities (n, C), in float64."""
 
+    @abstractmethod
     def transform(self, logits: Tensor) -> Tensor:
         """The calibrated logits, from float64 logits."""
-        raise NotImplementedError
 
     def forward(self, logits: Tensor) -> Tensor:
         """The calibrated probabilities."""

@@ -7,7 +7,6 @@ from orcu.errors import InputError, UnknownNameError, require
 
 require("torch", extra="train", what="orcu.integrations.transformers")
 
-import numpy as np  # noqa: E402
 from torch import Tensor  # noqa: E402
 
 from orcu import geometry, losses  # noqa: E402
@@ -99,7 +98,7 @@ def compute_metrics(
         tally, kept = kept, Tally(num_classes, bins=bins)
         found = tally.compute()
         if compute_result is None:  # all rows are here
-            found["ace"] = ace(np.exp(geometry.log_probs(logits)), prediction.label_ids, bins=bins)
+            found["ace"] = ace(geometry.probs(logits), prediction.label_ids, bins=bins)
         else:
             del found["ace"]
             if names is not None and "ace" in names:

@@ -44,7 +44,7 @@ class Rows:
         """Rows from checked logits or probabilities."""
         if not is_logits:
             return cls(values, y, weight)
-        return cls(np.exp(geometry.log_probs(values)), y, weight, logits=values)
+        return cls(geometry.probs(values), y, weight, logits=values)
 
     def __len__(self) -> int:
         return len(self.probs)

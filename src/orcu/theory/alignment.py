@@ -70,7 +70,7 @@ def alignment(logits: Any, y: Any, gradient: FloatArray) -> FloatArray:
     """
     z = as_logits(logits)
     labels = as_labels(y, z.shape[1], rows=len(z))
-    probs = np.exp(geometry.log_probs(z))
+    probs = geometry.probs(z)
     rows, top = np.arange(len(z)), z.argmax(axis=1)
     confidence = probs[rows, top]
     step = -np.asarray(gradient)

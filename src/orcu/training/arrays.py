@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from orcu.inputs import FloatArray, IntArray
+from orcu import geometry
+from orcu.inputs import FloatArray
 from orcu.metrics.scoring import rps
 
 
@@ -138,9 +138,5 @@ def logits(model: nn.Module, x: Tensor, *, at_once: int = 8192) -> FloatArray:
 
 def judged(model: nn.Module, rows: Rows) -> float:
     """The mean RPS of rows."""
-    z = logits(model, rows.x)
-    z -= z.max(axis=1, keepdims=True)
-    mass = np.exp(z)
-    y: IntArray = rows.y.cpu().numpy()
     weight = None if rows.weight is None else rows.weight.double().cpu().numpy()
-    return rps(mass / mass.sum(axis=1, keepdims=True), y, weight=weight)
+    return rps(geometry.probs(logits(model, rows.x)), rows.y.cpu().numpy(), weight=weight)

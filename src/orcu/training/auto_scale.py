@@ -131,7 +131,7 @@ def train_with_scale(
             result = run.train(folder / f"scale_{scale:g}")
         state = {name: value.clone() for name, value in result.model.state_dict().items()}
         held = result.predictions["validation"]
-        return (run.recipe, state, result), np.exp(geometry.log_probs(held.as_logits()[0]))
+        return (run.recipe, state, result), geometry.probs(held.as_logits()[0])
 
     y = prepared.manifest.labels[splits["validation"]]
     found = choose_scale(train, y, distance=settings.loss.get("distance", "squared"))

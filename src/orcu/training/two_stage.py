@@ -128,7 +128,7 @@ def diagnosed(
         regularizer: the branch's own, or ``None``.
         scale: s.
     """
-    probs = np.exp(geometry.log_probs(validation[0]))
+    probs = geometry.probs(validation[0])
     inside, y = probs[feasible], validation[1][feasible]
     curve = {
         "validation_sce": metrics.sce(probs, validation[1]), "feasible_sce": metrics.sce(inside, y),
