@@ -2,7 +2,8 @@
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,8 @@ from torch import Tensor, nn
 from orcu import geometry
 from orcu.inputs import FloatArray
 from orcu.metrics.scoring import rps
+
+SMALL = 10_000_000  # multiplications of a forward that one thread does as quickly as several
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,31 @@ def train(
         generator: of the order of the rows.
         told: called with each epoch and its value.
     """
+    with _threads(model, schedule.batch_size):
+        return _trained(model, criterion, rows, schedule, validation, generator, told)
+
+
+@contextmanager
+def _threads(model: nn.Module, batch_size: int) -> Iterator[None]:
+    """One thread while steps are small: sharing them out takes as long as doing them, on every core."""
+    before = torch.get_num_threads()
+    small = batch_size * sum(weights.numel() for weights in model.parameters()) < SMALL
+    torch.set_num_threads(1 if small else before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _trained(
+    model: nn.Module,
+    criterion: nn.Module,
+    rows: Rows,
+    schedule: Schedule,
+    validation: Rows | None,
+    generator: torch.Generator,
+    told: Callable[[int, float], None] | None,
+) -> list[float]:
     optimizer = torch.optim.AdamW(
         model.parameters(),
         lr=schedule.learning_rate,
@@ -81,10 +109,7 @@ def train(
     )
     steps = -(-len(rows) // schedule.batch_size)
     count = schedule.epochs * steps
-    falling = torch.optim.lr_scheduler.LambdaLR(
-        optimizer,
-        lambda step: 1.0 if schedule.steady else 0.5 * (1 + math.cos(math.pi * step / count)),
-    )
+    step = 0
     curve: list[float] = []
     best, since = float("inf"), 0
     kept: dict[str, Tensor] = {}
@@ -93,15 +118,17 @@ def train(
         total = 0.0
         shuffled = rows[torch.randperm(len(rows), generator=generator)]
         for start in range(0, len(rows), schedule.batch_size):
+            if not schedule.steady:  # by hand: a scheduler's step costs as much as the optimizer's
+                fall = 0.5 * (1 + math.cos(math.pi * step / count))
+                optimizer.param_groups[0]["lr"] = schedule.learning_rate * fall
+            step += 1
             batch = shuffled[start : start + schedule.batch_size]
             if len(batch) == 1 and len(rows) > 1:
-                falling.step()
                 continue  # one row has no spread to normalise by
             loss = criterion(for_loss(model(batch.x)), batch.y, sample_weight=batch.weight)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
-            falling.step()
             total += float(loss.detach()) * len(batch)
         value = total / len(rows) if validation is None else judged(model, validation)
         curve.append(value)
