@@ -43,7 +43,7 @@ format: $(READY)  ## let ruff format and fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY)  ## time losses, metrics, calibrators, images and training as ratios to plain references
+bench: $(READY)  ## time losses, metrics, calibrators, data, training and the estimator beside plain references and peers
 	$(BIN)/python benchmarks/losses.py
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/metrics.py
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/calibrators.py
@@ -51,6 +51,7 @@ bench: $(READY)  ## time losses, metrics, calibrators, images and training as ra
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python benchmarks/folder.py
+	$(BIN)/python benchmarks/estimator.py
 
 FROM ?= results/demo
 gallery: demo  ## thumbnails of all figures into docs/_static/figures, from the demo and three more small benchmarks

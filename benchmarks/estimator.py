@@ -2,10 +2,10 @@
 
     python benchmarks/estimator.py [--quick]
 
-The task is the `cut` of 53,940 diamonds (five classes) from the other columns; 80 % of the rows are fitted on. The
-networks have one hidden layer of 256 units, batches of 128 rows, ten epochs and AdamW at 0.01, and hold back a fifth of the rows:
-skorch to validate by, orcu a tenth for that and a twentieth each for calibrator and sets. The others use
-their own defaults. All run in one process, on two threads, after a small fit of each that is not timed.
+The task is the `cut` of 53,940 diamonds (five classes) from the other columns; 80 % of the rows are fitted on.
+The networks have one hidden layer of 256 units, batches of 128 rows, ten epochs and AdamW at 0.01, and hold back
+a fifth of the rows: skorch to validate by, orcu a tenth for that and a twentieth each for calibrator and sets.
+The others use their own defaults. All run in one process, on two threads, after a small fit of each that is not timed.
 """
 
 import argparse
@@ -69,8 +69,8 @@ def main() -> None:
     )
     x = encoder.fit_transform(frame)
     options = {
-        "hidden": (HIDDEN,), "batch_size": BATCH, "epochs": EPOCHS, "learning_rate": RATE, "patience": None, "random_state": 0,
-        "validation_fraction": 0.1, "calibration_fraction": 0.05,
+        "hidden": (HIDDEN,), "batch_size": BATCH, "epochs": EPOCHS, "learning_rate": RATE, "patience": None,
+        "random_state": 0, "validation_fraction": 0.1, "calibration_fraction": 0.05,
     }  # fmt: skip
 
     def ours(**more: Any) -> Callable[[IntArray], Any]:

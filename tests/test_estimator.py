@@ -80,7 +80,8 @@ def test_frames_with_categories_and_gaps():
     assert model.classes_.tolist() == ["none", "mild", "severe", "worst"]
     assert model.feature_names_in_.tolist() == frame.columns.tolist()
     strange = frame.assign(site="west")  # a category that was never seen
-    assert model.predict_proba(strange).shape == (800, 4)
+    with pytest.warns(UserWarning, match="not seen in training"):
+        assert model.predict_proba(strange).shape == (800, 4)
     with pytest.raises(InputError, match="'a': row 3 is infinite"):
         model.predict(frame.assign(a=[0.0, 0, 0, np.inf] * 200))
     with pytest.raises(ValueError, match="feature names"):
@@ -124,7 +125,7 @@ def test_it_works_where_scikit_learn_does():
     fitted = model.fit(x, y)
     again = pickle.loads(pickle.dumps(fitted))
     assert (again.predict_proba(x) == fitted.predict_proba(x)).all()
-    with pytest.raises(InputError, match="before saving"):
+    with pytest.raises(InputError, match="not kept in files and copies"):
         again.diagnose()
 
 
@@ -303,4 +304,71 @@ def test_any_module():
 )
 def test_every_kind_of_loss(loss):
     x, y = sample(500)
-    assert OrdinalClassifier(loss, **QUICK).fit(x, y).score(x, y) > 0.6
+    model = OrdinalClassifier(loss, **QUICK).fit(x, y)
+    assert model.score(x, y) > 0.6
+    torch.rand(3)  # what others draw changes nothing
+    again = OrdinalClassifier(loss, **QUICK).fit(x, y)
+    assert (again.predict_proba(x) == model.predict_proba(x)).all()
+
+
+def test_labels_that_carry_their_order_need_no_classes():
+    x, y = sample(300)
+    names = ["none", "mild", "grave", "fatal"]
+    told = np.array(names)[y]
+    polars = pytest.importorskip("polars")
+    for labels in (
+        pd.Categorical(told, categories=names, ordered=True),
+        pd.Series(pd.Categorical(told, categories=names, ordered=True)),
+        polars.Series(told.tolist(), dtype=polars.Enum(names)),
+    ):
+        model = OrdinalClassifier(**QUICK, scale=3.0, calibrator=None).fit(x, labels)
+        assert model.classes_.tolist() == names
+    with pytest.raises(InputError, match="order cannot be told"):
+        OrdinalClassifier(**QUICK).fit(x, pd.Categorical(told, categories=names))
+
+
+def test_categories_that_training_has_not_seen_are_told():
+    x, y = sample(300)
+    frame = pd.DataFrame({"number": x[:, 0], "site": np.where(x[:, 1] > 0, "north", "south")})
+    model = OrdinalClassifier(**QUICK, scale=3.0, calibrator=None).fit(frame, y)
+    with pytest.warns(UserWarning, match="'site': 300 of 300 values were not seen.*'west'"):
+        model.predict(frame.assign(site="west"))
+    with pytest.raises(InputError, match="'site': has numbers, where"):
+        model.predict(frame.assign(site=1.0))
+    with pytest.raises(InputError, match="'number': expected numbers, got 'much'"):
+        model.predict(frame.assign(number="much"))
+
+
+def test_a_warm_start_of_another_shape_is_refused_and_loses_nothing():
+    x, y = sample(300)
+    model = OrdinalClassifier(**QUICK, scale=3.0, calibrator=None, warm_start=True).fit(x, y)
+    before = model.predict_proba(x)
+    with pytest.raises(InputError, match="other layers or classes"):
+        model.fit(x, (y > 1).astype(int))
+    usual = model.hidden
+    with pytest.raises(InputError, match="other layers or classes"):
+        model.set_params(hidden=(3,)).fit(x, y)
+    assert (model.set_params(hidden=usual).predict_proba(x) == before).all()
+
+
+def test_other_classes_in_a_later_partial_fit_are_refused():
+    x, y = sample(300)
+    model = OrdinalClassifier(**QUICK).partial_fit(x, y, classes=[0, 1, 2, 3])
+    with pytest.raises(InputError, match="the model has 0, 1, 2, 3, in this order; got 3, 2, 1, 0"):
+        model.partial_fit(x, y, classes=[3, 2, 1, 0])
+
+
+def test_training_that_diverges_says_so():
+    x, y = sample(300)
+    with pytest.raises(InputError, match="training diverged in epoch 0.*lower learning_rate"):
+        OrdinalClassifier("ce", **QUICK | {"learning_rate": 1e30}).fit(x, y)
+
+
+def test_a_module_takes_frames_of_numbers():
+    x, y = sample(300)
+    frame = pd.DataFrame(x, columns=[f"c{k}" for k in range(x.shape[1])])
+    module = torch.nn.Linear(x.shape[1], 4)
+    options = QUICK | {"scale": 3.0, "calibrator": None, "module": module}
+    framed = OrdinalClassifier(**options).fit(frame, y).predict_proba(frame)
+    plain = OrdinalClassifier(**options).fit(x, y).predict_proba(x)
+    assert framed == pytest.approx(plain, abs=1e-6)

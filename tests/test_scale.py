@@ -1,5 +1,7 @@
 """`suggest_scale` and the choice of a scale: the theory's answer, and a search that finds the best."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -113,3 +115,11 @@ recipe = { epochs = 8 }
     assert told["scales"]["3"] > 0
     assert told["scales"][f"{told['scale']:g}"] == min(told["scales"].values())
     assert len(told["scales"]) >= 4
+
+
+def test_many_classes_take_seconds():
+    started = time.perf_counter()
+    assert suggest_scale(20, 0.5).scale == pytest.approx(1.7529, abs=1e-4)
+    assert (
+        time.perf_counter() - started < 10
+    )  # it takes one; minutes before problems left the batch

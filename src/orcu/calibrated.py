@@ -103,6 +103,18 @@ class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.classes_[decide_checked(self.predict_proba(X), self.decide)]
 
 
+def carries_order(y: Any) -> bool:
+    """Whether labels know their order: an ordered pandas categorical, or an Enum of polars.
+
+    Example:
+        >>> import pandas as pd
+        >>> carries_order(pd.Categorical(["low", "high"], categories=["low", "high"], ordered=True))
+        True
+    """
+    dtype = getattr(y, "dtype", None)
+    return bool(getattr(dtype, "ordered", False)) or type(dtype).__name__ == "Enum"
+
+
 def ordered_labels(y: Any, classes: Sequence[Any] | None) -> npt.NDArray[Any]:
     """The labels from lowest to highest.
 
@@ -121,9 +133,8 @@ def ordered_labels(y: Any, classes: Sequence[Any] | None) -> npt.NDArray[Any]:
                 f"classes: expected two or more different labels, lowest first; got {classes!r}."
             )
         return np.asarray(classes)
-    dtype: Any = getattr(y, "dtype", None)
-    if getattr(dtype, "ordered", False):  # an ordered pandas categorical
-        return np.asarray(dtype.categories)
+    if carries_order(y):
+        return np.asarray(y.dtype.categories)
     cells = np.asarray(y)
     missing = [row for row, cell in enumerate(cells.tolist()) if is_missing(cell)]
     if missing:

@@ -17,14 +17,14 @@ from sklearn.utils.validation import (
 )
 
 from orcu import calibrators, geometry
-from orcu.calibrated import ordered_labels
+from orcu.calibrated import carries_order, ordered_labels
 from orcu.calibrators.base import CalibrationWarning
 from orcu.conformal import OrdinalPredictionSets
 from orcu.dealing import dealt
 from orcu.decisions import decide_checked
 from orcu.diagnosis import Diagnosis, diagnosed
 from orcu.errors import InputError, require
-from orcu.estimator_options import SCORES, check_options
+from orcu.estimator_options import SCORES, check_options, check_same_shape
 from orcu.inputs import FloatArray, IntArray, as_fraction
 from orcu.labels import canonical, label_codes
 from orcu.tables import is_frame, table_of
@@ -132,10 +132,13 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         require("torch", extra="train", what="OrdinalClassifier")
         check_options(self)
-        x, codes, weight = self._read(X, y, sample_weight)
+        x, codes, weight, found = self._read(X, y, sample_weight)
+        going_on = self.warm_start and hasattr(self, "model_")
+        if going_on:
+            check_same_shape(self, found)
+        self.classes_ = found  # only now, so that a refused fit leaves a fitted model as it was
         seed = int(check_random_state(self.random_state).randint(2**31))
         jobs = self._jobs(codes, seed)
-        going_on = self.warm_start and hasattr(self, "model_")
         if not going_on:
             self._learn_columns(x, jobs["train"])
         rows = self._tensors(x, codes, weight)
@@ -162,8 +165,14 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         require("torch", extra="train", what="OrdinalClassifier")
         check_options(self)
         first = not hasattr(self, "model_")
-        told = self.classes_ if not first else self.classes if self.classes is not None else classes
-        x, codes, weight = self._read(X, y, sample_weight, classes=told, reset=first)
+        known = self.classes if first else self.classes_
+        if classes is not None and known is not None and list(classes) != list(known):
+            raise InputError(
+                f"classes: the model has {', '.join(map(str, known))}, in this order; got "
+                f"{', '.join(map(str, classes))}."
+            )
+        told = classes if known is None else known
+        x, codes, weight, self.classes_ = self._read(X, y, sample_weight, classes=told, reset=first)
         if first:
             self._seed = int(check_random_state(self.random_state).randint(2**31))
             self._learn_columns(x, np.arange(len(codes)))
@@ -190,7 +199,11 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         check_is_fitted(self, "model_")
         x = self._checked(X, reset=False)
-        return logits(self.model_, self._tensor(x))
+        tensor = self._tensor(x)
+        if self.module is None:
+            for note in self.encoder_.unseen(x):
+                warnings.warn(f"X: {note}.", UserWarning, stacklevel=2)
+        return logits(self.model_, tensor)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
         """The decided class of each row, the most likely one unless ``decide`` says otherwise."""
@@ -240,8 +253,8 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         if self._fitted_on is None:
             raise InputError(
-                "diagnose: the rows of the fit are not kept in a file, and partial_fit holds none back; call it "
-                "after fit, before saving."
+                "diagnose: the rows of the fit are not kept in files and copies, and partial_fit holds none back; "
+                "call it after fit, on the model that was fitted."
             )
         rows, jobs = self._fitted_on
         held = np.concatenate([jobs["calibration"], jobs["sets"]])
@@ -261,7 +274,7 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _read(
         self, X: Any, y: Any, sample_weight: Any, *, classes: Any = None, reset: bool = True  # noqa: N803
-    ) -> tuple[Any, IntArray, FloatArray | None]:  # fmt: skip
+    ) -> tuple[Any, IntArray, FloatArray | None, npt.NDArray[Any]]:  # fmt: skip
         from sklearn.utils.multiclass import check_classification_targets
         from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
@@ -269,9 +282,13 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("requires y to be passed, but the target y is None.")
         x = self._checked(X, reset=reset)
         check_consistent_length(X, y)
-        if not hasattr(y, "cat"):
-            y = column_or_1d(y, warn=True)
-            check_classification_targets(y)
+        given = self.classes if classes is None else classes
+        if given is None and carries_order(y):
+            given = ordered_labels(y, None)
+        if carries_order(y):
+            y = np.asarray(y, dtype=object)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
         weight = None
         if sample_weight is not None:
             if not np.asarray(sample_weight).any():
@@ -282,20 +299,19 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             counts = weight > 0  # a row of no weight is no row
             x = x[counts] if isinstance(x, np.ndarray) else {k: v[counts] for k, v in x.items()}
             y, weight = y[counts], weight[counts]
-        found = ordered_labels(y, self.classes if classes is None else classes)
+        found = ordered_labels(y, given)
         if len(found) < 2:
             raise InputError(
                 f"y: every row has the class {found.tolist()[0]!r}; a classifier needs more than one class."
             )
         codes, _ = label_codes(y, tuple(map(canonical, found.tolist())), given=True)
-        self.classes_ = found  # only now, so that a refused fit leaves a fitted model as it was
-        return x, codes, weight
+        return x, codes, weight, found
 
     def _names(self) -> tuple[str, ...]:
         return tuple(canonical(label) for label in self.classes_.tolist())
 
     def _checked(self, X: Any, *, reset: bool) -> Any:  # noqa: N803
-        if is_frame(X):
+        if is_frame(X) and self.module is None:
             validate_data(self, X, reset=reset, skip_check_array=True)
             return table_of(X)
         if self.module is not None and np.ndim(X) != 2:  # images, sequences

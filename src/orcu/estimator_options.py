@@ -1,5 +1,6 @@
 """What the options of `OrdinalClassifier` may be; its contract puts the check into ``fit``."""
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,3 +46,23 @@ def check_options(model: Any) -> None:
         raise InputError(f"module: expected an nn.Module, got {model.module!r}.")
     if model.metric not in SCORES:
         raise UnknownNameError("metric", model.metric, SCORES)
+
+
+def check_same_shape(model: Any, classes: Any) -> None:
+    """Refuse a warm start with a network of another shape than the last fit's.
+
+    Raises:
+        InputError: if layers or classes differ.
+    """
+    fresh = copy.copy(model)
+    fresh.classes_ = classes
+    fresh._build(0)
+    before, now = (
+        {name: value.shape for name, value in one.model_.state_dict().items()}
+        for one in (model, fresh)
+    )
+    if before != now:
+        raise InputError(
+            "warm_start: the network of the last fit has other layers or classes; fit a new model, or set "
+            "warm_start=False."
+        )

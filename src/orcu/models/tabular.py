@@ -156,7 +156,13 @@ def _of_numbers(name: str, numbers: npt.NDArray[np.float64], *, gaps: bool) -> C
 
 
 def _encoded(column: Column, values: Any) -> npt.NDArray[np.float64]:
-    if column.categories is None and isinstance(values, np.ndarray) and values.dtype.kind == "f":
+    numeric = isinstance(values, np.ndarray) and values.dtype.kind == "f"
+    if numeric and column.categories is not None:
+        raise InputError(
+            f"column {column.name!r}: has numbers, where the model was trained on categories such as "
+            f"{column.categories[0]!r}."
+        )
+    if numeric:
         missing = np.isnan(values)
         standard = (np.where(missing, column.mean, values) - column.mean) / column.std
         return np.stack([standard, missing], axis=1) if column.gaps else standard[:, None]

