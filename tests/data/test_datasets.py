@@ -371,3 +371,21 @@ def test_table_of_your_own(tmp_path):
     (tmp_path / "cases.csv").write_text("a,grade\n1,2\n2,\n")
     with pytest.raises(InputError, match="row 2 has no label"):
         list(data.create("table", label="grade").rows(tmp_path))
+
+
+def test_your_own_texts_come_from_a_column(tmp_path):
+    (tmp_path / "reviews.csv").write_text(
+        "review,stars,who\ngood,4,ann\nbad,1,bob\nso so,2,ann\n", encoding="utf-8"
+    )
+    made = data.create("texts", label="stars", text="review", subject="who")
+    rows = list(made.rows(tmp_path))
+    assert [(row.text, row.label, row.subject) for row in rows] == [
+        ("good", 2, "ann"), ("bad", 0, "bob"), ("so so", 1, "ann")
+    ]  # fmt: skip
+    assert made.classes == ("1", "2", "4")
+    assert made.card.kind == "texts"
+    with pytest.raises(UnknownNameError, match="column of texts 'text'"):
+        list(data.create("texts", label="stars").rows(tmp_path))
+    (tmp_path / "reviews.csv").write_text("text,stars\ngood,4\n ,1\n", encoding="utf-8")
+    with pytest.raises(InputError, match="row 2 has no text in column 'text'"):
+        list(data.create("texts", label="stars").rows(tmp_path))

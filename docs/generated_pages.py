@@ -1,0 +1,190 @@
+"""Pages that follow from the code: the cards of every registry, and the theory's checks.
+
+They are written into ``generated/`` before Sphinx reads the pages, and are not kept in the repository.
+"""
+
+import inspect
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from orcu.files import replacing
+
+LABELS = (0, 1, 2)  # of five classes; the others are their mirror images
+SCALES = (0.3, 3.0, 10.0)
+
+
+def write(docs: Path) -> None:
+    """Write all of them below ``docs/generated``."""
+    folder = docs / "generated"
+    folder.mkdir(exist_ok=True)
+    pages = {
+        "losses": losses(), "metrics": metrics(), "calibrators": calibrators(), "data": data(),
+        "figures": figures(), "theory_checks": theory_checks(),
+    }  # fmt: skip
+    for name, text in pages.items():
+        file = folder / f"{name}.md"
+        if not file.exists() or file.read_text(encoding="utf-8") != text:  # or all is built anew
+            with replacing(file) as fresh:
+                fresh.write_text(text, encoding="utf-8")
+
+
+def losses() -> str:
+    """A card for each loss and regularizer."""
+    from orcu.losses.base import LOSSES, REGULARIZERS
+
+    lines = [
+        "# The losses, one by one",
+        "",
+        "What `orcu losses show NAME` prints, for all of them. How they are named and combined: [Losses](../losses.md).",
+    ]
+    for kind, registry in (("Losses", LOSSES), ("Regularizers", REGULARIZERS)):
+        lines += ["", f"## {kind}"]
+        for name in registry.names():
+            loss = registry.get(name)
+            card = loss.card
+            labels = "integers, or distributions (n, C)" if loss.soft_labels else "integers only"
+            options = ", ".join(f"`{key}={value!r}`" for key, value in card.defaults.items())
+            batch = "a statistic of the whole batch" if loss.batch_statistic else ""
+            lines += ["", f"### `{name}`: {card.title}", ""]
+            lines += _table(
+                {
+                    "family": card.family, "paper": card.paper, "formula": _code(card.formula),
+                    "options": options or "none", "labels": labels, "batch": batch, "notes": card.notes,
+                    "class": f"`{loss.__module__}.{loss.__name__}`",
+                }
+            )  # fmt: skip
+    return _page(lines)
+
+
+def metrics() -> str:
+    """What each metric says of itself."""
+    from orcu import metrics as package
+    from orcu.metrics.tables import all_metrics
+
+    lines = [
+        "# The metrics, one by one",
+        "",
+        "Each is a function of `orcu.metrics`, a column of tables, and a name for gates (`--fail-if`). Conventions:"
+        " [Judging predictions](../evaluate.md#the-metrics-and-their-conventions).",
+        "",
+        "| name | what | convention | family | better |",
+        "|---|---|---|---|---|",
+    ]
+    for metric in all_metrics():
+        what = _first_line(getattr(package, metric.name))
+        better = "near 0" if metric.better == "zero" else metric.better
+        cells = (f"`{metric.name}`", _cell(what), _cell(metric.convention), metric.family, better)
+        lines.append(f"| {' | '.join(cells)} |")
+    return _page(lines)
+
+
+def calibrators() -> str:
+    """What each calibrator says of itself, with its options."""
+    from orcu.calibrators.base import CALIBRATORS
+
+    lines = [
+        "# The calibrators, one by one",
+        "",
+        "By name in `orcu.calibrators.create`, `orcu calibrate fit --method` and specs; joined by `+` they are a chain."
+        " Which to take: [Calibrating predictions](../calibrators.md).",
+    ]
+    for name in CALIBRATORS.names():
+        kind = CALIBRATORS.get(name)
+        options = {
+            one.name: one.default
+            for one in inspect.signature(kind).parameters.values()
+            if one.kind is one.KEYWORD_ONLY
+        }
+        told = ", ".join(f"`{key}={value!r}`" for key, value in options.items())
+        lines += ["", f"## `{name}`", "", _first_line(kind), ""]
+        lines += _table(
+            {"options": told or "none", "class": f"`orcu.calibrators.{kind.__name__}`"}
+        )
+    return _page(lines)
+
+
+def data() -> str:
+    """The card of each data set."""
+    from orcu.data.base import DATASETS
+
+    lines = [
+        "# The data sets, one by one",
+        "",
+        "What `orcu data info NAME` prints. How they are prepared and divided: [Data](../data.md).",
+    ]
+    for name in DATASETS.names():
+        kind = DATASETS.get(name)
+        card = kind.card
+        rows = f"{sum(card.counts):,} ({', '.join(f'{n:,}' for n in card.counts)})" if card.counts else ""
+        lines += ["", f"## `{name}`", "", f"{card.title}.", ""]
+        lines += _table(
+            {
+                "kind": card.kind, "classes": ", ".join(card.classes) or "your own", "rows": rows,
+                "licence": card.licence, "from": card.citation, "how to get it": card.obtain, "files": card.layout,
+                "protocols": ", ".join(f"`{one}`" for one in kind.protocols), "notes": card.notes,
+            }
+        )  # fmt: skip
+    return _page(lines)
+
+
+def figures() -> str:
+    """What each figure shows and needs."""
+    from orcu.figures.base import FIGURES
+
+    lines = ["# The figures, one by one", "", "With pictures: [The figures](../figures.md).", ""]
+    lines += ["| name | shows | of the paper | needs | options |", "|---|---|---|---|---|"]
+    for name in FIGURES.names():
+        kind = FIGURES.get(name)
+        options = ", ".join(f"`{key}`" for key in kind.options())
+        lines.append(
+            f"| `{name}` | {_cell(kind.title)} | {_cell(kind.paper)} | {_cell(kind.needs or 'nothing')} | {options} |"
+        )
+    return _page(lines)
+
+
+def theory_checks() -> str:
+    """Every statement of the paper, measured for several labels and scales."""
+    from orcu.theory import verify
+
+    settings = [(label, scale) for label in LABELS for scale in SCALES]
+    found = {one: verify(num_classes=5, label=one[0], scale=one[1]) for one in settings}
+    lines = [
+        "# The statements, checked",
+        "",
+        f"Five classes, labels {', '.join(map(str, LABELS))} and scales {', '.join(f'{s:g}' for s in SCALES)}, measured when these"
+        " pages were made by `orcu.theory.verify`. Shown are the numbers for label 2 and s = 3; the last column counts in how many of"
+        f" the {len(settings)} settings the statement holds. What they say together: [The theory](../theory.md).",
+        "",
+        "| | statement | source | measured | must be | holds in |",
+        "|---|---|---|---:|---|---:|",
+    ]
+    for k, check in enumerate(found[2, 3.0]):
+        all_of_it = [checks[k].passed for checks in found.values()]
+        mark = "✓" if check.passed else "✗" if check.passed is False else "?"
+        lines.append(
+            f"| {mark} | {_cell(check.statement)} | {check.source} | {check.measured:.3g} | {_cell(check.requirement)} |"
+            f" {sum(map(bool, all_of_it))} of {len(all_of_it)} |"
+        )
+    return _page(lines)
+
+
+def _table(rows: dict[str, str]) -> list[str]:
+    told = [f"| {key} | {_cell(value)} |" for key, value in rows.items() if value]
+    return ["| | |", "|---|---|", *told]
+
+
+def _first_line(thing: Any) -> str:
+    return (inspect.getdoc(thing) or "").splitlines()[0]
+
+
+def _cell(text: str) -> str:
+    return text.replace("\n", " ").replace("|", "\\|")
+
+
+def _code(text: str) -> str:
+    return f"`{text}`"
+
+
+def _page(lines: Iterable[str]) -> str:
+    return "\n".join(lines) + "\n"
