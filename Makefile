@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 # uv unpacks torch's gigabytes many times quicker than pip; where it is missing, pip brings it into the .venv.
 UV     := $(or $(shell command -v uv 2>/dev/null),$(BIN)/uv)
 
-.PHONY: help setup demo test test-slow check format bench gallery pins clean
+.PHONY: help setup demo test test-slow check format bench gallery docs results wheel pins clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -53,10 +53,24 @@ bench: $(READY)  ## time losses, metrics, calibrators, data, training and the es
 	$(BIN)/python benchmarks/folder.py
 	$(BIN)/python benchmarks/estimator.py
 
-FROM ?= results/demo
 gallery: demo  ## thumbnails of all figures into docs/_static/figures, from the demo and three more small benchmarks
 	for spec in docs/gallery/*.toml; do ORCU_DATA=build/data ORCU_RESULTS=build $(BIN)/orcu bench run $$spec || exit 1; done
 	ORCU_DATA=build/data $(BIN)/python tools/gallery.py build/demo $(patsubst docs/gallery/%.toml,build/%,$(wildcard docs/gallery/*.toml))
+
+docs: $(READY)  ## build the documentation site into build/docs; a warning is an error
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+	@echo "wrote build/docs/index.html"
+
+RESULTS ?= results
+results: $(READY)  ## the runs behind docs/results.md (hours; RESULTS=folder), then its tables
+	for spec in tables images retina text raters; do ORCU_RESULTS=$(RESULTS) $(BIN)/orcu bench run results_$$spec || exit 1; done
+	$(BIN)/python benchmarks/rater_study.py --results $(RESULTS) --write docs/results
+	$(BIN)/python tools/results.py collect --results $(RESULTS)
+	$(BIN)/python tools/results.py write
+
+wheel: $(READY)  ## dist/orcu-*.whl and the source archive
+	rm -rf dist
+	$(BIN)/python -m build --quiet
 
 pins: $(READY)  ## resolve pyproject.toml anew into constraints.txt
 	$(UV) pip compile pyproject.toml --all-extras --universal --upgrade --no-header --no-annotate --quiet -o constraints.txt

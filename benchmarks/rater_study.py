@@ -1,0 +1,120 @@
+"""The paper's premise, against every rater's rating of a text.
+
+    orcu bench run results_raters
+    python benchmarks/rater_study.py --results results [--write docs/results]
+
+1. How many human rating distributions are unimodal? A handful of ratings looks bimodal by chance, so beside the plain share
+   stands what unimodal texts would show: ratings drawn, as many as each text has, from the nearest unimodal
+   distribution of its histogram. A text counts as proven not unimodal if its histogram is farther from
+   unimodal than 95 % of such draws.
+2. How near are predicted distributions to the human ones? For each loss and calibrator the mean of sum_k (F(k) - H(k))^2 over the
+   thresholds, F predicted and H human: the RPS less what no prediction can avoid. The truth itself would show the floor, the
+   sampling error of H.
+"""
+
+import argparse
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from orcu import geometry
+from orcu.bench.collect import planned
+from orcu.bench.run import calibrated
+from orcu.bench.spec import load_spec
+from orcu.bench.store import Store
+from orcu.calibrators.projection import nearest_unimodal
+from orcu.data.store import load, store_folder
+from orcu.files import replacing
+from orcu.inputs import FloatArray
+from orcu.predictions import Predictions
+
+SPEC = "results_raters"
+CALIBRATORS = ("none", "temperature", "dirichlet", "gap", "gap+projection")
+DRAWS = 200
+
+
+def histograms(store: str) -> tuple[dict[str, FloatArray], dict[str, int]]:
+    """Of each text: the shares of the ratings -4..4, and how many there are."""
+    manifest = load(store_folder() / store).manifest
+    shares, counts = {}, {}
+    for name, ratings in zip(manifest.ids, manifest.column("ratings"), strict=True):
+        found = np.bincount(np.asarray(ratings) + 4, minlength=9)
+        shares[str(name)], counts[str(name)] = found / found.sum(), int(found.sum())
+    return shares, counts
+
+
+def shape(store: str, seed: int = 0) -> dict[str, Any]:
+    """How many histograms are unimodal, how many would be by chance, how many are proven not to be."""
+    shares, counts = histograms(store)
+    seen, raters = np.array(list(shares.values())), np.array(list(counts.values()))
+    nearest = nearest_unimodal(seen)
+    miss = ((seen - nearest) ** 2).sum(axis=1)
+    rng = np.random.default_rng(seed)
+    beyond, looks = np.zeros(len(seen)), 0.0
+    for _ in range(DRAWS):
+        drawn = rng.multinomial(raters, nearest / nearest.sum(axis=1, keepdims=True)) / raters[:, None]
+        beyond += ((drawn - nearest_unimodal(drawn)) ** 2).sum(axis=1) >= miss - 1e-12
+        looks += geometry.is_unimodal(drawn).mean() / DRAWS
+    return {
+        "data": store, "texts": len(seen), "raters": int(np.median(raters)),
+        "unimodal": float(geometry.is_unimodal(seen).mean()), "if unimodal": float(looks),
+        "proven not": float(np.mean(beyond / DRAWS < 0.05)),
+    }  # fmt: skip
+
+
+def distance(predicted: Predictions, shares: dict[str, FloatArray]) -> float:
+    """The mean squared distance of cumulative masses, summed over thresholds."""
+    human = np.array([shares[str(name)] for name in predicted.ids])
+    gaps = np.cumsum(predicted.probs, axis=1) - np.cumsum(human, axis=1)
+    return float((gaps[:, :-1] ** 2).sum(axis=1).mean())
+
+
+def floor(shares: dict[str, FloatArray], counts: dict[str, int]) -> float:
+    """What the true distributions would show: the sampling variance of H, unbiased."""
+    found = []
+    for name, share in shares.items():
+        mass = np.cumsum(share)[:-1]
+        found.append((mass * (1 - mass)).sum() / max(counts[name] - 1, 1))
+    return float(np.mean(found))
+
+
+def main() -> None:
+    """Both studies, printed, and written if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=Path("results"))
+    parser.add_argument("--write", type=Path, help="a folder for rater_shapes.csv and rater_distances.csv")
+    told = parser.parse_args()
+    spec = load_spec(SPEC)
+    shapes = [shape(data.store) for data in spec.data]
+    for row in shapes:
+        print(row, flush=True)
+    store, found = Store(told.results / SPEC), []
+    humans = {data.title: histograms(data.store) for data in spec.data}
+    for title, human in humans.items():
+        found.append({"data": title, "loss": "floor", "calibrator": "", "fold": "", "distance": floor(*human)})
+    for one in planned(spec, told.results / SPEC):
+        if one.state != "finished" or one.run is None:
+            continue
+        folder = store.runs / one.run
+        held, test = (Predictions.read(folder / f"{part}.parquet") for part in ("validation", "test"))
+        for name in CALIBRATORS:
+            value = distance(calibrated(name, held, test), humans[one.job.data.title][0])
+            found.append(
+                {
+                    "data": one.job.data.title, "loss": one.job.loss_name, "calibrator": name, "fold": one.job.fold,
+                    "distance": value,
+                }
+            )  # fmt: skip
+        print(one.job.title, f"{value:.4f}", flush=True)
+    if told.write:
+        for name, rows in (("rater_shapes", shapes), ("rater_distances", found)):
+            with replacing(told.write / f"{name}.csv") as fresh, fresh.open("w", encoding="utf-8", newline="") as file:
+                writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+                writer.writeheader()
+                writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()

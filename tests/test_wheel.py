@@ -1,0 +1,118 @@
+"""The wheel: it installs into an empty environment, with and without torch, and does its work there."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+UV = Path(sys.executable).with_name("uv")
+
+JUDGING = """
+import sys, pathlib, numpy as np, orcu
+from orcu import evaluate, metrics
+from orcu.calibrators import create
+rng = np.random.default_rng(0)
+z = rng.normal(size=(400, 4)); y = rng.integers(4, size=400)
+found = evaluate(logits=z, y=y, bootstrap=50)
+assert 0 < found["sce"].value < 1 and "<html" in found.to_html()
+assert metrics.unimodality(create("gap+projection").fit(z, y).predict_proba(z)) == 1
+assert "torch" not in sys.modules
+try:
+    orcu.ORCULoss
+except orcu.MissingExtraError as error:
+    assert "orcu[train]" in str(error)
+else:
+    raise AssertionError("torch is here")
+rows = ["y,p_0,p_1"] + [f"{k % 2},{p:.3f},{1 - p:.3f}" for k, p in enumerate(rng.random(200))]
+pathlib.Path("preds.csv").write_text(chr(10).join(rows))
+"""
+
+TRAINING = """
+import torch, numpy as np
+from orcu import ORCULoss, OrdinalClassifier, metrics
+z = torch.zeros(8, 5, requires_grad=True)
+ORCULoss(num_classes=5)(z, torch.arange(8) % 5).backward()
+assert torch.isfinite(z.grad).all()
+rng = np.random.default_rng(0)
+x = rng.normal(size=(500, 3)); y = np.digitize(x[:, 0] + rng.normal(size=500), [-1, 1])
+model = OrdinalClassifier(hidden=(8,), epochs=2, scale=3.0, random_state=0).fit(x, y)
+assert metrics.unimodality(model.predict_proba(x)) == 1
+"""
+
+
+def run(*command, cwd, check=True):
+    # Not the work tree's environment: nothing but the wheel may be found.
+    env = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, env=env, capture_output=True, text=True, check=False
+    )  # fmt: skip
+    assert not check or done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    out = tmp_path_factory.mktemp("dist")
+    pytest.importorskip("build")
+    done = run(
+        sys.executable, "-m", "build", "--installer", "uv", "--outdir", out, ROOT, cwd=out, check=False
+    )  # fmt: skip
+    if done.returncode and "fetch" in done.stderr.lower():
+        pytest.skip("the build's own requirements cannot be fetched: no network")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (made,) = out.glob("*.whl")
+    assert len(list(out.glob("*.tar.gz"))) == 1
+    return made
+
+
+def installed(wheel, folder, extra):
+    run(UV, "venv", "--quiet", "--python", sys.executable, folder / "env", cwd=folder)
+    python = folder / "env" / "bin" / "python"
+    target = f"orcu{extra} @ {wheel.as_uri()}"
+    done = run(
+        UV, "pip", "install", "--quiet", "--python", python, "-c", ROOT / "constraints.txt", target, cwd=folder,
+        check=False,
+    )  # fmt: skip
+    if done.returncode and "fetch" in done.stderr.lower():
+        pytest.skip("the wheel's requirements cannot be fetched: no network")
+    assert done.returncode == 0, done.stderr
+    return python
+
+
+@pytest.mark.slow
+def test_what_is_in_the_wheel(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert wheel.name.startswith("orcu-0.1.0-")
+    for needed in (
+        "orcu/py.typed", "orcu/bench/configs/demo.toml", "orcu/bench/configs/results_tables.toml",
+        "orcu/bench/paper_results.csv", "orcu/explore/model.js", "orcu-0.1.0.dist-info/licenses/LICENSE",
+    ):  # fmt: skip
+        assert needed in names
+    assert any(name.startswith("orcu/report/") and name.endswith(".j2") for name in names)
+    strange = [name for name in names if not name.startswith(("orcu/", "orcu-0.1.0.dist-info/"))]
+    assert not strange
+    assert wheel.stat().st_size < 2_000_000
+
+
+@pytest.mark.slow
+def test_the_judging_half_in_an_empty_environment(wheel, tmp_path):
+    python = installed(wheel, tmp_path, "")
+    run(python, "-I", "-c", JUDGING, cwd=tmp_path)
+    command = python.with_name("orcu")
+    assert run(command, "--version", cwd=tmp_path).stdout.strip().endswith("0.1.0")
+    judged = run(command, "evaluate", "preds.csv", "--label", "y", "--probs", "p_*", "--report", "r.html", cwd=tmp_path)
+    assert "sce" in judged.stdout.lower()
+    assert (tmp_path / "r.html").stat().st_size > 10_000
+    run(command, "explore", "-o", "page.html", "--no-open", cwd=tmp_path)
+    told = run(command, "bench", "plan", "demo", cwd=tmp_path, check=False)
+    assert "Traceback" not in told.stderr
+
+
+@pytest.mark.slow
+def test_the_training_half_in_an_empty_environment(wheel, tmp_path):
+    python = installed(wheel, tmp_path, "[train]")
+    run(python, "-I", "-c", TRAINING, cwd=tmp_path)

@@ -1,0 +1,219 @@
+"""The results in the documentation, from the runs to the tables.
+
+    python tools/results.py collect --results DIR    finished runs of the specs to docs/results/*.parquet
+    python tools/results.py write                    those to docs/results/*.md and the marked parts of README and docs
+
+The Parquet files hold a row for each run and calibrator, with the spec, the versions and what is missing in
+their metadata; they are kept in the repository, the runs are not.
+"""
+
+import argparse
+import json
+import platform
+import re
+from collections.abc import Iterable
+from importlib.metadata import version
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from orcu.bench.collect import planned, records
+from orcu.bench.columns import column, heading
+from orcu.bench.spec import CONFIGS, Spec, load_spec
+from orcu.bench.tables import compared, lines, rendered
+from orcu.files import replacing
+
+DOCS = Path(__file__).parents[1] / "docs"
+KEPT = DOCS / "results"
+PAGES = (DOCS / "results.md", DOCS.parent / "README.md")
+SPECS = ("results_tables", "results_images", "results_retina", "results_text")
+METRICS = ("accuracy", "qwk", "ece", "sce", "rps", "unimodality")
+SHORT = {
+    "wine_quality": "wine", "diamonds_cut": "cut", "diamonds_clarity": "clarity", "aptos2019": "APTOS", "elpv": "ELPV",
+    "lev": "LEV", "swd": "SWD", "era": "ERA", "retinamnist": "Retina", "SST-5, from scratch": "SST-5",
+    "SST-5, frozen MiniLM": "SST-5 frozen",
+}  # fmt: skip
+HEADLINE = ("ce", "sord", "ls", "mdca", "orcu")
+
+
+def collect(results: Path) -> None:
+    """The finished runs of every spec, as one small table each."""
+    KEPT.mkdir(exist_ok=True)
+    for name in SPECS:
+        spec = load_spec(name)
+        plan = planned(spec, results / name)
+        told = records(spec, results / name)
+        if not told:
+            print(f"{name}: no run is finished")
+            continue
+        missing = [one.job.title for one in plan if one.state != "finished"]
+        about = {
+            "spec": (CONFIGS / f"{name}.toml").read_text(encoding="utf-8"),
+            "versions": {
+                "python": platform.python_version(),
+                **{one: version(one) for one in ("orcu", "torch", "numpy", "scikit-learn")},
+            },
+            "conventions": "the paper's: 15 bins (a, b], classes weighted alike; fractions, not percent",
+            "missing": missing,
+        }
+        table = pa.Table.from_pylist(told).replace_schema_metadata({"orcu": json.dumps(about)})
+        with replacing(KEPT / f"{name}.parquet") as fresh:
+            pq.write_table(table, fresh, compression="zstd")
+        print(f"{name}: {len(plan) - len(missing)} of {len(plan)} runs")
+
+
+def kept() -> list[tuple[Spec, list[dict[str, Any]]]]:
+    """What is in the repository: specs and their records."""
+    found = []
+    for name in SPECS:
+        file = KEPT / f"{name}.parquet"
+        if file.exists():
+            told = pq.read_table(file).to_pylist()
+            plain = [{k: v for k, v in row.items() if v is not None} for row in told]
+            found.append((load_spec(name), plain))
+    return found
+
+
+def write() -> None:
+    """Every table, into pages of their own and between the marks of the pages for reading."""
+    told = kept()
+    for spec, found in told:
+        parts = [f"# {spec.title}", "", _caption(spec, found), ""]
+        table = lines(spec, found)
+        for data in spec.data:
+            mine = [line for line in table if line.data == data.title]
+            if mine:
+                parts += [f"## {data.title}", "", rendered(spec, mine, "markdown")]
+        _replace(KEPT / f"{spec.name}.md", "\n".join(parts).rstrip() + "\n")
+    blocks = {metric: by_loss(told, metric) for metric in METRICS}
+    blocks |= {f"{metric} after": by_calibrator(told, metric) for metric in ("sce", "rps", "unimodality")}
+    blocks |= {"paper": beside_paper(told), "headline": headline(told)}
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for name, block in blocks.items():
+            pattern = re.compile(f"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)", re.DOTALL)
+            text = pattern.sub(lambda m, block=block: f"{m[1]}\n{block}\n{m[2]}", text)
+        _replace(page, text)
+
+
+def by_loss(told: list[tuple[Spec, list[dict[str, Any]]]], metric: str) -> str:
+    """Losses by data sets, before any calibrator; the best of each data set in bold."""
+    means = {
+        (line.data, line.loss): line.cells[metric].mean
+        for spec, found in told
+        for line in lines(spec, found)
+        if line.calibrator == "none"
+    }
+    data = list(dict.fromkeys(one for one, _ in means))
+    losses = list(dict.fromkeys(loss for _, loss in means))
+    rows = []
+    for loss in losses:
+        cells = []
+        for one in data:
+            rivals = [means[one, other] for other in losses if (one, other) in means]
+            cells.append(_bold(means.get((one, loss)), rivals, metric))
+        rows.append([f"`{loss}`" if loss.isidentifier() else loss, *cells])
+    return _markdown([heading(metric), *(SHORT.get(one, one) for one in data)], rows)
+
+
+def by_calibrator(told: list[tuple[Spec, list[dict[str, Any]]]], metric: str) -> str:
+    """Losses by calibrators, the mean over all data sets that have the loss."""
+    names = told[0][0].calibrators
+    found: dict[tuple[str, str], list[float]] = {}
+    for spec, rows in told:
+        for line in lines(spec, rows):
+            found.setdefault((line.loss, line.calibrator), []).append(line.cells[metric].mean)
+    most = max(len(values) for values in found.values())
+    losses = [one for one in dict.fromkeys(loss for loss, _ in found) if len(found[one, "none"]) == most]
+    table = []
+    for loss in losses:
+        means = [mean(found[loss, name]) for name in names]
+        table.append([f"`{loss}`", *(_bold(value, means, metric) for value in means)])
+    return _markdown([heading(metric), *names], table)
+
+
+def beside_paper(told: list[tuple[Spec, list[dict[str, Any]]]]) -> str:
+    """SST-5 from scratch beside Table VI."""
+    rows: dict[str, dict[str, tuple[float, float]]] = {}
+    for spec, found in told:
+        for one in compared(spec, lines(spec, found)):
+            rows.setdefault(one["loss"], {})[one["metric"]] = (one["ours"], one["paper"])
+    metrics = [m for m in ("sce", "ece", "unimodality", "accuracy", "qwk") if any(m in r for r in rows.values())]
+    heads = ["loss", *(f"{heading(m)} {who}" for m in metrics for who in ("ours", "paper"))]
+    table = [
+        [f"`{loss}`", *(f"{value:.1f}" for m in metrics for value in row.get(m, (float("nan"),) * 2))]
+        for loss, row in rows.items()
+    ]
+    return _markdown(heads, table)
+
+
+def headline(told: list[tuple[Spec, list[dict[str, Any]]]]) -> str:
+    """Some losses, before and after our calibrator: the mean over all data sets."""
+    found: dict[tuple[str, str], list[Any]] = {}
+    for spec, rows in told:
+        for line in lines(spec, rows):
+            found.setdefault((line.loss, line.calibrator), []).append(line)
+    table = []
+    for calibrator, name in (("none", "none"), ("gap+projection", "gap + projection")):
+        for loss in HEADLINE:
+            mine = found[loss, calibrator]
+            means = [mean(line.cells[m].mean for line in mine) for m in METRICS]
+            rivals = [
+                [mean(line.cells[m].mean for line in found[other, calibrator]) for other in HEADLINE]
+                for m in METRICS
+            ]
+            cells = [_bold(v, r, m) for v, r, m in zip(means, rivals, METRICS, strict=True)]
+            table.append([name if loss == HEADLINE[0] else "", f"`{loss}`", *cells])
+    return _markdown(["calibrator", "loss", *(heading(m) for m in METRICS)], table, left=2)
+
+
+def _caption(spec: Spec, found: list[dict[str, Any]]) -> str:
+    meta = json.loads(pq.read_schema(KEPT / f"{spec.name}.parquet").metadata[b"orcu"])
+    versions = ", ".join(f"{name} {one}" for name, one in meta["versions"].items())
+    runs = len({row["run"] for row in found})
+    missing = f" {len(meta['missing'])} runs are still missing." if meta["missing"] else ""
+    return (
+        f"{runs} runs of `orcu bench run {spec.name}` ({versions}); mean ± standard deviation over folds and seeds, best bold, "
+        f"second underlined within a calibrator.{missing} Epochs and sizes stand in `configs/{spec.name}.toml`."
+    )
+
+
+def _bold(value: float | None, rivals: list[float], metric: str) -> str:
+    if value is None:
+        return "-"
+    better, percent = column(metric)[0], column(metric)[1]
+    best = max(rivals) if better == "higher" else min(rivals)
+    text = f"{100 * value:.1f}" if percent else f"{value:.3f}"
+    return f"**{text}**" if value == best else text
+
+
+def _markdown(headings: Iterable[str], rows: list[list[str]], left: int = 1) -> str:
+    headings = list(headings)
+    top = f"| {' | '.join(headings)} |\n|{'---|' * left}{'---:|' * (len(headings) - left)}"
+    return "\n".join([top, *(f"| {' | '.join(row)} |" for row in rows), ""])
+
+
+def _replace(file: Path, text: str) -> None:
+    if not file.exists() or file.read_text(encoding="utf-8") != text:
+        with replacing(file) as fresh:
+            fresh.write_text(text, encoding="utf-8")
+        print(f"wrote {file.relative_to(DOCS.parent)}")
+
+
+def main() -> None:
+    """What the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("step", choices=("collect", "write"))
+    parser.add_argument("--results", type=Path, default=Path("results"), help="the folder of results")
+    told = parser.parse_args()
+    if told.step == "collect":
+        collect(told.results)
+    else:
+        write()
+
+
+if __name__ == "__main__":
+    main()
