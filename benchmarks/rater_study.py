@@ -3,13 +3,13 @@
     orcu bench run results_raters
     python benchmarks/rater_study.py --results results [--write docs/results]
 
-1. How many human rating distributions are unimodal? A handful of ratings looks bimodal by chance, so beside the plain share
-   stands what unimodal texts would show: ratings drawn, as many as each text has, from the nearest unimodal
-   distribution of its histogram. A text counts as proven not unimodal if its histogram is farther from
-   unimodal than 95 % of such draws.
-2. How near are predicted distributions to the human ones? For each loss and calibrator the mean of sum_k (F(k) - H(k))^2 over the
-   thresholds, F predicted and H human: the RPS less what no prediction can avoid. The truth itself would show the floor, the
-   sampling error of H.
+1. How many human rating distributions are unimodal? A handful of ratings looks bimodal by chance, so beside the
+   plain share stands what unimodal texts would show: ratings drawn, as many as each text has, from the nearest
+   unimodal distribution of its histogram. A text counts as proven not unimodal if its histogram is
+   farther from unimodal than 95 % of such draws.
+2. How near are predicted distributions to the human ones? For each loss and calibrator the mean of
+   sum_k (F(k) - H(k))^2 over the thresholds, F predicted and H human: the RPS less what no prediction can avoid. The
+   truth itself would show the floor, the sampling error of H.
 """
 
 import argparse
@@ -54,7 +54,9 @@ def shape(store: str, seed: int = 0) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
     beyond, looks = np.zeros(len(seen)), 0.0
     for _ in range(DRAWS):
-        drawn = rng.multinomial(raters, nearest / nearest.sum(axis=1, keepdims=True)) / raters[:, None]
+        drawn = (
+            rng.multinomial(raters, nearest / nearest.sum(axis=1, keepdims=True)) / raters[:, None]
+        )
         beyond += ((drawn - nearest_unimodal(drawn)) ** 2).sum(axis=1) >= miss - 1e-12
         looks += geometry.is_unimodal(drawn).mean() / DRAWS
     return {
@@ -82,9 +84,13 @@ def floor(shares: dict[str, FloatArray], counts: dict[str, int]) -> float:
 
 def main() -> None:
     """Both studies, printed, and written if asked to."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--results", type=Path, default=Path("results"))
-    parser.add_argument("--write", type=Path, help="a folder for rater_shapes.csv and rater_distances.csv")
+    parser.add_argument(
+        "--write", type=Path, help="a folder for rater_shapes.csv and rater_distances.csv"
+    )
     told = parser.parse_args()
     spec = load_spec(SPEC)
     shapes = [shape(data.store) for data in spec.data]
@@ -93,12 +99,22 @@ def main() -> None:
     store, found = Store(told.results / SPEC), []
     humans = {data.title: histograms(data.store) for data in spec.data}
     for title, human in humans.items():
-        found.append({"data": title, "loss": "floor", "calibrator": "", "fold": "", "distance": floor(*human)})
+        found.append(
+            {
+                "data": title,
+                "loss": "floor",
+                "calibrator": "",
+                "fold": "",
+                "distance": floor(*human),
+            }
+        )
     for one in planned(spec, told.results / SPEC):
         if one.state != "finished" or one.run is None:
             continue
         folder = store.runs / one.run
-        held, test = (Predictions.read(folder / f"{part}.parquet") for part in ("validation", "test"))
+        held, test = (
+            Predictions.read(folder / f"{part}.parquet") for part in ("validation", "test")
+        )
         for name in CALIBRATORS:
             value = distance(calibrated(name, held, test), humans[one.job.data.title][0])
             found.append(
@@ -110,7 +126,10 @@ def main() -> None:
         print(one.job.title, f"{value:.4f}", flush=True)
     if told.write:
         for name, rows in (("rater_shapes", shapes), ("rater_distances", found)):
-            with replacing(told.write / f"{name}.csv") as fresh, fresh.open("w", encoding="utf-8", newline="") as file:
+            with (
+                replacing(told.write / f"{name}.csv") as fresh,
+                fresh.open("w", encoding="utf-8", newline="") as file,
+            ):
                 writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
                 writer.writeheader()
                 writer.writerows(rows)

@@ -36,7 +36,7 @@ def losses() -> str:
     lines = [
         "# The losses, one by one",
         "",
-        "What `orcu losses show NAME` prints, for all of them. How they are named and combined: [Losses](../losses.md).",
+        "What `orcu losses show NAME` prints, for all. How they are named and combined: [Losses](../losses.md).",
     ]
     for kind, registry in (("Losses", LOSSES), ("Regularizers", REGULARIZERS)):
         lines += ["", f"## {kind}"]
@@ -98,9 +98,7 @@ def calibrators() -> str:
         }
         told = ", ".join(f"`{key}={value!r}`" for key, value in options.items())
         lines += ["", f"## `{name}`", "", _first_line(kind), ""]
-        lines += _table(
-            {"options": told or "none", "class": f"`orcu.calibrators.{kind.__name__}`"}
-        )
+        lines += _table({"options": told or "none", "class": f"`orcu.calibrators.{kind.__name__}`"})
     return _page(lines)
 
 
@@ -116,7 +114,11 @@ def data() -> str:
     for name in DATASETS.names():
         kind = DATASETS.get(name)
         card = kind.card
-        rows = f"{sum(card.counts):,} ({', '.join(f'{n:,}' for n in card.counts)})" if card.counts else ""
+        rows = (
+            f"{sum(card.counts):,} ({', '.join(f'{n:,}' for n in card.counts)})"
+            if card.counts
+            else ""
+        )
         lines += ["", f"## `{name}`", "", f"{card.title}.", ""]
         lines += _table(
             {
@@ -152,9 +154,10 @@ def theory_checks() -> str:
     lines = [
         "# The statements, checked",
         "",
-        f"Five classes, labels {', '.join(map(str, LABELS))} and scales {', '.join(f'{s:g}' for s in SCALES)}, measured when these"
-        " pages were made by `orcu.theory.verify`. Shown are the numbers for label 2 and s = 3; the last column counts in how many of"
-        f" the {len(settings)} settings the statement holds. What they say together: [The theory](../theory.md).",
+        f"Five classes, labels {', '.join(map(str, LABELS))} and scales {', '.join(f'{s:g}' for s in SCALES)},"
+        " measured when these pages were made by `orcu.theory.verify`. Shown are the numbers for label 2 and s = 3; the"
+        f" last column counts in how many of the {len(settings)} settings the statement holds. What they say together:"
+        " [The theory](../theory.md).",
         "",
         "| | statement | source | measured | must be | holds in |",
         "|---|---|---|---:|---|---:|",
@@ -162,10 +165,14 @@ def theory_checks() -> str:
     for k, check in enumerate(found[2, 3.0]):
         all_of_it = [checks[k].passed for checks in found.values()]
         mark = "✓" if check.passed else "✗" if check.passed is False else "?"
-        lines.append(
-            f"| {mark} | {_cell(check.statement)} | {check.source} | {check.measured:.3g} | {_cell(check.requirement)} |"
-            f" {sum(map(bool, all_of_it))} of {len(all_of_it)} |"
+        cells = (
+            mark,
+            _cell(check.statement),
+            check.source,
+            f"{check.measured:.3g}",
+            _cell(check.requirement),
         )
+        lines.append(f"| {' | '.join(cells)} | {sum(map(bool, all_of_it))} of {len(all_of_it)} |")
     return _page(lines)
 
 

@@ -46,7 +46,9 @@ assert metrics.unimodality(model.predict_proba(x)) == 1
 
 def run(*command, cwd, check=True):
     # Not the work tree's environment: nothing but the wheel may be found.
-    env = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    env = {
+        key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "VIRTUAL_ENV"}
+    }
     done = subprocess.run(
         [str(part) for part in command], cwd=cwd, env=env, capture_output=True, text=True, check=False
     )  # fmt: skip
@@ -104,7 +106,18 @@ def test_the_judging_half_in_an_empty_environment(wheel, tmp_path):
     run(python, "-I", "-c", JUDGING, cwd=tmp_path)
     command = python.with_name("orcu")
     assert run(command, "--version", cwd=tmp_path).stdout.strip().endswith("0.1.0")
-    judged = run(command, "evaluate", "preds.csv", "--label", "y", "--probs", "p_*", "--report", "r.html", cwd=tmp_path)
+    judged = run(
+        command,
+        "evaluate",
+        "preds.csv",
+        "--label",
+        "y",
+        "--probs",
+        "p_*",
+        "--report",
+        "r.html",
+        cwd=tmp_path,
+    )
     assert "sce" in judged.stdout.lower()
     assert (tmp_path / "r.html").stat().st_size > 10_000
     run(command, "explore", "-o", "page.html", "--no-open", cwd=tmp_path)

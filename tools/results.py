@@ -8,6 +8,7 @@ their metadata; they are kept in the repository, the runs are not.
 """
 
 import argparse
+import csv
 import json
 import platform
 import re
@@ -77,9 +78,9 @@ def kept() -> list[tuple[Spec, list[dict[str, Any]]]]:
     return found
 
 
-def write() -> None:
-    """Every table, into pages of their own and between the marks of the pages for reading."""
-    told = kept()
+def pages() -> dict[Path, str]:
+    """Every table: pages of their own, and the pages for reading with what stands between their marks."""
+    told, made = kept(), {}
     for spec, found in told:
         parts = [f"# {spec.title}", "", _caption(spec, found), ""]
         table = lines(spec, found)
@@ -87,16 +88,21 @@ def write() -> None:
             mine = [line for line in table if line.data == data.title]
             if mine:
                 parts += [f"## {data.title}", "", rendered(spec, mine, "markdown")]
-        _replace(KEPT / f"{spec.name}.md", "\n".join(parts).rstrip() + "\n")
+        made[KEPT / f"{spec.name}.md"] = "\n".join(parts).rstrip() + "\n"
     blocks = {metric: by_loss(told, metric) for metric in METRICS}
-    blocks |= {f"{metric} after": by_calibrator(told, metric) for metric in ("sce", "rps", "unimodality")}
+    blocks |= {
+        f"{metric} after": by_calibrator(told, metric) for metric in ("sce", "rps", "unimodality")
+    }
     blocks |= {"paper": beside_paper(told), "headline": headline(told)}
+    if (KEPT / "rater_distances.csv").exists():
+        blocks |= {"rater shapes": rater_shapes(), "rater distances": rater_distances()}
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         for name, block in blocks.items():
             pattern = re.compile(f"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)", re.DOTALL)
             text = pattern.sub(lambda m, block=block: f"{m[1]}\n{block}\n{m[2]}", text)
-        _replace(page, text)
+        made[page] = text
+    return made
 
 
 def by_loss(told: list[tuple[Spec, list[dict[str, Any]]]], metric: str) -> str:
@@ -127,7 +133,9 @@ def by_calibrator(told: list[tuple[Spec, list[dict[str, Any]]]], metric: str) ->
         for line in lines(spec, rows):
             found.setdefault((line.loss, line.calibrator), []).append(line.cells[metric].mean)
     most = max(len(values) for values in found.values())
-    losses = [one for one in dict.fromkeys(loss for loss, _ in found) if len(found[one, "none"]) == most]
+    losses = [
+        one for one in dict.fromkeys(loss for loss, _ in found) if len(found[one, "none"]) == most
+    ]
     table = []
     for loss in losses:
         means = [mean(found[loss, name]) for name in names]
@@ -141,10 +149,17 @@ def beside_paper(told: list[tuple[Spec, list[dict[str, Any]]]]) -> str:
     for spec, found in told:
         for one in compared(spec, lines(spec, found)):
             rows.setdefault(one["loss"], {})[one["metric"]] = (one["ours"], one["paper"])
-    metrics = [m for m in ("sce", "ece", "unimodality", "accuracy", "qwk") if any(m in r for r in rows.values())]
+    metrics = [
+        m
+        for m in ("sce", "ece", "unimodality", "accuracy", "qwk")
+        if any(m in r for r in rows.values())
+    ]
     heads = ["loss", *(f"{heading(m)} {who}" for m in metrics for who in ("ours", "paper"))]
     table = [
-        [f"`{loss}`", *(f"{value:.1f}" for m in metrics for value in row.get(m, (float("nan"),) * 2))]
+        [
+            f"`{loss}`",
+            *(f"{value:.1f}" for m in metrics for value in row.get(m, (float("nan"),) * 2)),
+        ]
         for loss, row in rows.items()
     ]
     return _markdown(heads, table)
@@ -162,12 +177,60 @@ def headline(told: list[tuple[Spec, list[dict[str, Any]]]]) -> str:
             mine = found[loss, calibrator]
             means = [mean(line.cells[m].mean for line in mine) for m in METRICS]
             rivals = [
-                [mean(line.cells[m].mean for line in found[other, calibrator]) for other in HEADLINE]
+                [
+                    mean(line.cells[m].mean for line in found[other, calibrator])
+                    for other in HEADLINE
+                ]
                 for m in METRICS
             ]
             cells = [_bold(v, r, m) for v, r, m in zip(means, rivals, METRICS, strict=True)]
             table.append([name if loss == HEADLINE[0] else "", f"`{loss}`", *cells])
     return _markdown(["calibrator", "loss", *(heading(m) for m in METRICS)], table, left=2)
+
+
+def rater_shapes() -> str:
+    """How many human rating distributions are unimodal."""
+    table = []
+    for row in _read(KEPT / "rater_shapes.csv"):
+        shares = (
+            f"{100 * float(row[name]):.1f}" for name in ("unimodal", "if unimodal", "proven not")
+        )
+        table.append(
+            [row["data"].removeprefix("vader_"), f"{int(row['texts']):,}", row["raters"], *shares]
+        )
+    heads = [
+        "texts",
+        "how many",
+        "raters (median)",
+        "unimodal %",
+        "unimodal %, if all were",
+        "proven not %",
+    ]
+    return _markdown(heads, table)
+
+
+def rater_distances() -> str:
+    """Predicted against human distributions: losses by calibrators, the mean over data sets of means over folds."""
+    found: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for row in _read(KEPT / "rater_distances.csv"):
+        cell = found.setdefault((row["loss"], row["calibrator"]), {})
+        cell.setdefault(row["data"], []).append(float(row["distance"]))
+    means = {key: mean(mean(folds) for folds in cell.values()) for key, cell in found.items()}
+    names = list(dict.fromkeys(calibrator for _, calibrator in means if calibrator))
+    table = []
+    for loss in dict.fromkeys(loss for loss, calibrator in means if calibrator):
+        own = [means[loss, name] for name in names]
+        cells = [f"**{v:.3f}**" if v == min(own) else f"{v:.3f}" for v in own]
+        table.append([f"`{loss}`" if loss.isidentifier() else loss, *cells])
+    table.append(
+        ["the truth itself would show", f"{means['floor', '']:.3f}", *[""] * (len(names) - 1)]
+    )
+    return _markdown(["squared distance ↓", *names], table)
+
+
+def _read(file: Path) -> list[dict[str, str]]:
+    with file.open(encoding="utf-8", newline="") as lines_:
+        return list(csv.DictReader(lines_))
 
 
 def _caption(spec: Spec, found: list[dict[str, Any]]) -> str:
@@ -176,8 +239,9 @@ def _caption(spec: Spec, found: list[dict[str, Any]]) -> str:
     runs = len({row["run"] for row in found})
     missing = f" {len(meta['missing'])} runs are still missing." if meta["missing"] else ""
     return (
-        f"{runs} runs of `orcu bench run {spec.name}` ({versions}); mean ± standard deviation over folds and seeds, best bold, "
-        f"second underlined within a calibrator.{missing} Epochs and sizes stand in `configs/{spec.name}.toml`."
+        f"{runs} runs of `orcu bench run {spec.name}` ({versions}); mean ± standard deviation over folds and seeds, "
+        f"best bold, second underlined within a calibrator.{missing} "
+        f"Epochs and sizes stand in `configs/{spec.name}.toml`."
     )
 
 
@@ -196,23 +260,24 @@ def _markdown(headings: Iterable[str], rows: list[list[str]], left: int = 1) -> 
     return "\n".join([top, *(f"| {' | '.join(row)} |" for row in rows), ""])
 
 
-def _replace(file: Path, text: str) -> None:
-    if not file.exists() or file.read_text(encoding="utf-8") != text:
-        with replacing(file) as fresh:
-            fresh.write_text(text, encoding="utf-8")
-        print(f"wrote {file.relative_to(DOCS.parent)}")
-
-
 def main() -> None:
     """What the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("step", choices=("collect", "write"))
-    parser.add_argument("--results", type=Path, default=Path("results"), help="the folder of results")
+    parser.add_argument(
+        "--results", type=Path, default=Path("results"), help="the folder of results"
+    )
     told = parser.parse_args()
     if told.step == "collect":
         collect(told.results)
-    else:
-        write()
+        return
+    for file, text in pages().items():
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            with replacing(file) as fresh:
+                fresh.write_text(text, encoding="utf-8")
+            print(f"wrote {file.relative_to(DOCS.parent)}")
 
 
 if __name__ == "__main__":

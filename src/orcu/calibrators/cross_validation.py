@@ -9,7 +9,7 @@ from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray
 
 FOLDS = 5
-MOST_ROWS = 20_000  # for choosing options; with more, any choice does as well
+MOST_ROWS = 5_000  # for choosing options; with more, any choice does as well
 
 
 def stratified_folds(y: IntArray, folds: int, seed: int = 0) -> IntArray:

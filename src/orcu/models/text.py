@@ -110,7 +110,7 @@ class TextEncoder(nn.Module):
         order = lengths.argsort(stable=True)
         parts = [
             self._features(Tokens(*(one[rows, : int(lengths[rows].max())] for one in tokens)))
-            for rows in order.split(PART)
+            for rows in torch.split(order, PART)
         ]
         return torch.cat(parts)[order.argsort()]
 

@@ -346,8 +346,8 @@ class _Problem:
         two_sided_size = np.maximum(np.abs(u), np.minimum(self.margin, 1.0))
         size = np.where(self.remote, 1.0, np.where(one_sided, u, two_sided_size))
         gradient = self.gradient(u) * size
-        w = -np.linalg.solve(self._hessian(u, size), gradient.reshape(len(u), -1, 1))
-        w = np.where(self.remote, 0.0, w.reshape(u.shape)).clip(-1e100, 1e100)
+        solved = -np.linalg.solve(self._hessian(u, size), gradient.reshape(len(u), -1, 1))
+        w: FloatArray = np.where(self.remote, 0.0, solved.reshape(u.shape)).clip(-1e100, 1e100)
         slope = (gradient * w).sum(axis=(1, 2))
         # A one-sided gap stays positive: at most nine tenths of it may go in a step.
         shrink = np.where(one_sided, -w, 0.0).max(axis=(1, 2), initial=0.0)

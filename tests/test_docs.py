@@ -1,0 +1,84 @@
+"""The documentation: it builds without a warning, its links lead somewhere, its tables are those of the results."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted(
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+    + [page for page in ROOT.glob("docs/**/*.md") if "generated" not in page.parts]
+)
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
+
+
+def anchors(page):
+    """The anchors of a page's headings, as GitHub and MyST make them."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    found = set()
+    for heading in re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE):
+        plain = re.sub(r"[^\w\- ]", "", heading.strip().lower())
+        found.add(plain.replace(" ", "-"))
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    text = CODE.sub("", page.read_text(encoding="utf-8"))
+    for target in LINK.findall(text):
+        if target.startswith(("http://", "https://", "mailto:")):
+            continue
+        name, _, anchor = target.partition("#")
+        file = (page.parent / name).resolve() if name else page
+        if "generated" in file.parts:  # written when the site is built
+            assert file.stem in {
+                "losses",
+                "metrics",
+                "calibrators",
+                "data",
+                "figures",
+                "theory_checks",
+            }
+            continue
+        if file.name == "gradcam.png":  # its licence is not ours: made by `make gallery`
+            continue
+        assert file.exists(), f"{target} leads nowhere"
+        assert not anchor or anchor in anchors(file), f"{target}: no such heading"
+
+
+def test_the_tables_are_those_of_the_results():
+    spec = importlib.util.spec_from_file_location("results_tool", ROOT / "tools" / "results.py")
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    made = tool.pages()
+    assert made
+    for file, text in made.items():
+        assert file.read_text(encoding="utf-8") == text, (
+            f"{file.name} is not what tools/results.py write gives"
+        )
+
+
+@pytest.mark.docs
+def test_the_site_builds_without_a_warning(tmp_path):
+    pytest.importorskip("sphinx")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
+    done = subprocess.run(
+        [*command, str(ROOT / "docs"), str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    first = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "Five minutes" in first
+    for page in (
+        "results",
+        "theory",
+        "extend",
+        "guides/research",
+        "generated/losses",
+        "api/losses",
+    ):
+        assert (tmp_path / f"{page}.html").exists()
