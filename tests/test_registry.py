@@ -66,3 +66,13 @@ def test_threads_wait_for_discovery():
 def test_a_name_is_registered_once(shapes):
     with pytest.raises(InputError, match="registered twice"):
         shapes.register("circle")(lambda: None)
+
+    def cell(sides):
+        def triangle():
+            return sides
+
+        return shapes.register("triangle")(triangle)
+
+    cell(3)
+    cell(4)  # a notebook's cell, run again after an edit
+    assert shapes.create("triangle") == 4

@@ -42,10 +42,14 @@ class Registry(Generic[T]):
         self._lock = threading.RLock()
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Decorator that files a class or function under ``name``."""
+        """Decorator that files a class or function under ``name``.
+
+        The same definition made again, as by a notebook's cell, takes the place of the older one.
+        """
 
         def add(thing: T) -> T:
-            if self._things.get(name, thing) is not thing:
+            before = self._things.get(name, thing)
+            if before is not thing and _origin(before) != _origin(thing):
                 raise InputError(f"{self.kind} {name!r} is registered twice; choose another name.")
             self._things[name] = thing
             return thing
@@ -107,3 +111,8 @@ class Registry(Generic[T]):
                 for module in pkgutil.iter_modules(importlib.import_module(self._package).__path__):
                     importlib.import_module(f"{self._package}.{module.name}")
                 self._package = None
+
+
+def _origin(thing: Any) -> tuple[Any, Any]:
+    """Where a class or function was defined; other things are their own origin."""
+    return getattr(thing, "__module__", None), getattr(thing, "__qualname__", thing)

@@ -90,11 +90,12 @@ def test_the_regularizer_knows_the_strength_of_its_authors():
 
 
 def test_the_registries_hold_what_the_paper_compares():
-    assert losses.names() == [
+    assert set(losses.names()) >= {
         *("acls", "cdw_ce", "ce", "co2", "flsd", "ls", "mbls", "mdca", "orcu", "poe", "sord")
-    ]
-    assert losses.regularizers.names() == ["acls", "hinge", "lbe", "mbls", "mdca", "softplus"]
-    assert losses.distances.names() == ["absolute", "exponential", "huber", "squared"]
+    }
+    regularizers = {"acls", "hinge", "lbe", "mbls", "mdca", "softplus"}
+    assert set(losses.regularizers.names()) >= regularizers
+    assert set(losses.distances.names()) >= {"absolute", "exponential", "huber", "squared"}
 
 
 @pytest.mark.parametrize(
