@@ -22,8 +22,7 @@ source_suffix = {".md": "markdown"}
 default_role = "code"  # docstrings name things in single backticks
 
 myst_heading_anchors = 4
-myst_enable_extensions = ["colon_fence", "dollarmath"]
-suppress_warnings = ["myst.xref_missing_lang"]
+myst_enable_extensions = ["colon_fence"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # types stand in the signatures' own words: the Args of each docstring

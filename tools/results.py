@@ -37,6 +37,7 @@ SHORT = {
     "lev": "LEV", "swd": "SWD", "era": "ERA", "retinamnist": "Retina", "SST-5, from scratch": "SST-5",
     "SST-5, frozen MiniLM": "SST-5 frozen",
 }  # fmt: skip
+WORDS = {"ece": "ECE", "sce": "SCE", "rps": "RPS", "qwk": "QWK", "unimodality": "unimodal"}
 HEADLINE = ("ce", "sord", "ls", "mdca", "orcu")
 
 
@@ -122,7 +123,7 @@ def by_loss(told: list[tuple[Spec, list[dict[str, Any]]]], metric: str) -> str:
             rivals = [means[one, other] for other in losses if (one, other) in means]
             cells.append(_bold(means.get((one, loss)), rivals, metric))
         rows.append([f"`{loss}`" if loss.isidentifier() else loss, *cells])
-    return _markdown([heading(metric), *(SHORT.get(one, one) for one in data)], rows)
+    return _markdown([_head(metric), *(SHORT.get(one, one) for one in data)], rows)
 
 
 def by_calibrator(told: list[tuple[Spec, list[dict[str, Any]]]], metric: str) -> str:
@@ -140,7 +141,7 @@ def by_calibrator(told: list[tuple[Spec, list[dict[str, Any]]]], metric: str) ->
     for loss in losses:
         means = [mean(found[loss, name]) for name in names]
         table.append([f"`{loss}`", *(_bold(value, means, metric) for value in means)])
-    return _markdown([heading(metric), *names], table)
+    return _markdown([_head(metric), *names], table)
 
 
 def beside_paper(told: list[tuple[Spec, list[dict[str, Any]]]]) -> str:
@@ -154,7 +155,7 @@ def beside_paper(told: list[tuple[Spec, list[dict[str, Any]]]]) -> str:
         for m in ("sce", "ece", "unimodality", "accuracy", "qwk")
         if any(m in r for r in rows.values())
     ]
-    heads = ["loss", *(f"{heading(m)} {who}" for m in metrics for who in ("ours", "paper"))]
+    heads = ["loss", *(f"{_head(m)}, {who}" for m in metrics for who in ("ours", "paper"))]
     table = [
         [
             f"`{loss}`",
@@ -185,7 +186,7 @@ def headline(told: list[tuple[Spec, list[dict[str, Any]]]]) -> str:
             ]
             cells = [_bold(v, r, m) for v, r, m in zip(means, rivals, METRICS, strict=True)]
             table.append([name if loss == HEADLINE[0] else "", f"`{loss}`", *cells])
-    return _markdown(["calibrator", "loss", *(heading(m) for m in METRICS)], table, left=2)
+    return _markdown(["calibrator", "loss", *(_head(m) for m in METRICS)], table, left=2)
 
 
 def rater_shapes() -> str:
@@ -243,6 +244,10 @@ def _caption(spec: Spec, found: list[dict[str, Any]]) -> str:
         f"best bold, second underlined within a calibrator.{missing} "
         f"Epochs and sizes stand in `configs/{spec.name}.toml`."
     )
+
+
+def _head(metric: str) -> str:
+    return heading(metric).replace(metric, WORDS.get(metric, metric))
 
 
 def _bold(value: float | None, rivals: list[float], metric: str) -> str:
