@@ -6,9 +6,10 @@ from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
 
 
 @pytest.fixture
-def data_store(monkeypatch, tmp_path):
-    """Data that a snippet prepares go into a folder of its own, not into the work tree."""
+def data_store(monkeypatch, tmp_path, tmp_path_factory):
+    """What a snippet prepares or writes goes into folders of its own, not into the work tree."""
     monkeypatch.setenv("ORCU_DATA", str(tmp_path))
+    monkeypatch.chdir(tmp_path_factory.getbasetemp())
 
 
 pytest_collect_file = Sybil(

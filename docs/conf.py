@@ -35,12 +35,14 @@ napoleon_custom_sections = [("Warns", "params_style")]
 html_theme = "pydata_sphinx_theme"
 html_title = f"orcu {version}"
 html_static_path = ["_static"]
+html_css_files = ["wide.css"]
 html_show_sourcelink = False
 html_theme_options = {
     "navigation_depth": 2,
     "show_prev_next": True,
     "show_toc_level": 2,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "results": [], "results/*": []},
+    "header_links_before_dropdown": 8,
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "friendly",

@@ -372,3 +372,33 @@ def test_a_module_takes_frames_of_numbers():
     framed = OrdinalClassifier(**options).fit(frame, y).predict_proba(frame)
     plain = OrdinalClassifier(**options).fit(x, y).predict_proba(x)
     assert framed == pytest.approx(plain, abs=1e-6)
+
+
+def test_labels_with_gaps_name_the_row():
+    x, y = sample(300)
+    told = np.array(["a", "b", "c", "d"], dtype=object)[y]
+    told[5] = np.nan
+    for labels in (
+        told, pd.Categorical(told, categories=list("abcd"), ordered=True), np.where(np.arange(300) == 5, np.nan, y)
+    ):  # fmt: skip
+        with pytest.raises(InputError, match="y: row 5 has no label"):
+            OrdinalClassifier(**QUICK, classes=None if labels is not told else list("abcd")).fit(
+                x, labels
+            )
+
+
+def test_what_a_fit_cannot_use_is_told():
+    x, y = sample(300)
+    frame = pd.DataFrame(x, columns=list("abcd"))
+    model = OrdinalClassifier(**QUICK, scale=3.0, calibrator=None).fit(frame, y)
+    with pytest.raises(InputError, match="X: has no rows"):
+        model.predict(frame[:0])
+    with pytest.raises(InputError, match="module= takes numbers only, and column 'site'"):
+        OrdinalClassifier(**QUICK, module=torch.nn.Linear(5, 4)).fit(frame.assign(site="n"), y)
+    with pytest.raises(InputError, match="every row has the class 'a'"):
+        OrdinalClassifier(**QUICK, classes=["a", "b"]).fit(x, np.array(["a"] * 300))
+    integers = OrdinalClassifier(**QUICK, scale=3.0, calibrator=None).fit(
+        x, pd.Series(y, dtype="Int64")
+    )
+    assert integers.classes_.tolist() == [0, 1, 2, 3]
+    assert integers.classes_.dtype.kind == "i"

@@ -76,3 +76,22 @@ def test_a_name_is_registered_once(shapes):
     cell(3)
     cell(4)  # a notebook's cell, run again after an edit
     assert shapes.create("triangle") == 4
+
+
+def test_a_module_may_ask_for_names_while_it_is_read(tmp_path, monkeypatch):
+    package = tmp_path / "shapes_that_ask"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "from orcu.registry import Registry\nSHAPES = Registry('shape', package=__name__)\n"
+    )
+    (package / "square.py").write_text(
+        "from shapes_that_ask import SHAPES\n@SHAPES.register('square')\ndef square():\n    return 4\n"
+        "SIDES = SHAPES.create('square')\n"
+    )
+    (package / "triangle.py").write_text(
+        "from shapes_that_ask import SHAPES\n@SHAPES.register('triangle')\ndef triangle():\n    return 3\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    import shapes_that_ask
+
+    assert shapes_that_ask.SHAPES.names() == ["square", "triangle"]

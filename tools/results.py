@@ -38,6 +38,7 @@ SHORT = {
     "SST-5, frozen MiniLM": "SST-5 frozen",
 }  # fmt: skip
 WORDS = {"ece": "ECE", "sce": "SCE", "rps": "RPS", "qwk": "QWK", "unimodality": "unimodal"}
+COLLAPSED = 0.1  # QWK below which a model has learned nothing
 HEADLINE = ("ce", "sord", "ls", "mdca", "orcu")
 
 
@@ -108,20 +109,26 @@ def pages() -> dict[Path, str]:
 
 def by_loss(told: list[tuple[Spec, list[dict[str, Any]]]], metric: str) -> str:
     """Losses by data sets, before any calibrator; the best of each data set in bold."""
-    means = {
-        (line.data, line.loss): line.cells[metric].mean
-        for spec, found in told
-        for line in lines(spec, found)
-        if line.calibrator == "none"
-    }
+    means, collapsed = {}, set()
+    for spec, found in told:
+        for line in lines(spec, found):
+            if line.calibrator == "none":
+                means[line.data, line.loss] = line.cells[metric].mean
+                if line.cells["qwk"].mean < COLLAPSED:
+                    collapsed.add((line.data, line.loss))
     data = list(dict.fromkeys(one for one, _ in means))
     losses = list(dict.fromkeys(loss for _, loss in means))
     rows = []
     for loss in losses:
         cells = []
         for one in data:
-            rivals = [means[one, other] for other in losses if (one, other) in means]
-            cells.append(_bold(means.get((one, loss)), rivals, metric))
+            rivals = [
+                means[one, other]
+                for other in losses
+                if (one, other) in means and (one, other) not in collapsed
+            ]
+            cell = _bold(means.get((one, loss)), rivals, metric)
+            cells.append(f"{cell.strip('*')} †" if (one, loss) in collapsed else cell)
         rows.append([f"`{loss}`" if loss.isidentifier() else loss, *cells])
     return _markdown([_head(metric), *(SHORT.get(one, one) for one in data)], rows)
 
@@ -256,7 +263,8 @@ def _bold(value: float | None, rivals: list[float], metric: str) -> str:
     better, percent = column(metric)[0], column(metric)[1]
     best = max(rivals) if better == "higher" else min(rivals)
     text = f"{100 * value:.1f}" if percent else f"{value:.3f}"
-    return f"**{text}**" if value == best else text
+    shown = f"{100 * best:.1f}" if percent else f"{best:.3f}"
+    return f"**{text}**" if text == shown else text
 
 
 def _markdown(headings: Iterable[str], rows: list[list[str]], left: int = 1) -> str:

@@ -26,8 +26,8 @@ from orcu.diagnosis import Diagnosis, diagnosed
 from orcu.errors import InputError, require
 from orcu.estimator_options import SCORES, check_options, check_same_shape
 from orcu.inputs import FloatArray, IntArray, as_fraction
-from orcu.labels import canonical, label_codes
-from orcu.tables import is_frame, table_of
+from orcu.labels import canonical, check_no_gaps, label_codes
+from orcu.tables import check_numbers, is_frame, table_of
 
 FEW = 40  # rows for which a calibrator is not worth it
 
@@ -153,6 +153,8 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:  # noqa: N803
         """One pass over some rows; there is no row to spare, so probabilities are projected, not calibrated.
 
+        To calibrate, hold rows back and fit a calibrator on their ``predict_logits``.
+
         Args:
             X: rows.
             y: labels.
@@ -259,10 +261,10 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows, jobs = self._fitted_on
         held = np.concatenate([jobs["calibration"], jobs["sets"]])
         if len(held) < 2 * FEW:
-            raise InputError(
-                f"diagnose: {len(held)} rows were held back, at least {2 * FEW} are needed; fit on more rows, or "
-                "raise calibration_fraction."
+            needed = (
+                f"at least {2 * FEW} are needed; fit on more rows, or raise calibration_fraction."
             )
+            raise InputError(f"diagnose: {len(held)} rows were held back, {needed}")
         other = copy.copy(self).set_params(loss="ce", calibrator=None, warm_start=False)
         other._train(rows, jobs, self._seed, None)
         y = rows.y[held].numpy()
@@ -282,11 +284,14 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("requires y to be passed, but the target y is None.")
         x = self._checked(X, reset=reset)
         check_consistent_length(X, y)
+        check_no_gaps(y)
         given = self.classes if classes is None else classes
         if given is None and carries_order(y):
             given = ordered_labels(y, None)
-        if carries_order(y):
-            y = np.asarray(y, dtype=object)
+        if (
+            carries_order(y) or getattr(getattr(y, "dtype", None), "kind", "") == "i"
+        ):  # or pandas' Int64
+            y = np.asarray(y, dtype=object if carries_order(y) else np.int64)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         weight = None
@@ -300,11 +305,11 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             x = x[counts] if isinstance(x, np.ndarray) else {k: v[counts] for k, v in x.items()}
             y, weight = y[counts], weight[counts]
         found = ordered_labels(y, given)
-        if len(found) < 2:
-            raise InputError(
-                f"y: every row has the class {found.tolist()[0]!r}; a classifier needs more than one class."
-            )
         codes, _ = label_codes(y, tuple(map(canonical, found.tolist())), given=True)
+        if classes is None and len(np.unique(codes)) < 2:
+            raise InputError(
+                f"y: every row has the class {found.tolist()[codes[0]]!r}; a classifier needs more than one class."
+            )
         return x, codes, weight, found
 
     def _names(self) -> tuple[str, ...]:
@@ -312,8 +317,12 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _checked(self, X: Any, *, reset: bool) -> Any:  # noqa: N803
         if is_frame(X) and self.module is None:
+            if not len(X):
+                raise InputError("X: has no rows; at least one is needed.")
             validate_data(self, X, reset=reset, skip_check_array=True)
             return table_of(X)
+        if is_frame(X):
+            check_numbers(X, "module=")
         if self.module is not None and np.ndim(X) != 2:  # images, sequences
             return check_array(X, dtype=np.float32, allow_nd=True, ensure_2d=False)
         finite = "allow-nan" if self.module is None else True
@@ -346,11 +355,8 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _jobs(self, codes: IntArray, seed: int) -> dict[str, IntArray]:
         return dealt(
-            codes,
-            validation=self.validation_fraction,
-            calibration=self.calibration_fraction,
-            seed=seed,
-        )
+            codes, validation=self.validation_fraction, calibration=self.calibration_fraction, seed=seed
+        )  # fmt: skip
 
     def _build(self, seed: int) -> None:
         import torch
@@ -428,9 +434,8 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.scale_, self.chosen_ = None, None
         auto = spec == "orcu" and isinstance(self.loss, str) and self.scale == "auto"
         if not auto or validation is None:
-            self.scale_ = (
-                (FIRST if self.scale == "auto" else self.scale) if spec == "orcu" else None
-            )
+            if spec == "orcu":
+                self.scale_ = FIRST if self.scale == "auto" else self.scale
             trained(self.scale_, start)
             return
         found = choose_scale(

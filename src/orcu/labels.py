@@ -176,3 +176,21 @@ def is_missing(value: Any) -> bool:
 
 def _is_number(text: str) -> bool:
     return text.lstrip("-").isdigit()
+
+
+def check_no_gaps(y: Any) -> None:
+    """Refuse labels that are missing.
+
+    Raises:
+        InputError: which names the row.
+
+    Example:
+        >>> check_no_gaps(["low", None])
+        Traceback (most recent call last):
+        orcu.errors.InputError: y: row 1 has no label (NaN); drop or repair such rows first.
+    """
+    cells = np.asarray(y, dtype=object)
+    if cells.ndim == 1:
+        row = next((k for k, cell in enumerate(cells.tolist()) if is_missing(cell)), None)
+        if row is not None:
+            raise InputError(f"y: row {row} has no label (NaN); drop or repair such rows first.")

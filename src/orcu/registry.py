@@ -107,10 +107,17 @@ class Registry(Generic[T]):
         if self._package is None:
             return
         with self._lock:  # a second thread waits until all modules are there
-            if self._package is not None:
-                for module in pkgutil.iter_modules(importlib.import_module(self._package).__path__):
-                    importlib.import_module(f"{self._package}.{module.name}")
-                self._package = None
+            package, self._package = (
+                self._package,
+                None,
+            )  # a module may ask for names while it is read
+            if package is not None:
+                try:
+                    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+                        importlib.import_module(f"{package}.{module.name}")
+                except BaseException:
+                    self._package = package
+                    raise
 
 
 def _origin(thing: Any) -> tuple[Any, Any]:

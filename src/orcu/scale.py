@@ -44,7 +44,7 @@ def suggest_scale(
     Without a confusion matrix the labels met at a decision are taken to fade by a constant factor from class to class.
 
     Args:
-        num_classes: C.
+        num_classes: how many classes, C.
         accuracy: the share of right decisions, in (0, 1).
         confusion: counts of labels (rows) by decisions (columns), shape (C, C), in place of accuracy: the labels
             met at each decision are the overlap.

@@ -52,6 +52,19 @@ def table_of(frame: Any) -> dict[str, npt.NDArray[Any]]:
     return found
 
 
+def check_numbers(frame: Any, what: str) -> None:
+    """Refuse a frame with columns that are no numbers.
+
+    Raises:
+        InputError: which names the column.
+    """
+    for name in frame.columns:
+        if not _is_number(frame[name].dtype):
+            raise InputError(
+                f"X: {what} takes numbers only, and column {name!r} has none; encode it first."
+            )
+
+
 def _is_number(dtype: Any) -> bool:
     if hasattr(dtype, "is_numeric"):  # polars
         return bool(dtype.is_numeric()) or str(dtype) == "Boolean"

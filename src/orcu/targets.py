@@ -52,7 +52,7 @@ def log_targets(num_classes: int, distance: str | Mapping[str, Any] = "squared")
     """Logarithms of the soft targets for every label (Eq. 1): row y is log softmax_k(-phi(|y - k|)).
 
     Args:
-        num_classes: C.
+        num_classes: how many classes, C.
         distance: a name from ``distances.names()``, or a table of the name and its options such as
             ``{"name": "huber", "delta": 2.0}``.
 

@@ -354,3 +354,13 @@ def test_of_equally_near_unimodal_rows_the_first_is_taken_whatever_rounding_says
         ([0.1, 0.1, 0.3, 0.2, 0.3], [0.1, 0.1, 0.3, 0.25, 0.25]),
     ):
         assert nearest_unimodal(np.array([row]))[0] == pytest.approx(nearest)
+
+
+def test_gap_scaling_does_not_make_certainty_of_rows_that_are_all_right():
+    y = np.arange(60) % 3
+    logits = 2.0 * np.eye(3)[y]
+    with pytest.warns(CalibrationWarning, match="every row is predicted right"):
+        fitted = calibrators.create("gap").fit(logits, y)
+    assert (fitted.scales_ == 1).all()
+    assert fitted.power_ == 1
+    assert fitted.predict_proba(logits).max() < 0.8

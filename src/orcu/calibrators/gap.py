@@ -64,6 +64,11 @@ class GapScaling(Calibrator):
                 return told
 
             self.shrinkage_ = SHRINKAGES[chosen(y, weight, log_probs)]
+        if _separated(gaps, y):
+            _warn(
+                "gap: every row is predicted right, so the likelihood asks for ever sharper predictions; gaps stay "
+                "as they are. Use more rows, which the model was not trained on."
+            )
         self.log_parameters_, reached = _fitted(gaps, y, weight, self.shrinkage_, start)
         if not reached:
             _warn("gap: the fit stopped before its tolerance; use more rows or more shrinkage.")
@@ -123,7 +128,12 @@ def _fitted(
     *,
     tolerance: float = 1e-11,
 ) -> tuple[FloatArray, bool]:
-    """The logarithms of a (rising, then falling) and b at the minimum, and whether it was reached."""
+    """The logarithms of a (rising, then falling) and b at the minimum, and whether it was reached.
+
+    Where every row is right the likelihood has no maximum, and nothing is moved.
+    """
+    if _separated(gaps, y):
+        return np.zeros_like(start), True
     n, thresholds = gaps.shape
     columns = np.ascontiguousarray(gaps.T)
     rising, log_size = columns > 0, _log_size(columns)
@@ -154,3 +164,13 @@ def _fitted(
     options = {"maxiter": 500, "ftol": tolerance, "gtol": 1e-6}
     found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return found.x, bool(found.success)
+
+
+def _separated(gaps: FloatArray, y: IntArray) -> bool:
+    """Whether the label of every row has the largest logit, with none beside it."""
+    logits = np.zeros((len(gaps), gaps.shape[1] + 1))
+    np.cumsum(gaps, axis=1, out=logits[:, 1:])
+    rows = np.arange(len(y))
+    own = logits[rows, y].copy()
+    logits[rows, y] = -np.inf
+    return bool((own > logits.max(axis=1)).all())

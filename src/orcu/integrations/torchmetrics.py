@@ -92,7 +92,7 @@ class OrdinalMetrics(_Tallied):
     sum holds. `orcu.evaluate` has it.
 
     Args:
-        num_classes: C.
+        num_classes: how many classes, C.
         bins: B of the binned errors, 15 in the paper.
         names: which metrics, see `names`; all by default.
         prefix: put before each name, such as ``"val_"``.
@@ -138,7 +138,7 @@ class OrdinalMetric(_Tallied):
 
     Args:
         name: one of `names`, such as "sce", "rps", "qwk" or "unimodality".
-        num_classes: C.
+        num_classes: how many classes, C.
         bins: B of the binned errors.
         inputs: what `update` is given: "logits" or "probs".
         options: those of `torchmetrics.Metric`.

@@ -28,7 +28,7 @@ def compute_loss_func(
 
     Args:
         loss: a name or spec, see `orcu.losses.create`.
-        num_classes: C.
+        num_classes: how many classes, C.
         options: of the loss, such as ``scale`` or ``weight``; the reduction is chosen here.
 
     Raises:
@@ -68,7 +68,7 @@ def compute_metrics(
     memory; then the adaptive calibration error (ACE), which needs all rows at once, is left out.
 
     Args:
-        num_classes: C.
+        num_classes: how many classes, C.
         names: which metrics; all by default.
         bins: B of the binned errors.
 

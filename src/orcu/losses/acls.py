@@ -43,7 +43,7 @@ class AdaptiveLogitMargin(ClosedFormLoss):
     equal to the maximum counts as top. y is not used.
 
     Args:
-        num_classes: C.
+        num_classes: how many classes, C.
         margin: m.
         pos: the factor of the first part.
         neg: the factor of the second part.
@@ -116,7 +116,7 @@ class ACLSLoss(Composed):
     """Cross-entropy plus adaptive margins on the logits, see `AdaptiveLogitMargin`.
 
     Args:
-        num_classes: C.
+        num_classes: how many classes, C.
         strength: the factor of the regularizer.
         margin: m, how far the top logit may rise and the others may fall behind.
         pos: the factor of the part that pushes the top logit down.

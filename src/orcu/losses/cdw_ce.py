@@ -30,7 +30,7 @@ class CDWCELoss(ClosedFormLoss):
     class close to certainty keeps its gradient.
 
     Args:
-        num_classes: C.
+        num_classes: how many classes, C.
         alpha: the power of the distance.
         margin: m >= 0; a wrong class with p_k <= m costs nothing.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.

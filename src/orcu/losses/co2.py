@@ -52,7 +52,7 @@ class CO2Loss(Composed):
     """Cross-entropy plus a unimodality term: -log p_y + lambda sum_k max(0, omega + p_far - p_near).
 
     Args:
-        num_classes: C.
+        num_classes: how many classes, C.
         strength: lambda, the factor of the term (of the cross-entropy if ``original``).
         omega: the margin between adjacent probabilities.
         original: lambda CE + term, as in the authors' experiments, in place of CE + lambda term.

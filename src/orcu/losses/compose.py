@@ -119,7 +119,7 @@ def create(spec: str | Mapping[str, Any], /, *, num_classes: int, **options: Any
             optionally with ``"strength"``), where the anchor is a distance of the soft targets or
             a loss and either may be a table; or such a table as TOML text
             (``'{anchor = "huber", regularizer = "softplus"}'``).
-        num_classes: C.
+        num_classes: how many classes, C.
         options: further options of the loss, such as ``reduction`` and ``weight``.
 
     Raises:

@@ -30,7 +30,7 @@ class FLSDLoss(OrdinalLoss):
     (five equal logits give p_y = 0.2, which float32 rounds below).
 
     Args:
-        num_classes: C.
+        num_classes: how many classes, C.
         gamma_hard: the exponent where p_y is below the threshold.
         gamma: the exponent elsewhere.
         threshold: the confidence that divides them.

@@ -114,7 +114,7 @@ class LogBarrier(ScaledGapRegularizer):
     """Log-barrier extension on the directed gaps, LBE (Eqs. 4-5): sum_k I(r_k).
 
     Args:
-        num_classes: C.
+        num_classes: how many classes, C.
         scale: s; the barrier switches to its linear branch of slope s at r = -1/s^2.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         weight: one weight per class, or ``None``.
@@ -151,7 +151,7 @@ class GapHinge(ScaledGapRegularizer):
     """Hinge on the directed gaps: sum_k max(0, r_k + 1/s^2).
 
     Args:
-        num_classes: C.
+        num_classes: how many classes, C.
         scale: s; the margin is 1/s^2.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         weight: one weight per class, or ``None``.
@@ -190,7 +190,7 @@ class GapSoftPlus(GapRegularizer):
     """SoftPlus on the directed gaps: sum_k log(1 + e^{r_k}).
 
     Args:
-        num_classes: C.
+        num_classes: how many classes, C.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         weight: one weight per class, or ``None``.
 

@@ -33,7 +33,7 @@ class LogitMargin(ClosedFormLoss):
     The gradient reaches the largest logit too (one of them, if several tie). y is not used.
 
     Args:
-        num_classes: C.
+        num_classes: how many classes, C.
         margin: m.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         weight: one weight per class, or ``None``.
@@ -88,7 +88,7 @@ class MbLSLoss(Composed):
     """Cross-entropy plus a margin on the logits: -log p_y + strength (1/C) sum_k max(0, max z - z_k - m).
 
     Args:
-        num_classes: C.
+        num_classes: how many classes, C.
         margin: m, how far a logit may fall behind the largest.
         strength: the factor of the margin term.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.

@@ -34,7 +34,7 @@ class ConfidenceFrequencyGap(OrdinalLoss):
     sum of their weights), so that it adds up with a summed loss.
 
     Args:
-        num_classes: C.
+        num_classes: how many classes, C.
         reduction: ``"mean"`` or ``"sum"``.
         weight: one weight per class, or ``None``.
 
@@ -77,7 +77,7 @@ class MDCALoss(Composed):
     """Cross-entropy or focal loss plus the MDCA statistic: base + beta (1/C) sum_k |mean p_k - freq_k|.
 
     Args:
-        num_classes: C.
+        num_classes: how many classes, C.
         base: ``"ce"`` or ``"focal"``.
         beta: the factor of the statistic.
         gamma: the exponent of the focal base.

@@ -37,7 +37,7 @@ class ORCULoss(Composed):
     summed over gaps and averaged over samples. The loss can be negative.
 
     Args:
-        num_classes: C.
+        num_classes: how many classes, C.
         scale: s > 0, the slope after a violation; the margin is 1/s^2. The paper uses 3 for images
             and 0.05 for text.
         distance: of the soft targets, see `SORDLoss`.

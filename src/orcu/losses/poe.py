@@ -66,7 +66,7 @@ class POELoss(OrdinalLoss):
     margin. The triplet term averages over the violated triplets.
 
     Args:
-        num_classes: C.
+        num_classes: how many classes, C.
         kl: the factor of the KL term.
         triplet: the factor of the triplet term.
         margin: m of the triplet term.

@@ -25,7 +25,7 @@ class SORDLoss(SoftTargetLoss):
     """Cross-entropy against soft targets, SoftCE (Eqs. 1-2): -sum_k t_k log p_k.
 
     Args:
-        num_classes: C.
+        num_classes: how many classes, C.
         distance: how fast the target falls off: ``"squared"``, ``"absolute"``, ``"huber"``,
             ``"exponential"``, or a table such as ``{"name": "huber", "delta": 2.0}``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.

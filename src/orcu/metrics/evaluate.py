@@ -226,11 +226,15 @@ def _judge(
     for metric in all_metrics():
         found = _interval(metric, tables, draws)
         null = reference.of(metric.from_tables, metric.reduce) if metric.reduce else None
-        metrics[metric.name] = Estimate(
-            float(metric(tables)), found.low, found.high,
-            None if null is None else float(null.mean()),
+        value, limit = (
+            float(metric(tables)),
             None if null is None else float(np.quantile(null, 0.95)),
-        )  # fmt: skip
+        )
+        # What a calibrated model shows proves nothing, also where the resamples do not vary.
+        low = 0.0 if limit is not None and value <= limit and draws is not None else found.low
+        metrics[metric.name] = Estimate(
+            value, low, found.high, None if null is None else float(null.mean()), limit
+        )
     fit_draws = None
     if resamples:
         fit_draws = _fit_draws(evidence, fits, resamples, seed)

@@ -29,7 +29,7 @@ class Tally:
     are handed to `update`, as `orcu.evaluate` does.
 
     Args:
-        num_classes: C.
+        num_classes: how many classes, C.
         bins: B of the binned errors, 15 in the paper.
 
     Example:

@@ -28,7 +28,7 @@ class Classifier(nn.Module):
 
     Args:
         backbone: a module with an attribute ``width``, from inputs to features (n, width).
-        num_classes: C.
+        num_classes: how many classes, C.
         head: "linear", "poe" or "unimodal".
 
     Example:

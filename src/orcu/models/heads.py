@@ -45,7 +45,7 @@ class POEHead(nn.Module):
 
     Args:
         in_features: width of the features.
-        num_classes: C.
+        num_classes: how many classes, C.
         embedding: D; as wide as the features by default.
         samples: T.
         dropout: on the sampled embedding, in training.
@@ -134,7 +134,7 @@ class UnimodalHead(nn.Module):
 
     Args:
         in_features: width of the features.
-        num_classes: C.
+        num_classes: how many classes, C.
 
     Example:
         >>> import torch

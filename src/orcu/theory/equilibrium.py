@@ -89,7 +89,7 @@ def equilibrium(
     ``label_distribution``, for inputs whose labels overlap (the minimiser of the average of F_s).
 
     Args:
-        num_classes: C.
+        num_classes: how many classes, C.
         label: a class 0..C-1, or an array of them.
         scale: s > 0, or an array that broadcasts against the labels.
         distance: of the soft targets, see `orcu.targets`.

@@ -53,7 +53,7 @@ def verify(
     """Check every statement of the theory for one label, scale and distance.
 
     Args:
-        num_classes: C.
+        num_classes: how many classes, C.
         label: a class 0..C-1.
         scale: s > 0.
         distance: of the soft targets, see `orcu.targets`.

@@ -1,7 +1,7 @@
 """The scale that chooses itself: a first training, the theory's suggestion, a few warm starts."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +32,8 @@ class Trial:
     """One scale that was tried: the model it gave, and its probabilities of validation rows."""
 
     scale: float
-    state: Any
-    probs: FloatArray
+    state: Any = field(repr=False)
+    probs: FloatArray = field(repr=False)
     value: float
 
 
