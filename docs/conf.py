@@ -41,7 +41,7 @@ html_theme_options = {
     "navigation_depth": 2,
     "show_prev_next": True,
     "show_toc_level": 2,
-    "secondary_sidebar_items": {"**": ["page-toc"], "results": [], "results/*": []},
+    "secondary_sidebar_items": {"**": ["page-toc"], "results": []},
     "header_links_before_dropdown": 8,
     "footer_start": ["copyright"],
     "footer_end": [],
