@@ -37,7 +37,14 @@ SHORT = {
     "lev": "LEV", "swd": "SWD", "era": "ERA", "retinamnist": "Retina", "SST-5, from scratch": "SST-5",
     "SST-5, frozen MiniLM": "SST-5 frozen",
 }  # fmt: skip
-WORDS = {"ece": "ECE", "sce": "SCE", "rps": "RPS", "qwk": "QWK", "unimodality": "unimodal", "mae": "MAE"}
+WORDS = {
+    "ece": "ECE",
+    "sce": "SCE",
+    "rps": "RPS",
+    "qwk": "QWK",
+    "unimodality": "unimodal",
+    "mae": "MAE",
+}
 COLLAPSED = 0.1  # QWK below which a model has learned nothing
 HEADLINE = ("ce", "sord", "ls", "mdca", "orcu")
 
@@ -157,11 +164,7 @@ def beside_paper(told: list[tuple[Spec, list[dict[str, Any]]]]) -> str:
     for spec, found in told:
         for one in compared(spec, lines(spec, found)):
             rows.setdefault(one["loss"], {})[one["metric"]] = (one["ours"], one["paper"])
-    metrics = [
-        m
-        for m in ("ece", "unimodality", "mae")
-        if any(m in r for r in rows.values())
-    ]
+    metrics = [m for m in ("ece", "unimodality", "mae") if any(m in r for r in rows.values())]
     heads = ["loss", *(f"{_head(m)}, {who}" for m in metrics for who in ("ours", "paper"))]
     heads = [head.replace("MAE", "100 MAE") for head in heads]  # the paper prints it so
     table = [
