@@ -13,7 +13,7 @@ from orcu import calibrators
 from orcu.decisions import decide_checked
 from orcu.errors import InputError
 from orcu.inputs import FloatArray
-from orcu.labels import canonical, is_missing, label_codes
+from orcu.labels import canonical, check_no_gaps, label_codes
 
 
 class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -135,11 +135,8 @@ def ordered_labels(y: Any, classes: Sequence[Any] | None) -> npt.NDArray[Any]:
         return np.asarray(classes)
     if carries_order(y):
         return np.asarray(y.dtype.categories)
-    cells = np.asarray(y)
-    missing = [row for row, cell in enumerate(cells.tolist()) if is_missing(cell)]
-    if missing:
-        raise InputError(f"y: row {missing[0]} has no label; drop or repair such rows first.")
-    found = np.unique(cells)
+    check_no_gaps(y)
+    found = np.unique(np.asarray(y))
     if not np.issubdtype(found.dtype, np.number):
         raise InputError(
             f"classes: the labels are {', '.join(map(str, found[:5].tolist()))}; their order cannot be told "

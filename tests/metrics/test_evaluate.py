@@ -341,3 +341,13 @@ def test_all_metrics_of_ten_thousand_rows_take_seconds(ordinal_sample):
     started = time.perf_counter()
     evaluate(logits=logits, y=y, bootstrap=1000)
     assert time.perf_counter() - started < 30
+
+
+def test_an_error_that_chance_explains_has_an_interval_from_zero():
+    y = np.arange(31) % 3
+    probs = np.full((31, 3), 0.01)
+    probs[np.arange(31), y] = 0.98  # every row is right, so that no resample differs
+    found = evaluate(probs=probs, y=y)["ece"]
+    assert found.value == pytest.approx(0.02)
+    assert found.value < found.limit
+    assert found.low == 0

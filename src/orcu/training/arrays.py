@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -63,50 +63,22 @@ def train(
     *,
     validation: Rows | None,
     generator: torch.Generator,
-    told: Callable[[int, float], None] | None = None,
 ) -> list[float]:
     """Train in place; the validation RPS (or the training loss) of each epoch.
 
     With validation rows the model ends with the weights of its best epoch.
 
     Args:
-        model: from inputs to `logits_of`.
+        model: from inputs to logits (n, C), or an output with ``logits``.
         criterion: of logits and labels.
         rows: to train on.
         schedule: how long and how fast.
         validation: rows to stop by.
         generator: of the order of the rows; its seed is that of everything else that is drawn.
-        told: called with each epoch and its value.
 
     Raises:
         InputError: if loss or logits are no longer finite.
     """
-    with _threads(model, schedule.batch_size), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(generator.initial_seed())  # of dropout, and of POE's samples
-        return _trained(model, criterion, rows, schedule, validation, generator, told)
-
-
-@contextmanager
-def _threads(model: nn.Module, batch_size: int) -> Iterator[None]:
-    """One thread while steps are small: sharing them out takes as long as doing them, on every core."""
-    before = torch.get_num_threads()
-    small = batch_size * sum(weights.numel() for weights in model.parameters()) < SMALL
-    torch.set_num_threads(1 if small else before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _trained(
-    model: nn.Module,
-    criterion: nn.Module,
-    rows: Rows,
-    schedule: Schedule,
-    validation: Rows | None,
-    generator: torch.Generator,
-    told: Callable[[int, float], None] | None,
-) -> list[float]:
     optimizer = torch.optim.AdamW(
         model.parameters(),
         lr=schedule.learning_rate,
@@ -119,45 +91,57 @@ def _trained(
     curve: list[float] = []
     best, since = float("inf"), 0
     kept: dict[str, Tensor] = {}
-    for epoch in range(schedule.epochs):
-        model.train()
-        total = 0.0
-        shuffled = rows[torch.randperm(len(rows), generator=generator)]
-        for start in range(0, len(rows), schedule.batch_size):
-            if not schedule.steady:  # by hand: a scheduler's step costs as much as the optimizer's
-                fall = 0.5 * (1 + math.cos(math.pi * step / count))
-                optimizer.param_groups[0]["lr"] = schedule.learning_rate * fall
-            step += 1
-            batch = shuffled[start : start + schedule.batch_size]
-            if len(batch) == 1 and len(rows) > 1:
-                continue  # one row has no spread to normalise by
-            loss = criterion(for_loss(model(batch.x)), batch.y, sample_weight=batch.weight)
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.step()
-            total += float(loss.detach()) * len(batch)
-        looked_at = rows if validation is None else validation
-        if not (math.isfinite(total) and np.isfinite(logits(model, looked_at.x[:1000])).all()):
-            raise InputError(
-                f"training diverged in epoch {epoch}: loss or logits are not finite; lower learning_rate (it is "
-                f"{schedule.learning_rate:g}), or look for columns with extreme values."
-            )
-        value = total / len(rows) if validation is None else judged(model, validation)
-        curve.append(value)
-        if told is not None:
-            told(epoch, value)
-        if validation is None:
-            continue
-        if value < best:
-            best, since = value, 0
-            kept = copy.deepcopy(model.state_dict())
-        else:
-            since += 1
-            if schedule.patience is not None and since >= schedule.patience:
-                break
+    with _threads(model, schedule.batch_size), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(generator.initial_seed())  # of dropout, and of POE's samples
+        for epoch in range(schedule.epochs):
+            model.train()
+            total = 0.0
+            shuffled = rows[torch.randperm(len(rows), generator=generator)]
+            for start in range(0, len(rows), schedule.batch_size):
+                if not schedule.steady:  # by hand: a scheduler costs as much as the optimizer
+                    fall = 0.5 * (1 + math.cos(math.pi * step / count))
+                    optimizer.param_groups[0]["lr"] = schedule.learning_rate * fall
+                step += 1
+                batch = shuffled[start : start + schedule.batch_size]
+                if len(batch) == 1 and len(rows) > 1:
+                    continue  # one row has no spread to normalise by
+                loss = criterion(for_loss(model(batch.x)), batch.y, sample_weight=batch.weight)
+                optimizer.zero_grad(set_to_none=True)
+                loss.backward()
+                optimizer.step()
+                total += float(loss.detach()) * len(batch)
+            looked_at = rows if validation is None else validation
+            if not (math.isfinite(total) and np.isfinite(logits(model, looked_at.x[:1000])).all()):
+                raise InputError(
+                    f"training diverged in epoch {epoch}: loss or logits are not finite; lower learning_rate (it is "
+                    f"{schedule.learning_rate:g}), or look for columns with extreme values."
+                )
+            value = total / len(rows) if validation is None else judged(model, validation)
+            curve.append(value)
+            if validation is None:
+                continue
+            if value < best:
+                best, since = value, 0
+                kept = copy.deepcopy(model.state_dict())
+            else:
+                since += 1
+                if schedule.patience is not None and since >= schedule.patience:
+                    break
     if kept:
         model.load_state_dict(kept)
     return curve
+
+
+@contextmanager
+def _threads(model: nn.Module, batch_size: int) -> Iterator[None]:
+    """One thread while steps are small: sharing them out takes as long as doing them, on every core."""
+    before = torch.get_num_threads()
+    small = batch_size * sum(weights.numel() for weights in model.parameters()) < SMALL
+    torch.set_num_threads(1 if small else before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def for_loss(output: Any) -> Any:
