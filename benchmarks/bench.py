@@ -71,9 +71,7 @@ def main() -> None:
     found["all"] = [pair for pairs in found.values() for pair in pairs]
     for title, pairs in found.items():
         plain, whole = (sum(column) for column in zip(*pairs, strict=True))
-        print(
-            f"{title:5} {len(pairs)} runs: {whole:6.2f} s, bare {plain:6.2f} s, {whole / plain:.2f}"
-        )
+        print(f"{title:5} {len(pairs)} runs: {whole:6.2f} s, bare {plain:6.2f} s, {whole / plain:.2f}")
 
 
 if __name__ == "__main__":

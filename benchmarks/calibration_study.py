@@ -57,9 +57,7 @@ def wine() -> tuple[np.ndarray, np.ndarray]:
 
     path = next(WINE.glob("*red*.csv"))
     text = path.read_text()
-    rows = list(
-        csv.reader(text.splitlines(), delimiter=";" if ";" in text.splitlines()[0] else ",")
-    )[1:]
+    rows = list(csv.reader(text.splitlines(), delimiter=";" if ";" in text.splitlines()[0] else ","))[1:]
     table = np.array(rows, dtype=np.float32)
     return table[:, :-1], table[:, -1].astype(np.int64) - int(table[:, -1].min())
 
@@ -70,9 +68,7 @@ def diamonds() -> tuple[np.ndarray, np.ndarray]:
 
     part = frame.sample(12_000, random_state=0)
     numbers = part[["carat", "depth", "table", "price", "x", "y", "z"]].to_numpy(np.float32)
-    grades = np.stack([part["color"].cat.codes, part["clarity"].cat.codes], axis=1).astype(
-        np.float32
-    )
+    grades = np.stack([part["color"].cat.codes, part["clarity"].cat.codes], axis=1).astype(np.float32)
     return np.concatenate([numbers, grades], axis=1), part["cut"].cat.codes.to_numpy(np.int64)
 
 
@@ -86,9 +82,7 @@ def tables() -> dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]]:
     return found
 
 
-def logits_of(
-    loss: str, x: np.ndarray, y: np.ndarray, seed: int, epochs: int
-) -> list[tuple[np.ndarray, np.ndarray]]:
+def logits_of(loss: str, x: np.ndarray, y: np.ndarray, seed: int, epochs: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Logits and labels of the calibration and the test rows of one network."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(y))
@@ -96,9 +90,7 @@ def logits_of(
     scaled = torch.from_numpy((x - x[train].mean(0)) / (x[train].std(0) + 1e-6))
     torch.manual_seed(seed)
     size = int(y.max()) + 1
-    model = nn.Sequential(
-        nn.Linear(x.shape[1], 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, size)
-    )
+    model = nn.Sequential(nn.Linear(x.shape[1], 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, size))
     criterion = losses.create(loss, num_classes=size)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=1e-2)
     rows, labels = scaled[train], torch.from_numpy(y)[train]
@@ -115,11 +107,7 @@ def logits_of(
 def judged(logits: np.ndarray, y: np.ndarray) -> list[float]:
     """The columns of the table."""
     probs = np.exp(geometry.log_probs(logits))
-    row = {
-        name: getattr(metrics, name)(probs, y)
-        for name in COLUMNS
-        if name not in {"unimodality", "nll"}
-    }
+    row = {name: getattr(metrics, name)(probs, y) for name in COLUMNS if name not in {"unimodality", "nll"}}
     row |= {"unimodality": metrics.unimodality(probs), "nll": metrics.nll(logits=logits, y=y)}
     return [row[name] for name in COLUMNS]
 
@@ -132,13 +120,9 @@ def shown(runs: list[list[float]]) -> list[str]:
     ]
 
 
-def print_markdown(
-    names: list[str], results: dict[tuple[str, str, str], list[list[float]]]
-) -> None:
+def print_markdown(names: list[str], results: dict[tuple[str, str, str], list[list[float]]]) -> None:
     """The table of the documentation: the main methods."""
-    print(
-        "| data | loss | calibrator | accuracy % | MAE | ECE % | SCE % | unimodal % | NLL | RPS |"
-    )
+    print("| data | loss | calibrator | accuracy % | MAE | ECE % | SCE % | unimodal % | NLL | RPS |")
     print("|---|---|---|" + "---:|" * len(COLUMNS))
     for (name, loss, method), runs in results.items():
         if method in DOCUMENTED and name in names:
@@ -165,9 +149,7 @@ def main() -> None:
     for name, loss, seed in track(runs, description="networks", transient=True):
         x, y = found[name]()
         long = len(y) > 5000
-        (held, held_y), (test, test_y) = logits_of(
-            loss, x, y, seed, epochs // 3 if long else epochs
-        )
+        (held, held_y), (test, test_y) = logits_of(loss, x, y, seed, epochs // 3 if long else epochs)
         for method in METHODS:
             moved = test
             if method != "none":
@@ -179,11 +161,7 @@ def main() -> None:
     for name in names:
         table = Table(title=f"{name}: means over {seeds} seeds")
         for heading in ("loss", "calibrator", *COLUMNS):
-            table.add_column(
-                heading,
-                justify="left" if heading in {"loss", "calibrator"} else "right",
-                no_wrap=True,
-            )
+            table.add_column(heading, justify="left" if heading in {"loss", "calibrator"} else "right", no_wrap=True)
         for loss in LOSSES:
             for method in METHODS:
                 cells = shown(results[name, loss, method])

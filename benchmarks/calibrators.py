@@ -26,16 +26,16 @@ from orcu import calibrators, metrics
 class Logits(ClassifierMixin, BaseEstimator):
     """A fitted classifier whose features are the logits themselves."""
 
-    def fit(self, X: Any, y: Any) -> "Logits":  # noqa: N803
+    def fit(self, X: Any, y: Any) -> "Logits":
         """Note the classes."""
         self.classes_ = np.unique(y)
         return self
 
-    def decision_function(self, X: Any) -> Any:  # noqa: N803
+    def decision_function(self, X: Any) -> Any:
         """The logits."""
         return X
 
-    def predict(self, X: Any) -> Any:  # noqa: N803
+    def predict(self, X: Any) -> Any:
         """The argmax."""
         return self.classes_[X.argmax(1)]
 
@@ -43,10 +43,7 @@ class Logits(ClassifierMixin, BaseEstimator):
 def sample(rows: int, num_classes: int) -> tuple[Any, Any]:
     """Over-confident ordinal logits and labels."""
     rng = np.random.default_rng(0)
-    logits = (
-        -((np.arange(num_classes) - rng.uniform(-0.5, num_classes - 0.5, size=(rows, 1))) ** 2)
-        / 1.5
-    )
+    logits = -((np.arange(num_classes) - rng.uniform(-0.5, num_classes - 0.5, size=(rows, 1))) ** 2) / 1.5
     logits += rng.normal(scale=0.3, size=logits.shape)
     probs = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     return 2 * logits, (rng.random((rows, 1)) > np.cumsum(probs, 1)[:, :-1]).sum(1)
@@ -71,9 +68,7 @@ def candidates(logits: Any, y: Any, small: bool) -> dict[str, Callable[[], Any]]
         "scikit-learn: temperature": sklearn_temperature,
         "orcu: temperature": ours("temperature"),
         "orcu: vector": ours("vector"),
-        "orcu: dirichlet, one penalty": ours(
-            {"name": "dirichlet", "off_diagonal": 0.1, "bias": 0.1}
-        ),
+        "orcu: dirichlet, one penalty": ours({"name": "dirichlet", "off_diagonal": 0.1, "bias": 0.1}),
         "orcu: gap, one shrinkage": ours({"name": "gap", "shrinkage": 0.01}),
         "orcu: gap, cross-validated": ours("gap"),
         "orcu: projection, applied": projection,
@@ -126,9 +121,7 @@ def main() -> None:
             told = np.asarray(contenders[who](), dtype=np.float64)
             told = told / told.sum(1, keepdims=True)
             ratio = seconds / times["scikit-learn: temperature"]
-            table.add_row(
-                who, f"{1e3 * seconds:.1f}", f"{ratio:.2f}", f"{metrics.nll(told, y[:1000]):.4f}"
-            )
+            table.add_row(who, f"{1e3 * seconds:.1f}", f"{ratio:.2f}", f"{metrics.nll(told, y[:1000]):.4f}")
         Console(width=110).print(table)
 
 

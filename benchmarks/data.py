@@ -57,9 +57,8 @@ def torchvision_batches(folder: Path, workers: int) -> Iterable[tuple[torch.Tens
         ]
     )
     return DataLoader(
-        ImageFolder(folder, steps), batch_size=BATCH, shuffle=True, num_workers=workers,
-        persistent_workers=workers > 0,
-    )  # fmt: skip
+        ImageFolder(folder, steps), batch_size=BATCH, shuffle=True, num_workers=workers, persistent_workers=workers > 0
+    )
 
 
 def cached_batches(folder: Path, out: Path) -> ImageBatches:
@@ -68,9 +67,15 @@ def cached_batches(folder: Path, out: Path) -> ImageBatches:
     prepared, _ = data.prepare("folder", folder, out=out, size=SIZE, options={"classes": classes})
     rows = np.arange(len(prepared.manifest))
     return ImageBatches(
-        prepared.cache(SIZE), rows, prepared.manifest.labels, mean=np.full(3, 0.5), std=np.full(3, 0.2),
-        batch_size=BATCH, shuffle=True, augmentation=Augmentation(),
-    )  # fmt: skip
+        prepared.cache(SIZE),
+        rows,
+        prepared.manifest.labels,
+        mean=np.full(3, 0.5),
+        std=np.full(3, 0.2),
+        batch_size=BATCH,
+        shuffle=True,
+        augmentation=Augmentation(),
+    )
 
 
 def rate(epochs: Iterator[Iterable[tuple[torch.Tensor, torch.Tensor]]]) -> float:
@@ -94,16 +99,10 @@ def compare_rotations(console: Console, count: int = 50) -> None:
         with Image.open(root / row.path) as image:
             pixels = np.asarray(image.convert("RGB").resize((SIZE, SIZE)))
         angle = float(rng.uniform(-20, 20))
-        theirs = A.Rotate(
-            limit=(angle, angle),
-            p=1,
-            border_mode=cv2.BORDER_CONSTANT,
-            interpolation=cv2.INTER_LINEAR,
-        )(image=pixels)["image"].astype(np.float64)
-        ours = rotated(
-            torch.from_numpy(pixels).permute(2, 0, 1)[None].float(),
-            torch.tensor([np.radians(angle)]),
-        )
+        theirs = A.Rotate(limit=(angle, angle), p=1, border_mode=cv2.BORDER_CONSTANT, interpolation=cv2.INTER_LINEAR)(
+            image=pixels
+        )["image"].astype(np.float64)
+        ours = rotated(torch.from_numpy(pixels).permute(2, 0, 1)[None].float(), torch.tensor([np.radians(angle)]))
         off = np.abs(ours[0].permute(1, 2, 0).numpy() - theirs)
         worst.append(off.max())
         mean.append(off.mean())
@@ -121,13 +120,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     console = Console(width=100)
     table = Table(title=f"images per second, batches of {BATCH} at {SIZE} px, augmented, CPU")
-    for heading in (
-        "JPEGs of",
-        "DataLoader, 0 workers",
-        "DataLoader, 2 workers",
-        "cache",
-        "ratio to the best",
-    ):
+    for heading in ("JPEGs of", "DataLoader, 0 workers", "DataLoader, 2 workers", "cache", "ratio to the best"):
         table.add_column(heading, justify="right")
     with tempfile.TemporaryDirectory() as folder:
         for side in (1024, SIZE):

@@ -41,13 +41,17 @@ def of_skorch(loss: Callable[[], Any], x: np.ndarray, y: np.ndarray) -> Any:
     from skorch import NeuralNetClassifier
 
     torch.manual_seed(0)
-    module = torch.nn.Sequential(
-        torch.nn.Linear(x.shape[1], HIDDEN), torch.nn.ReLU(), torch.nn.Linear(HIDDEN, 5)
-    )
+    module = torch.nn.Sequential(torch.nn.Linear(x.shape[1], HIDDEN), torch.nn.ReLU(), torch.nn.Linear(HIDDEN, 5))
     net = NeuralNetClassifier(
-        module, criterion=loss, optimizer=torch.optim.AdamW, lr=RATE, max_epochs=EPOCHS,
-        batch_size=BATCH, verbose=0, predict_nonlinearity=lambda z: z.softmax(-1),
-    )  # fmt: skip
+        module,
+        criterion=loss,
+        optimizer=torch.optim.AdamW,
+        lr=RATE,
+        max_epochs=EPOCHS,
+        batch_size=BATCH,
+        verbose=0,
+        predict_nonlinearity=lambda z: z.softmax(-1),
+    )
     return net.fit(x.astype(np.float32), y)
 
 
@@ -69,9 +73,15 @@ def main() -> None:
     )
     x = encoder.fit_transform(frame)
     options = {
-        "hidden": (HIDDEN,), "batch_size": BATCH, "epochs": EPOCHS, "learning_rate": RATE, "patience": None,
-        "random_state": 0, "validation_fraction": 0.1, "calibration_fraction": 0.05,
-    }  # fmt: skip
+        "hidden": (HIDDEN,),
+        "batch_size": BATCH,
+        "epochs": EPOCHS,
+        "learning_rate": RATE,
+        "patience": None,
+        "random_state": 0,
+        "validation_fraction": 0.1,
+        "calibration_fraction": 0.05,
+    }
 
     def ours(**more: Any) -> Callable[[IntArray], Any]:
         return lambda rows: OrdinalClassifier(**options | more).fit(frame.iloc[rows], y[rows])
@@ -127,10 +137,7 @@ def main() -> None:
             continue
         probs /= probs.sum(1, keepdims=True)
         values = [
-            metrics.unimodality(probs)
-            if c == "unimodality"
-            else getattr(metrics, c)(probs, y[test])
-            for c in COLUMNS
+            metrics.unimodality(probs) if c == "unimodality" else getattr(metrics, c)(probs, y[test]) for c in COLUMNS
         ]
         shown.add_row(name, f"{seconds:.1f}", *(f"{value:.4f}" for value in values))
     Console(width=140).print(shown)

@@ -58,9 +58,7 @@ def main() -> None:
         text = json.dumps(found.to_dict(), sort_keys=True)
         first = first or text
         same = "the same bytes" if text == first else "OTHER NUMBERS"
-        print(
-            f"{launcher:5} jobs {jobs}: {found.rows:,} rows, {seconds:6.1f} s, {same}", flush=True
-        )
+        print(f"{launcher:5} jobs {jobs}: {found.rows:,} rows, {seconds:6.1f} s, {same}", flush=True)
         if text != first:
             raise SystemExit(1)
 

@@ -64,26 +64,14 @@ def main() -> None:
                     metric = METRICS.get(name)
                     value = float(metric(all_rows))
                     values[name] += value / options.sets
-                    ours = gap_interval(
-                        metric.from_tables(all_rows), metric.from_tables(draws), metric.reduce
-                    )
+                    ours = gap_interval(metric.from_tables(all_rows), metric.from_tables(draws), metric.reduce)
                     for i, found in enumerate((ours, interval(value, metric(draws)))):
                         # what 2,000,000 rows show of a calibrated model is noise: 0.002 of slack
                         hits[name][i] += found.low - 0.002 <= right[name] <= found.high + 0.002
                         widths[name][i] += (found.high - found.low) / options.sets
             for name in NAMES:
-                cells = [
-                    f"{h:.2f} ({w:.3f})"
-                    for h, w in zip(hits[name] / options.sets, widths[name], strict=True)
-                ]
-                table.add_row(
-                    f"{factor:g}",
-                    f"{rows:,}",
-                    name,
-                    f"{right[name]:.4f}",
-                    f"{values[name]:.4f}",
-                    *cells,
-                )
+                cells = [f"{h:.2f} ({w:.3f})" for h, w in zip(hits[name] / options.sets, widths[name], strict=True)]
+                table.add_row(f"{factor:g}", f"{rows:,}", name, f"{right[name]:.4f}", f"{values[name]:.4f}", *cells)
         table.add_section()
     Console().print(table)
 

@@ -26,9 +26,7 @@ from orcu import losses
 SIZES = [(64, 5), (4096, 5), (4096, 7), (4096, 8), (262144, 5), (262144, 8)]
 
 
-def median_times(
-    candidates: dict[str, Callable[[], object]], repeats: int, rounds: int
-) -> dict[str, float]:
+def median_times(candidates: dict[str, Callable[[], object]], repeats: int, rounds: int) -> dict[str, float]:
     """Median seconds of each candidate over interleaved rounds."""
     times: dict[str, list[float]] = {name: [] for name in candidates}
     for step in candidates.values():
@@ -83,21 +81,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15, help="interleaved rounds (default 15)")
     rounds = parser.parse_args().rounds
     torch.set_num_threads(1)
-    results = {
-        (n, c): median_times(steps(n, c), repeats=max(1, 60000 // n), rounds=rounds)
-        for n, c in SIZES
-    }
+    results = {(n, c): median_times(steps(n, c), repeats=max(1, 60000 // n), rounds=rounds) for n, c in SIZES}
     capability = torch.backends.cpu.get_cpu_capability()
-    table = Table(
-        title=f"forward + backward, ratio to F.cross_entropy (torch {torch.__version__}, {capability})"
-    )
+    table = Table(title=f"forward + backward, ratio to F.cross_entropy (torch {torch.__version__}, {capability})")
     table.add_column("loss")
     for n, c in SIZES:
         table.add_column(f"{n} x {c}", justify="right")
     first = "F.cross_entropy"
-    table.add_row(
-        first, *(f"{1e6 * results[size][first]:.0f} µs" for size in SIZES), end_section=True
-    )
+    table.add_row(first, *(f"{1e6 * results[size][first]:.0f} µs" for size in SIZES), end_section=True)
     for name in results[SIZES[0]]:
         if name != first:
             ratios = [results[size].get(name, 0.0) / results[size][first] for size in SIZES]

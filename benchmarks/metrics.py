@@ -36,19 +36,14 @@ def sample(rows: int, num_classes: int) -> tuple[Any, Any]:
     rng = np.random.default_rng(0)
     logits = rng.normal(scale=2, size=(rows, num_classes))
     probs = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
-    y = (
-        rng.random(rows)[:, None]
-        > np.cumsum(np.sqrt(probs) / np.sqrt(probs).sum(1, keepdims=True), 1)[:, :-1]
-    ).sum(1)
+    y = (rng.random(rows)[:, None] > np.cumsum(np.sqrt(probs) / np.sqrt(probs).sum(1, keepdims=True), 1)[:, :-1]).sum(1)
     return probs, y
 
 
 def reference_ece(probs: Any, y: Any) -> float:
     """One weighted count of correct - confidence."""
     confidence, right = probs.max(1), probs.argmax(1) == y
-    gaps = np.bincount(
-        np.searchsorted(EDGES, confidence), weights=right - confidence, minlength=BINS
-    )
+    gaps = np.bincount(np.searchsorted(EDGES, confidence), weights=right - confidence, minlength=BINS)
     return float(np.abs(gaps).sum() / len(y))
 
 
@@ -57,9 +52,7 @@ def reference_sce(probs: Any, y: Any) -> float:
     total = 0.0
     for k in range(probs.shape[1]):
         gap = (y == k) - probs[:, k]
-        total += np.abs(
-            np.bincount(np.searchsorted(EDGES, probs[:, k]), weights=gap, minlength=BINS)
-        ).sum()
+        total += np.abs(np.bincount(np.searchsorted(EDGES, probs[:, k]), weights=gap, minlength=BINS)).sum()
     return float(total / probs.size)
 
 
@@ -74,9 +67,7 @@ def reference_qwk(pred: Any, y: Any) -> float:
     size = 8
     seen = np.bincount(y * size + pred, minlength=size**2).reshape(size, size)
     cost = (np.arange(size)[:, None] - np.arange(size)) ** 2
-    return float(
-        1 - (cost * seen).sum() * len(y) / (cost * np.outer(seen.sum(1), seen.sum(0))).sum()
-    )
+    return float(1 - (cost * seen).sum() * len(y) / (cost * np.outer(seen.sum(1), seen.sum(0))).sum())
 
 
 def reference_unimodality(probs: Any) -> float:
@@ -95,10 +86,7 @@ def candidates(probs: Any, y: Any) -> dict[str, dict[str, Callable[[], Any]]]:
 
     def checked_sce() -> float:
         table = rows()
-        gaps = [
-            weighted_gap(_table(p, table.y == k, None, BINS, "paper"), len(y))
-            for k, p in enumerate(table.columns)
-        ]
+        gaps = [weighted_gap(_table(p, table.y == k, None, BINS, "paper"), len(y)) for k, p in enumerate(table.columns)]
         return float(np.mean(gaps))
 
     found: dict[str, dict[str, Callable[[], Any]]] = {
@@ -130,19 +118,12 @@ def candidates(probs: Any, y: Any) -> dict[str, dict[str, Callable[[], Any]]]:
     }
     if importlib.util.find_spec("torchmetrics"):
         import torch
-        from torchmetrics.functional.classification import (
-            multiclass_calibration_error,
-            multiclass_cohen_kappa,
-        )
+        from torchmetrics.functional.classification import multiclass_calibration_error, multiclass_cohen_kappa
 
         torch.set_num_threads(1)
         p32, labels, decided = torch.tensor(probs).float(), torch.tensor(y), torch.tensor(pred)
-        found["ECE"]["torchmetrics"] = lambda: multiclass_calibration_error(
-            p32, labels, 8, n_bins=BINS
-        )
-        found["QWK"]["torchmetrics"] = lambda: multiclass_cohen_kappa(
-            decided, labels, 8, weights="quadratic"
-        )
+        found["ECE"]["torchmetrics"] = lambda: multiclass_calibration_error(p32, labels, 8, n_bins=BINS)
+        found["QWK"]["torchmetrics"] = lambda: multiclass_cohen_kappa(decided, labels, 8, weights="quadratic")
     if importlib.util.find_spec("netcal"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -167,18 +148,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     probs, y = sample(options.rows, 8)
-    table = Table(
-        title=f"{options.rows:,} x 8, CPU time, median of {options.rounds} interleaved rounds"
-    )
+    table = Table(title=f"{options.rows:,} x 8, CPU time, median of {options.rounds} interleaved rounds")
     for heading in ("metric", "who", "ms", "ratio", "value"):
         table.add_column(heading, justify="left" if heading in {"metric", "who"} else "right")
     for name, contenders in candidates(probs, y).items():
         times = median_times(contenders, repeats=1, rounds=options.rounds)
         for who, seconds in times.items():
             ratio = seconds / times["reference"]
-            table.add_row(
-                name, who, f"{1e3 * seconds:.1f}", f"{ratio:.2f}", f"{float(contenders[who]()):.7f}"
-            )
+            table.add_row(name, who, f"{1e3 * seconds:.1f}", f"{ratio:.2f}", f"{float(contenders[who]()):.7f}")
             name = ""
         table.add_section()
     Console().print(table)

@@ -54,16 +54,17 @@ def shape(store: str, seed: int = 0) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
     beyond, looks = np.zeros(len(seen)), 0.0
     for _ in range(DRAWS):
-        drawn = (
-            rng.multinomial(raters, nearest / nearest.sum(axis=1, keepdims=True)) / raters[:, None]
-        )
+        drawn = rng.multinomial(raters, nearest / nearest.sum(axis=1, keepdims=True)) / raters[:, None]
         beyond += ((drawn - nearest_unimodal(drawn)) ** 2).sum(axis=1) >= miss - 1e-12
         looks += geometry.is_unimodal(drawn).mean() / DRAWS
     return {
-        "data": store, "texts": len(seen), "raters": int(np.median(raters)),
-        "unimodal": float(geometry.is_unimodal(seen).mean()), "if unimodal": float(looks),
+        "data": store,
+        "texts": len(seen),
+        "raters": int(np.median(raters)),
+        "unimodal": float(geometry.is_unimodal(seen).mean()),
+        "if unimodal": float(looks),
         "proven not": float(np.mean(beyond / DRAWS < 0.05)),
-    }  # fmt: skip
+    }
 
 
 def distance(predicted: Predictions, shares: dict[str, FloatArray]) -> float:
@@ -84,13 +85,9 @@ def floor(shares: dict[str, FloatArray], counts: dict[str, int]) -> float:
 
 def main() -> None:
     """Both studies, printed, and written if asked to."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=Path("results"))
-    parser.add_argument(
-        "--write", type=Path, help="a folder for rater_shapes.csv and rater_distances.csv"
-    )
+    parser.add_argument("--write", type=Path, help="a folder for rater_shapes.csv and rater_distances.csv")
     told = parser.parse_args()
     spec = load_spec(SPEC)
     shapes = [shape(data.store) for data in spec.data]
@@ -99,37 +96,27 @@ def main() -> None:
     store, found = Store(told.results / SPEC), []
     humans = {data.title: histograms(data.store) for data in spec.data}
     for title, human in humans.items():
-        found.append(
-            {
-                "data": title,
-                "loss": "floor",
-                "calibrator": "",
-                "fold": "",
-                "distance": floor(*human),
-            }
-        )
+        found.append({"data": title, "loss": "floor", "calibrator": "", "fold": "", "distance": floor(*human)})
     for one in planned(spec, told.results / SPEC):
         if one.state != "finished" or one.run is None:
             continue
         folder = store.runs / one.run
-        held, test = (
-            Predictions.read(folder / f"{part}.parquet") for part in ("validation", "test")
-        )
+        held, test = (Predictions.read(folder / f"{part}.parquet") for part in ("validation", "test"))
         for name in CALIBRATORS:
             value = distance(calibrated(name, held, test), humans[one.job.data.title][0])
             found.append(
                 {
-                    "data": one.job.data.title, "loss": one.job.loss_name, "calibrator": name, "fold": one.job.fold,
+                    "data": one.job.data.title,
+                    "loss": one.job.loss_name,
+                    "calibrator": name,
+                    "fold": one.job.fold,
                     "distance": value,
                 }
-            )  # fmt: skip
+            )
         print(one.job.title, f"{value:.4f}", flush=True)
     if told.write:
         for name, rows in (("rater_shapes", shapes), ("rater_distances", found)):
-            with (
-                replacing(told.write / f"{name}.csv") as fresh,
-                fresh.open("w", encoding="utf-8", newline="") as file,
-            ):
+            with replacing(told.write / f"{name}.csv") as fresh, fresh.open("w", encoding="utf-8", newline="") as file:
                 writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
                 writer.writeheader()
                 writer.writerows(rows)

@@ -33,10 +33,7 @@ class Ready:
         self.rows = np.arange(steps * BATCH)
         self.labels = rng.integers(CLASSES, size=len(self.rows))
         self._made = [
-            (
-                torch.randn(BATCH, 3, SIZE, SIZE),
-                torch.from_numpy(self.labels[i * BATCH : (i + 1) * BATCH]),
-            )
+            (torch.randn(BATCH, 3, SIZE, SIZE), torch.from_numpy(self.labels[i * BATCH : (i + 1) * BATCH]))
             for i in range(steps)
         ]
 
@@ -103,15 +100,11 @@ def main() -> None:
             run()
             times[name].append(time.process_time() - start)
     reference = np.array(times["bare loop, cross-entropy"])
-    table = Table(
-        title=f"ResNet-18, {SIZE} px, {STEPS} steps of {BATCH} and a validation batch, CPU time"
-    )
+    table = Table(title=f"ResNet-18, {SIZE} px, {STEPS} steps of {BATCH} and a validation batch, CPU time")
     for heading in ("what", "seconds", "ratio (median of rounds)"):
         table.add_column(heading, justify="left" if heading == "what" else "right")
     for name, taken in times.items():
-        table.add_row(
-            name, f"{np.median(taken):.2f}", f"{np.median(np.array(taken) / reference):.3f}"
-        )
+        table.add_row(name, f"{np.median(taken):.2f}", f"{np.median(np.array(taken) / reference):.3f}")
     # The loss by itself is far below the noise of a whole step, so it is timed alone.
     logits = torch.randn(BATCH, CLASSES, requires_grad=True)
     labels = torch.randint(CLASSES, (BATCH,))

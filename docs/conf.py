@@ -51,9 +51,7 @@ html_theme_options = {
 html_sidebars = {"index": []}
 
 
-def bars_are_text(
-    _app: Sphinx, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]
-) -> None:
+def bars_are_text(_app: Sphinx, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
     """|x| in a docstring is an absolute value, not a substitution."""
     code = False
     for k, line in enumerate(lines):

@@ -19,9 +19,13 @@ def write(docs: Path) -> None:
     folder = docs / "generated"
     folder.mkdir(exist_ok=True)
     pages = {
-        "losses": losses(), "metrics": metrics(), "calibrators": calibrators(), "data": data(),
-        "figures": figures(), "theory_checks": theory_checks(),
-    }  # fmt: skip
+        "losses": losses(),
+        "metrics": metrics(),
+        "calibrators": calibrators(),
+        "data": data(),
+        "figures": figures(),
+        "theory_checks": theory_checks(),
+    }
     for name, text in pages.items():
         file = folder / f"{name}.md"
         if not file.exists() or file.read_text(encoding="utf-8") != text:  # or all is built anew
@@ -49,11 +53,16 @@ def losses() -> str:
             lines += ["", f"### `{name}`: {card.title}", ""]
             lines += _table(
                 {
-                    "family": card.family, "paper": card.paper, "formula": _code(card.formula),
-                    "options": options or "none", "labels": labels, "batch": batch, "notes": card.notes,
+                    "family": card.family,
+                    "paper": card.paper,
+                    "formula": _code(card.formula),
+                    "options": options or "none",
+                    "labels": labels,
+                    "batch": batch,
+                    "notes": card.notes,
                     "class": f"`{loss.__module__}.{loss.__name__}`",
                 }
-            )  # fmt: skip
+            )
     return _page(lines)
 
 
@@ -92,9 +101,7 @@ def calibrators() -> str:
     for name in CALIBRATORS.names():
         kind = CALIBRATORS.get(name)
         options = {
-            one.name: one.default
-            for one in inspect.signature(kind).parameters.values()
-            if one.kind is one.KEYWORD_ONLY
+            one.name: one.default for one in inspect.signature(kind).parameters.values() if one.kind is one.KEYWORD_ONLY
         }
         told = ", ".join(f"`{key}={value!r}`" for key, value in options.items())
         lines += ["", f"## `{name}`", "", _first_line(kind), ""]
@@ -114,19 +121,21 @@ def data() -> str:
     for name in DATASETS.names():
         kind = DATASETS.get(name)
         card = kind.card
-        rows = (
-            f"{sum(card.counts):,} ({', '.join(f'{n:,}' for n in card.counts)})"
-            if card.counts
-            else ""
-        )
+        rows = f"{sum(card.counts):,} ({', '.join(f'{n:,}' for n in card.counts)})" if card.counts else ""
         lines += ["", f"## `{name}`", "", f"{card.title}.", ""]
         lines += _table(
             {
-                "kind": card.kind, "classes": ", ".join(card.classes) or "your own", "rows": rows,
-                "licence": card.licence, "from": card.citation, "how to get it": card.obtain, "files": card.layout,
-                "protocols": ", ".join(f"`{one}`" for one in kind.protocols), "notes": card.notes,
+                "kind": card.kind,
+                "classes": ", ".join(card.classes) or "your own",
+                "rows": rows,
+                "licence": card.licence,
+                "from": card.citation,
+                "how to get it": card.obtain,
+                "files": card.layout,
+                "protocols": ", ".join(f"`{one}`" for one in kind.protocols),
+                "notes": card.notes,
             }
-        )  # fmt: skip
+        )
     return _page(lines)
 
 
@@ -165,13 +174,7 @@ def theory_checks() -> str:
     for k, check in enumerate(found[2, 3.0]):
         all_of_it = [checks[k].passed for checks in found.values()]
         mark = "✓" if check.passed else "✗" if check.passed is False else "?"
-        cells = (
-            mark,
-            _cell(check.statement),
-            check.source,
-            f"{check.measured:.3g}",
-            _cell(check.requirement),
-        )
+        cells = (mark, _cell(check.statement), check.source, f"{check.measured:.3g}", _cell(check.requirement))
         lines.append(f"| {' | '.join(cells)} | {sum(map(bool, all_of_it))} of {len(all_of_it)} |")
     return _page(lines)
 

@@ -45,11 +45,7 @@ def main() -> None:
     # Forms of one word, such as "fool" and "foolish", stand on both sides: that is what can be learned here.
     held_out = [zlib.crc32(word.encode()) % 5 == 0 for word, _ in rows]
     train, test = (
-        [
-            {**pieces(w), "labels": k}
-            for (w, k), out in zip(rows, held_out, strict=True)
-            if out == side
-        ]
+        [{**pieces(w), "labels": k} for (w, k), out in zip(rows, held_out, strict=True) if out == side]
         for side in (False, True)
     )
 
@@ -98,20 +94,13 @@ def main() -> None:
     print(f"{len(train)} words to train on, {len(test)} to judge, {len(classes)} grades")
     print(f"{'':14s}{'without reading':>16s}{'trained':>10s}")
     for name in WATCHED:
-        told = (
-            metrics.unimodality(blind)
-            if name == "unimodality"
-            else getattr(metrics, name)(blind, y)
-        )
+        told = metrics.unimodality(blind) if name == "unimodality" else getattr(metrics, name)(blind, y)
         print(f"{name:14s}{told:16.3f}{found[f'eval_{name}']:10.3f}")
     for word in ("wonderful", "boring", "murderous", "helpless"):
         batch = {name: torch.tensor([value]) for name, value in pieces(word).items()}
         with torch.no_grad():
             probs = model.eval()(**batch).logits.softmax(1)[0]
-        print(
-            f"{word:14s}"
-            + " ".join(f"{grade} {p:.2f}" for grade, p in zip(classes, probs, strict=True))
-        )
+        print(f"{word:14s}" + " ".join(f"{grade} {p:.2f}" for grade, p in zip(classes, probs, strict=True)))
 
 
 if __name__ == "__main__":

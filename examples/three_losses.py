@@ -48,11 +48,7 @@ def train(loss: str, x: Tensor, y: Tensor, num_classes: int, seed: int) -> nn.Mo
     """A small network trained with the named loss."""
     torch.manual_seed(seed)
     model = nn.Sequential(
-        nn.Linear(x.shape[1], 64),
-        nn.ReLU(),
-        nn.Linear(64, 64),
-        nn.ReLU(),
-        nn.Linear(64, num_classes),
+        nn.Linear(x.shape[1], 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, num_classes)
     )
     criterion = losses.create(loss, num_classes=num_classes)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=1e-2)
@@ -64,9 +60,7 @@ def train(loss: str, x: Tensor, y: Tensor, num_classes: int, seed: int) -> nn.Mo
     return model
 
 
-def predictions(
-    loss: str, x: np.ndarray, y: np.ndarray, num_classes: int, test: np.ndarray, seed: int
-) -> np.ndarray:
+def predictions(loss: str, x: np.ndarray, y: np.ndarray, num_classes: int, test: np.ndarray, seed: int) -> np.ndarray:
     """Logits for the test rows from a network trained on the others."""
     seen = ~test
     scaled = torch.from_numpy((x - x[seen].mean(0)) / x[seen].std(0))
@@ -79,15 +73,9 @@ def main() -> None:
     """Run the comparison and print the table."""
     started = time.perf_counter()
     torch.set_num_threads(1)  # the networks are too small for more
-    table = Table(
-        title=f"Mean ± standard deviation over {FOLDS} test folds",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1),
-    )
+    table = Table(title=f"Mean ± standard deviation over {FOLDS} test folds", box=box.SIMPLE_HEAD, padding=(0, 1))
     for heading in ("data", "loss", *COLUMNS):
-        table.add_column(
-            heading, justify="left" if heading in ("data", "loss") else "right", no_wrap=True
-        )
+        table.add_column(heading, justify="left" if heading in ("data", "loss") else "right", no_wrap=True)
 
     runs = [(name, loss, fold) for name in DATA for loss in LOSSES for fold in range(FOLDS)]
     results: dict[tuple[str, str], list[list[float]]] = {}
@@ -111,9 +99,7 @@ def main() -> None:
                 cell = f"{factor * means[loss][i]:.{digits}f} ±{factor * spread[i]:.{digits}f}"
                 best = means[loss][i] == better(means[other][i] for other in LOSSES)
                 cells.append(f"[bold green]{cell}[/]" if best else cell)
-            table.add_row(
-                name if loss == LOSSES[0] else "", loss, *cells, end_section=loss == LOSSES[-1]
-            )
+            table.add_row(name if loss == LOSSES[0] else "", loss, *cells, end_section=loss == LOSSES[-1])
 
     console = Console()
     console.print(table)

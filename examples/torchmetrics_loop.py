@@ -53,9 +53,7 @@ def main() -> None:
     with torch.no_grad():
         several.update(model(val_x), val_y)  # all rows at once, in place of batches of 32
     same = all(several.compute()[name] == watched.compute()[f"val_{name}"] for name in WATCHED)
-    print(
-        f"{len(several)} metrics, {len(several.compute_groups)} state; same bits in one batch: {same}"
-    )
+    print(f"{len(several)} metrics, {len(several.compute_groups)} state; same bits in one batch: {same}")
 
 
 if __name__ == "__main__":

@@ -8,14 +8,10 @@ import subprocess
 
 import pytest
 
-CHROMIUM = (
-    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-)
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 MARKS = [
     pytest.mark.browser,
-    pytest.mark.skipif(
-        CHROMIUM is None, reason="no chromium on this machine (Debian: apt-get install chromium)"
-    ),
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine (Debian: apt-get install chromium)"),
 ]
 FLAGS = [
     "--headless",
@@ -28,9 +24,7 @@ FLAGS = [
 
 
 def chromium(*arguments):
-    return subprocess.run(
-        [CHROMIUM, *FLAGS, *arguments], capture_output=True, text=True, check=True, timeout=120
-    )
+    return subprocess.run([CHROMIUM, *FLAGS, *arguments], capture_output=True, text=True, check=True, timeout=120)
 
 
 def without_policy(page):

@@ -13,11 +13,4 @@ def run(*arguments, cwd=None, width=100):
     env = {"COLUMNS": str(width), "PATH": os.defpath, "PYTHONIOENCODING": "utf-8"}
     if cwd is not None:
         env["HOME"] = str(cwd)
-    return subprocess.run(
-        [ORCU, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-        env=env,
-    )
+    return subprocess.run([ORCU, *map(str, arguments)], capture_output=True, text=True, check=False, cwd=cwd, env=env)

@@ -21,10 +21,7 @@ def library(case):
         parts["total"] = parts["softce"]
     else:
         options = {} if name == "softplus" else {"scale": case["scale"]}
-        both = create(
-            {"anchor": case["distance"], "regularizer": {"name": name, **options}},
-            num_classes=count,
-        )
+        both = create({"anchor": case["distance"], "regularizer": {"name": name, **options}}, num_classes=count)
         parts["penalty"] = term(both.regularizer)
         parts["total"] = term(both)
     return parts

@@ -47,11 +47,7 @@ def faults(figure, smallest=6.5):
     for text, box, on_purpose in texts:
         if on_purpose:
             continue
-        found += [
-            f"{text.get_text()!r} is over a frame"
-            for ax in panels
-            if _cover(box, ax.get_window_extent())
-        ]
+        found += [f"{text.get_text()!r} is over a frame" for ax in panels if _cover(box, ax.get_window_extent())]
     return found
 
 

@@ -28,10 +28,7 @@ def test_theory_says_what_it_could_not_try():
     ("arguments", "message"),
     [
         (["theory", "--label", "9"], "label: row 0 has label 9, expected 0..4 for 5 classes."),
-        (
-            ["theory", "--classes", "1"],
-            "num_classes: expected a whole number of at least 2, got 1.",
-        ),
+        (["theory", "--classes", "1"], "num_classes: expected a whole number of at least 2, got 1."),
         (["theory", "--scale", "0"], "scale: expected finite numbers above 0, got 0.0."),
         (["theory", "--distance", "sqared"], "Did you mean 'squared'?"),
     ],
@@ -47,9 +44,7 @@ def test_bad_arguments_are_one_line_and_exit_2(arguments, message):
 def test_losses_lists_everything():
     result = run("losses")
     assert result.returncode == 0, result.stderr
-    listed = {
-        line.split()[0] for line in result.stdout.splitlines() if line and not line.startswith(" ")
-    }
+    listed = {line.split()[0] for line in result.stdout.splitlines() if line and not line.startswith(" ")}
     assert {*losses.names(), *losses.regularizers.names()} <= listed
     for text in ("Polat et al., 2022", "alpha=5, margin=0", "calibration", "exponential, huber"):
         assert text in result.stdout

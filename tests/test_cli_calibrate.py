@@ -29,39 +29,17 @@ def folder(tmp_path_factory):
 
 
 def test_fit_apply_evaluate(folder):
-    result = run(
-        "calibrate",
-        "fit",
-        "val.parquet",
-        *BASIC,
-        "--method",
-        "gap+projection",
-        "-o",
-        "gap.json",
-        cwd=folder,
-    )
+    result = run("calibrate", "fit", "val.parquet", *BASIC, "--method", "gap+projection", "-o", "gap.json", cwd=folder)
     assert result.returncode == 0, result.stderr
     assert "on the fitting rows, which flatters it" in result.stdout
     assert json.loads((folder / "gap.json").read_text())["classes"] == CLASSES
     result = run(
-        "calibrate",
-        "apply",
-        "test.parquet",
-        "gap.json",
-        *BASIC,
-        "--id",
-        "image",
-        "-o",
-        "out.parquet",
-        cwd=folder,
+        "calibrate", "apply", "test.parquet", "gap.json", *BASIC, "--id", "image", "-o", "out.parquet", cwd=folder
     )
     assert result.returncode == 0, result.stderr
     before = Predictions.read(folder / "test.parquet", label="grade", logits="z_*")
     after = Predictions.read(folder / "out.parquet")
-    assert (
-        metrics.nll(logits=after.logits, y=after.y)
-        < metrics.nll(logits=before.logits, y=before.y) - 0.1
-    )
+    assert metrics.nll(logits=after.logits, y=after.y) < metrics.nll(logits=before.logits, y=before.y) - 0.1
     assert metrics.unimodality(after.probs) == 1
     assert after.ids[0] == "test0"
     assert after.history[0]["method"] == "chain"
@@ -72,28 +50,8 @@ def test_fit_apply_evaluate(folder):
 def test_new_cases_need_no_labels(folder):
     data = pd.read_parquet(folder / "test.parquet").drop(columns="grade")
     data.to_csv(folder / "new.csv", index=False)
-    run(
-        "calibrate",
-        "fit",
-        "val.parquet",
-        *BASIC,
-        "--method",
-        "temperature",
-        "-o",
-        "t.json",
-        cwd=folder,
-    )
-    result = run(
-        "calibrate",
-        "apply",
-        "new.csv",
-        "t.json",
-        "--logits",
-        "z_*",
-        "-o",
-        "new_out.csv",
-        cwd=folder,
-    )
+    run("calibrate", "fit", "val.parquet", *BASIC, "--method", "temperature", "-o", "t.json", cwd=folder)
+    result = run("calibrate", "apply", "new.csv", "t.json", "--logits", "z_*", "-o", "new_out.csv", cwd=folder)
     assert result.returncode == 0, result.stderr
     assert "label" not in pd.read_csv(folder / "new_out.csv").columns
     result = run("calibrate", "fit", "new.csv", "--logits", "z_*", "-o", "x.json", cwd=folder)
@@ -104,26 +62,10 @@ def test_new_cases_need_no_labels(folder):
 
 def test_compare_prints_every_method_and_writes_a_page(folder):
     result = run(
-        "calibrate",
-        "compare",
-        "val.parquet",
-        "--test",
-        "test.parquet",
-        *BASIC,
-        "--report",
-        "c.html",
-        cwd=folder,
+        "calibrate", "compare", "val.parquet", "--test", "test.parquet", *BASIC, "--report", "c.html", cwd=folder
     )
     assert result.returncode == 0, result.stderr
-    for name in (
-        "none",
-        "temperature",
-        "vector",
-        "dirichlet",
-        "ordinal_dirichlet",
-        "gap",
-        "gap+projection",
-    ):
+    for name in ("none", "temperature", "vector", "dirichlet", "ordinal_dirichlet", "gap", "gap+projection"):
         assert name in result.stdout
     assert "fitted on val.parquet, judged on test.parquet" in result.stdout
     assert "chosen on val.parquet by this rule" in result.stdout
@@ -133,16 +75,7 @@ def test_compare_prints_every_method_and_writes_a_page(folder):
 def test_sets_keep_their_promise_and_rows_have_one_job(folder):
     run("calibrate", "fit", "val.parquet", *BASIC, "-o", "gap2.json", cwd=folder)
     for name in ("val", "test", "spare"):
-        run(
-            "calibrate",
-            "apply",
-            f"{name}.parquet",
-            "gap2.json",
-            *BASIC,
-            "-o",
-            f"{name}_cal.parquet",
-            cwd=folder,
-        )
+        run("calibrate", "apply", f"{name}.parquet", "gap2.json", *BASIC, "-o", f"{name}_cal.parquet", cwd=folder)
     reused = run("sets", "fit", "val_cal.parquet", "-o", "s.json", cwd=folder)
     assert reused.returncode == 3
     assert "500 of the 500 rows have fitted the calibrator" in reused.stderr
@@ -164,28 +97,12 @@ def test_sets_keep_their_promise_and_rows_have_one_job(folder):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (
-            ["calibrate", "fit", "val.parquet", *BASIC, "--method", "gapp", "-o", "x.json"],
-            2,
-            "Did you mean 'gap'",
-        ),
-        (
-            ["calibrate", "fit", "absent.parquet", *BASIC, "-o", "x.json"],
-            2,
-            "there is no such file",
-        ),
+        (["calibrate", "fit", "val.parquet", *BASIC, "--method", "gapp", "-o", "x.json"], 2, "Did you mean 'gap'"),
+        (["calibrate", "fit", "absent.parquet", *BASIC, "-o", "x.json"], 2, "there is no such file"),
         (["calibrate", "fit", "val.parquet", *BASIC, "-o", "val.parquet"], 2, "is an input"),
-        (
-            ["calibrate", "apply", "test.parquet", "val.parquet", *BASIC, "-o", "x.csv"],
-            3,
-            "not a JSON file",
-        ),
+        (["calibrate", "apply", "test.parquet", "val.parquet", *BASIC, "-o", "x.csv"], 3, "not a JSON file"),
         (["calibrate", "compare", "val.parquet", *BASIC, "--report", "x.html"], 2, "needs --test"),
-        (
-            ["sets", "fit", "val.parquet", *BASIC, "--alpha", "2", "-o", "x.json"],
-            3,
-            "alpha: expected a number",
-        ),
+        (["sets", "fit", "val.parquet", *BASIC, "--alpha", "2", "-o", "x.json"], 3, "alpha: expected a number"),
     ],
 )
 def test_mistakes_are_one_line(arguments, code, message, folder):
@@ -196,57 +113,21 @@ def test_mistakes_are_one_line(arguments, code, message, folder):
 
 
 def test_other_classes_are_refused(folder):
-    run(
-        "calibrate",
-        "fit",
-        "val.parquet",
-        *BASIC,
-        "--method",
-        "temperature",
-        "-o",
-        "t2.json",
-        cwd=folder,
-    )
-    data = (
-        pd.read_parquet(folder / "test.parquet")
-        .rename(columns={"z_none": "z_healthy"})
-        .drop(columns="grade")
-    )
+    run("calibrate", "fit", "val.parquet", *BASIC, "--method", "temperature", "-o", "t2.json", cwd=folder)
+    data = pd.read_parquet(folder / "test.parquet").rename(columns={"z_none": "z_healthy"}).drop(columns="grade")
     data.to_parquet(folder / "other.parquet")
-    result = run(
-        "calibrate",
-        "apply",
-        "other.parquet",
-        "t2.json",
-        "--logits",
-        "z_*",
-        "-o",
-        "x.csv",
-        cwd=folder,
-    )
+    result = run("calibrate", "apply", "other.parquet", "t2.json", "--logits", "z_*", "-o", "x.csv", cwd=folder)
     assert result.returncode == 3
     assert "its classes are healthy, mild" in result.stderr
 
 
 def test_a_csv_needs_to_be_told_the_calibrator(folder):
     named = (*BASIC, "--id", "image")
-    run(
-        "calibrate",
-        "fit",
-        "val.parquet",
-        *named,
-        "--method",
-        "temperature",
-        "-o",
-        "t2.json",
-        cwd=folder,
-    )
+    run("calibrate", "fit", "val.parquet", *named, "--method", "temperature", "-o", "t2.json", cwd=folder)
     moved = run("calibrate", "apply", "val.parquet", "t2.json", *named, "-o", "v.csv", cwd=folder)
     assert "a CSV file cannot tell" in " ".join(moved.stdout.split())
     reading = ("--label", "label", "--logits", "logit_*", "--id", "id")
-    told = run(
-        "sets", "fit", "v.csv", *reading, "--calibrator", "t2.json", "-o", "s2.json", cwd=folder
-    )
+    told = run("sets", "fit", "v.csv", *reading, "--calibrator", "t2.json", "-o", "s2.json", cwd=folder)
     assert told.returncode == 3
     assert "500 of the 500 rows (first: id 'val0') have fitted the calibrator" in told.stderr
 
@@ -258,17 +139,7 @@ def test_compare_refuses_a_test_file_with_the_same_rows(folder):
 
 
 def test_a_wrong_id_column_is_told(folder):
-    run(
-        "calibrate",
-        "fit",
-        "val.parquet",
-        *BASIC,
-        "--method",
-        "temperature",
-        "-o",
-        "t3.json",
-        cwd=folder,
-    )
+    run("calibrate", "fit", "val.parquet", *BASIC, "--method", "temperature", "-o", "t3.json", cwd=folder)
     run("calibrate", "apply", "spare.parquet", "t3.json", *BASIC, "-o", "s3.parquet", cwd=folder)
     told = run("sets", "fit", "s3.parquet", "--id", "nonsense", "-o", "s3.json", cwd=folder)
     assert told.returncode == 3

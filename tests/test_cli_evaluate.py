@@ -69,11 +69,28 @@ def test_a_file_typed_by_hand_is_read(folder):
 def test_everything_at_once(folder, tmp_path):
     report, numbers = tmp_path / "report.html", tmp_path / "out.json"
     result = run(
-        "sharp.parquet", *BASIC, "--group", "site", "--cluster", "patient", "--id", "image",
-        "--bootstrap", "100", "--compare", "calm.csv.gz", "--report", report, "--json", numbers,
-        "--fail-if", "sce>0.05",
-        "--fail-if", "accuracy<0.1", cwd=folder,
-    )  # fmt: skip
+        "sharp.parquet",
+        *BASIC,
+        "--group",
+        "site",
+        "--cluster",
+        "patient",
+        "--id",
+        "image",
+        "--bootstrap",
+        "100",
+        "--compare",
+        "calm.csv.gz",
+        "--report",
+        report,
+        "--json",
+        numbers,
+        "--fail-if",
+        "sce>0.05",
+        "--fail-if",
+        "accuracy<0.1",
+        cwd=folder,
+    )
     assert result.returncode == 4, result.stdout + result.stderr
     assert "gate sce>0.05: tripped (sce = 0." in result.stdout
     assert "gate accuracy<0.1: passed" in result.stdout
@@ -96,16 +113,22 @@ def test_everything_at_once(folder, tmp_path):
 
 def test_ids_appear_only_when_asked(folder, tmp_path):
     run(
-        "sharp.parquet", *BASIC, "--id", "image", "--bootstrap", "20", "--show-ids",
-        "--report", tmp_path / "r.html", cwd=folder,
-    )  # fmt: skip
+        "sharp.parquet",
+        *BASIC,
+        "--id",
+        "image",
+        "--bootstrap",
+        "20",
+        "--show-ids",
+        "--report",
+        tmp_path / "r.html",
+        cwd=folder,
+    )
     assert "img" in (tmp_path / "r.html").read_text()
 
 
 def test_gates_pass_quietly(folder):
-    result = run(
-        "calm.parquet", *BASIC, "--fail-if", "sce.low>0.05", "--bootstrap", "200", cwd=folder
-    )
+    result = run("calm.parquet", *BASIC, "--fail-if", "sce.low>0.05", "--bootstrap", "200", cwd=folder)
     assert result.returncode == 0
     assert "gate sce.low>0.05: passed (sce.low = " in result.stdout
 
@@ -115,10 +138,7 @@ def test_gates_pass_quietly(folder):
     [
         (["absent.parquet", *BASIC], "absent.parquet: there is no such file"),
         (["sharp.parquet", *BASIC, "--fail-if", "sec>0.05"], "unknown metric 'sec'"),
-        (
-            ["sharp.parquet", *BASIC, "--fail-if", "sce=0.05"],
-            "expected a metric, a comparison and a number",
-        ),
+        (["sharp.parquet", *BASIC, "--fail-if", "sce=0.05"], "expected a metric, a comparison and a number"),
         (["sharp.parquet", *BASIC, "--report", "no/such/folder.html"], "its folder does not exist"),
         (["sharp.parquet", *BASIC, "--decimal", "x"], "--decimal: expected . or ,"),
         (["sharp.parquet", *BASIC, "--sep", "ab"], "--sep: expected one character"),
@@ -144,17 +164,11 @@ def test_wrong_usage_is_code_2(arguments, message, folder):
     [
         (["sharp.parquet", "--probs", "p_*"], "no labels"),
         (["sharp.parquet", "--label", "grade"], "say where the predictions are"),
-        (
-            ["sharp.parquet", "--label", "grades", "--probs", "p_*"],
-            "Did you mean 'grade'? The columns are",
-        ),
+        (["sharp.parquet", "--label", "grades", "--probs", "p_*"], "Did you mean 'grade'? The columns are"),
         (["sharp.parquet", "--label", "patient", "--probs", "p_*"], "row 1 has label '0'"),
         (["sharp.parquet", *BASIC, "--classes", "a,b"], "2 names (a, b) for 3 columns"),
         (["sharp.parquet", *BASIC, "--group", "image"], "group: 300 different groups"),
-        (
-            ["sharp.parquet", "--label", "grade", "--logits", "p_*", "--percent"],
-            "logits are not percentages",
-        ),
+        (["sharp.parquet", "--label", "grade", "--logits", "p_*", "--percent"], "logits are not percentages"),
         (["cut.parquet", *BASIC], "not a whole Parquet file"),
         (["sharp.parquet", *BASIC, "--compare", "hand.csv"], "3 rows, the first model has 300"),
     ],
@@ -172,9 +186,7 @@ def test_bad_data_is_code_3_and_writes_nothing(arguments, message, folder, tmp_p
 
 
 def test_one_command_compares_several_files(folder):
-    result = run(
-        "calm.csv.gz", "sharp.csv.gz", *BASIC, "--bootstrap", "50", "--decide", "median", cwd=folder
-    )
+    result = run("calm.csv.gz", "sharp.csv.gz", *BASIC, "--bootstrap", "50", "--decide", "median", cwd=folder)
     assert result.returncode == 0
     assert "calm minus sharp" in result.stdout
     assert "sharp: sharp.csv.gz: separator comma" in result.stdout  # the notes of every file
@@ -182,8 +194,7 @@ def test_one_command_compares_several_files(folder):
 
 def test_numbers_are_never_cut(folder):
     (folder / "zero.csv").write_text(
-        "grade,p_none,p_mild,p_severe\n"
-        + "none,0,0.6,0.4\nmild,0.2,0.5,0.3\nsevere,0.1,0.2,0.7\n" * 20
+        "grade,p_none,p_mild,p_severe\n" + "none,0,0.6,0.4\nmild,0.2,0.5,0.3\nsevere,0.1,0.2,0.7\n" * 20
     )
     result = run("zero.csv", *BASIC, cwd=folder)
     assert result.returncode == 0

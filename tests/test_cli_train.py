@@ -29,10 +29,31 @@ def scans(tmp_path_factory):
 
 def test_a_hospitals_images_become_a_judged_model(scans):
     told = run(
-        "train", "--data", "folder", "--root", "scans", "--option", "classes=none,mild,severe", "--subject-from",
-        r"(patient\d+)_", "--backbone", "resnet18", "--weights", "random", "--size", 24, "--set", "epochs=2", "--set",
-        "batch_size=16", "-o", "model", "--calibrator", "temperature", cwd=scans,
-    )  # fmt: skip
+        "train",
+        "--data",
+        "folder",
+        "--root",
+        "scans",
+        "--option",
+        "classes=none,mild,severe",
+        "--subject-from",
+        r"(patient\d+)_",
+        "--backbone",
+        "resnet18",
+        "--weights",
+        "random",
+        "--size",
+        24,
+        "--set",
+        "epochs=2",
+        "--set",
+        "batch_size=16",
+        "-o",
+        "model",
+        "--calibrator",
+        "temperature",
+        cwd=scans,
+    )
     assert told.returncode == 0, told.stderr
     assert "the rows of a subject stay together" in told.stdout
     assert "to train; --frozen is quicker on a CPU" in " ".join(told.stdout.split())
@@ -40,10 +61,7 @@ def test_a_hospitals_images_become_a_judged_model(scans):
     card = json.loads((scans / "model" / "card.json").read_text())
     assert card["data"]["subject_exclusive"] is True
     people = [
-        {
-            str(name).split("_")[0].split("/")[-1]
-            for name in Predictions.read(scans / "model" / f"{part}.parquet").ids
-        }
+        {str(name).split("_")[0].split("/")[-1] for name in Predictions.read(scans / "model" / f"{part}.parquet").ids}
         for part in ("train", "validation", "test")
     ]
     assert not people[0] & people[1]
@@ -68,10 +86,23 @@ def test_small_classes_are_warned_of_and_tables_train(tmp_path):
     rows = [f"{rng.normal(k % 3):.3f},{'n' if k % 2 else 's'},{k % 3}\n" for k in range(45)]
     (tmp_path / "t.csv").write_text("x,site,grade\n" + "".join(rows))
     told = run(
-        "train", "--data", "table", "--root", ".", "--option", "label=grade", "--option", "file=t.csv", "--set",
-        "epochs=3", "-o", "m",
-        "--calibrator", "temperature", cwd=tmp_path,
-    )  # fmt: skip
+        "train",
+        "--data",
+        "table",
+        "--root",
+        ".",
+        "--option",
+        "label=grade",
+        "--option",
+        "file=t.csv",
+        "--set",
+        "epochs=3",
+        "-o",
+        "m",
+        "--calibrator",
+        "temperature",
+        cwd=tmp_path,
+    )
     assert told.returncode == 0, told.stderr
     assert "class 0 (15) has fewer than 20 rows" in told.stdout
     told = run("predict", "m", "t.csv", "-o", "p.csv", cwd=tmp_path)
@@ -82,9 +113,23 @@ def test_small_classes_are_warned_of_and_tables_train(tmp_path):
     before = (tmp_path / "m" / "data" / "manifest.parquet").read_bytes()
     (tmp_path / "t.csv").write_text((tmp_path / "t.csv").read_text().replace("n,0", "s,0", 1))
     told = run(
-        "train", "--data", "table", "--root", ".", "--option", "label=grade", "--option", "file=t.csv", "--set",
-        "epochs=3", "-o", "m", "--calibrator", "temperature", cwd=tmp_path,
-    )  # fmt: skip
+        "train",
+        "--data",
+        "table",
+        "--root",
+        ".",
+        "--option",
+        "label=grade",
+        "--option",
+        "file=t.csv",
+        "--set",
+        "epochs=3",
+        "-o",
+        "m",
+        "--calibrator",
+        "temperature",
+        cwd=tmp_path,
+    )
     assert told.returncode == 3
     assert "was made from other data" in told.stderr
     assert (tmp_path / "m" / "data" / "manifest.parquet").read_bytes() == before
@@ -93,9 +138,19 @@ def test_small_classes_are_warned_of_and_tables_train(tmp_path):
 def test_two_stage_prints_its_table(tmp_path):
     run("data", "prepare", "lev", cwd=tmp_path)
     told = run(
-        "two-stage", "--data", "lev", "--protocol", "five_folds", "--folds", 1, "--epochs", "4/3", "-o", "ts",
+        "two-stage",
+        "--data",
+        "lev",
+        "--protocol",
+        "five_folds",
+        "--folds",
+        1,
+        "--epochs",
+        "4/3",
+        "-o",
+        "ts",
         cwd=tmp_path,
-    )  # fmt: skip
+    )
     assert told.returncode == 0, told.stderr
     assert "A_TF" in told.stdout
     assert "F holds" in told.stdout
@@ -120,9 +175,7 @@ def test_mistakes_are_one_line(tmp_path, scans):
 
 def test_tensorboard_gets_the_curves_where_it_is_installed(tmp_path):
     run("data", "prepare", "lev", cwd=tmp_path)
-    told = run(
-        "train", "--data", "lev", "-o", "m", "--tensorboard", "--set", "epochs=1", cwd=tmp_path
-    )
+    told = run("train", "--data", "lev", "-o", "m", "--tensorboard", "--set", "epochs=1", cwd=tmp_path)
     if importlib.util.find_spec("tensorboard") is None:
         assert told.returncode == 3
         assert "pip install tensorboard" in told.stderr
@@ -133,9 +186,22 @@ def test_tensorboard_gets_the_curves_where_it_is_installed(tmp_path):
 
 def test_weights_that_are_not_at_hand_stop_the_command(scans):
     told = run(
-        "train", "--data", "folder", "--root", "scans", "--option", "classes=none,mild,severe", "--backbone",
-        "resnet50", "--fine-tune", "--size", 24, "-o", "other", cwd=scans,
-    )  # fmt: skip
+        "train",
+        "--data",
+        "folder",
+        "--root",
+        "scans",
+        "--option",
+        "classes=none,mild,severe",
+        "--backbone",
+        "resnet50",
+        "--fine-tune",
+        "--size",
+        24,
+        "-o",
+        "other",
+        cwd=scans,
+    )
     assert told.returncode == 3
     assert "--download" in told.stderr
     assert "--weights" in told.stderr

@@ -33,9 +33,7 @@ def test_scores_are_those_of_growing_intervals(seed, size):
         while len(expected) < size:
             below = p[low - 1] if low > 0 else -1
             above = p[high + 1] if high < size - 1 else -1
-            low, high, new = (
-                (low - 1, high, low - 1) if below >= above else (low, high + 1, high + 1)
-            )
+            low, high, new = (low - 1, high, low - 1) if below >= above else (low, high + 1, high + 1)
             expected[new] = mass
             mass += p[new]
         assert found == pytest.approx([expected[k] for k in range(size)], abs=1e-7)
@@ -104,9 +102,7 @@ def test_files_and_bad_input(tmp_path):
         sets = OrdinalPredictionSets().fit(probs, y)
     sets.save(tmp_path / "s.json")
     again = OrdinalPredictionSets.load(tmp_path / "s.json")
-    assert all(
-        (a == b).all() for a, b in zip(again.predict(probs), sets.predict(probs), strict=True)
-    )
+    assert all((a == b).all() for a, b in zip(again.predict(probs), sets.predict(probs), strict=True))
     with pytest.raises(InputError, match="fitted for 5 classes, got 2"):
         sets.predict([[0.5, 0.5]])
     with pytest.raises(InputError, match="not fitted"):
@@ -119,9 +115,7 @@ def test_files_and_bad_input(tmp_path):
         OrdinalPredictionSets.load(tmp_path / "absent.json")
 
 
-@pytest.mark.parametrize(
-    "damage", [{"thresholds": [float("nan")] * 5}, {"thresholds": [0.1]}, {"alpha": "x"}]
-)
+@pytest.mark.parametrize("damage", [{"thresholds": [float("nan")] * 5}, {"thresholds": [0.1]}, {"alpha": "x"}])
 def test_damaged_data_are_refused(damage):
     state = OrdinalPredictionSets().fit(*sample(100, seed=0)).to_dict()
     with pytest.raises(InputError, match="the sets' data are damaged"):

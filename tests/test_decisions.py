@@ -20,10 +20,7 @@ def test_each_rule_is_the_least_expected_cost(rule, size):
     cost = costs(rule, size)
     found = decide(probs, rule)
     assert (found == decide(probs, cost)).all()
-    loop = [
-        min(range(size), key=lambda d, p=p: sum(p[t] * cost[t, d] for t in range(size)))
-        for p in probs
-    ]
+    loop = [min(range(size), key=lambda d, p=p: sum(p[t] * cost[t, d] for t in range(size))) for p in probs]
     assert found.tolist() == loop
 
 
@@ -39,9 +36,7 @@ def test_ties_go_to_the_lower_class():
 def test_bad_rules_are_named():
     with pytest.raises(UnknownNameError, match="unknown decision rule 'modus'"):
         decide([[0.5, 0.5]], "modus")
-    with pytest.raises(
-        InputError, match=r"a cost matrix for 2 classes has shape \(2, 2\), got \(3, 3\)"
-    ):
+    with pytest.raises(InputError, match=r"a cost matrix for 2 classes has shape \(2, 2\), got \(3, 3\)"):
         decide([[0.5, 0.5]], np.eye(3))
     with pytest.raises(InputError, match="rule: row 0 has nan"):
         decide([[0.5, 0.5]], [[np.nan, 0], [0, 0]])

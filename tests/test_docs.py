@@ -36,14 +36,7 @@ def test_links_lead_somewhere(page):
         name, _, anchor = target.partition("#")
         file = (page.parent / name).resolve() if name else page
         if "generated" in file.parts:  # written when the site is built
-            assert file.stem in {
-                "losses",
-                "metrics",
-                "calibrators",
-                "data",
-                "figures",
-                "theory_checks",
-            }
+            assert file.stem in {"losses", "metrics", "calibrators", "data", "figures", "theory_checks"}
             continue
         if file.name == "gradcam.png":  # its licence is not ours: made by `make gallery`
             continue
@@ -58,27 +51,16 @@ def test_the_tables_are_those_of_the_results():
     made = tool.pages()
     assert made
     for file, text in made.items():
-        assert file.read_text(encoding="utf-8") == text, (
-            f"{file.name} is not what tools/results.py write gives"
-        )
+        assert file.read_text(encoding="utf-8") == text, f"{file.name} is not what tools/results.py write gives"
 
 
 @pytest.mark.docs
 def test_the_site_builds_without_a_warning(tmp_path):
     pytest.importorskip("sphinx")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
-    done = subprocess.run(
-        [*command, str(ROOT / "docs"), str(tmp_path)], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*command, str(ROOT / "docs"), str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     first = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "Five minutes" in first
-    for page in (
-        "results",
-        "theory",
-        "extend",
-        "guides/research",
-        "generated/losses",
-        "api/losses",
-    ):
+    for page in ("results", "theory", "extend", "guides/research", "generated/losses", "api/losses"):
         assert (tmp_path / f"{page}.html").exists()

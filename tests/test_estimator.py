@@ -88,9 +88,7 @@ def test_frames_with_categories_and_gaps():
         model.predict(frame.drop(columns="site"))
     with pytest.raises(InputError, match="holds dates"):
         model.fit(frame.assign(day=pd.date_range("2020", periods=800)), y)
-    nullable = frame.assign(
-        text=frame["text"].astype("string"), count=pd.array([1, None] * 400, "Int64")
-    )
+    nullable = frame.assign(text=frame["text"].astype("string"), count=pd.array([1, None] * 400, "Int64"))
     assert OrdinalClassifier(**QUICK).fit(nullable, y).score(nullable, y) > 0.6
     strings = pd.Series(names).astype(str)
     with pytest.raises(InputError, match="cannot be told"):
@@ -103,9 +101,7 @@ def test_polars_frames():
     import polars as pl
 
     x, y = sample(400)
-    frame = pl.DataFrame(
-        {"a": x[:, 0], "b": x[:, 1], "site": ["n" if v > 0 else "s" for v in x[:, 2]]}
-    )
+    frame = pl.DataFrame({"a": x[:, 0], "b": x[:, 1], "site": ["n" if v > 0 else "s" for v in x[:, 2]]})
     assert OrdinalClassifier(**QUICK).fit(frame, y).score(frame, y) > 0.6
 
 
@@ -118,9 +114,7 @@ def test_it_works_where_scikit_learn_does():
     named = clone(model).set_params(classes=["a", "b", "c", "d"])
     letters = np.array(["a", "b", "c", "d"])[y]
     assert (cross_val_predict(named, x, letters, cv=3, method="predict_proba") == told).all()
-    search = GridSearchCV(
-        make_pipeline(StandardScaler(), model), {"ordinalclassifier__loss": ["ce", "orcu"]}, cv=2
-    )
+    search = GridSearchCV(make_pipeline(StandardScaler(), model), {"ordinalclassifier__loss": ["ce", "orcu"]}, cv=2)
     assert search.fit(x, y).best_score_ > 0.6
     fitted = model.fit(x, y)
     again = pickle.loads(pickle.dumps(fitted))
@@ -148,12 +142,7 @@ def test_rows_have_one_job():
     jobs = OrdinalClassifier()._jobs(y, 0)
     together = np.concatenate(list(jobs.values()))
     assert sorted(together.tolist()) == list(range(1000))
-    assert [len(jobs[name]) for name in ("train", "validation", "calibration", "sets")] == [
-        700,
-        100,
-        100,
-        100,
-    ]
+    assert [len(jobs[name]) for name in ("train", "validation", "calibration", "sets")] == [700, 100, 100, 100]
     share = np.bincount(y) / 1000
     for rows in jobs.values():  # each class keeps its share
         assert np.bincount(y[rows], minlength=4) / len(rows) == pytest.approx(share, abs=0.03)
@@ -166,13 +155,25 @@ def test_rows_have_one_job():
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"epochs": 0}, {"batch_size": 1}, {"learning_rate": -1.0}, {"scale": "big"}, {"scale": -1.0}, {"hidden": 5},
-        {"hidden": (0,)}, {"calibrator": "nope"}, {"calibrator": 5}, {"loss": 5}, {"loss": "nope"}, {"metric": "nope"},
-        {"class_weight": "nope"}, {"module": torch.nn.Linear}, {"validation_fraction": 0.6},
+        {"epochs": 0},
+        {"batch_size": 1},
+        {"learning_rate": -1.0},
+        {"scale": "big"},
+        {"scale": -1.0},
+        {"hidden": 5},
+        {"hidden": (0,)},
+        {"calibrator": "nope"},
+        {"calibrator": 5},
+        {"loss": 5},
+        {"loss": "nope"},
+        {"metric": "nope"},
+        {"class_weight": "nope"},
+        {"module": torch.nn.Linear},
+        {"validation_fraction": 0.6},
         {"calibration_fraction": 0.45, "validation_fraction": 0.45},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_wrong_options_are_told_and_lose_nothing(wrong):
     x, y = sample(300)
     model = OrdinalClassifier(**QUICK, scale=3.0, calibrator=None).fit(x, y)
@@ -210,9 +211,7 @@ def test_sets_cover_after_calibration(alpha):
     inside = []
     for seed in range(12):
         x, y = sample(1600, noise=1.2, seed=seed)
-        model = OrdinalClassifier(hidden=(8,), epochs=4, scale=3.0, random_state=seed).fit(
-            x[:600], y[:600]
-        )
+        model = OrdinalClassifier(hidden=(8,), epochs=4, scale=3.0, random_state=seed).fit(x[:600], y[:600])
         low, high = model.predict_sets(x[600:], alpha).T
         inside.append(((low <= y[600:]) & (y[600:] <= high)).mean())
     # 60 rows fit each threshold: the mean over draws has a deviation of about 0.04 / sqrt(12)
@@ -254,9 +253,7 @@ def test_diagnosis_says_which_is_better():
     assert set(found.ours) == set(found.baseline)
     assert "On 600 held-out rows" in str(found)
     assert found.ours["unimodality"] == 1
-    broken = OrdinalClassifier(**QUICK | {"epochs": 1, "learning_rate": 1e-6}, patience=None).fit(
-        x, y
-    )
+    broken = OrdinalClassifier(**QUICK | {"epochs": 1, "learning_rate": 1e-6}, patience=None).fit(x, y)
     told = broken.diagnose()
     assert "neither better nor worse" in told.told or "unimodality" in told.told
 
@@ -281,26 +278,15 @@ def test_going_on():
 def test_any_module():
     x, y = sample(500)
     images = x.reshape(500, 1, 2, 2)
-    module = torch.nn.Sequential(
-        torch.nn.Flatten(), torch.nn.Linear(4, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)
-    )
+    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
     before = [value.clone() for value in module.state_dict().values()]
-    model = OrdinalClassifier(module=module, epochs=20, learning_rate=0.05, random_state=0).fit(
-        images, y
-    )
+    model = OrdinalClassifier(module=module, epochs=20, learning_rate=0.05, random_state=0).fit(images, y)
     assert model.score(images, y) > 0.7
     assert all((a == b).all() for a, b in zip(before, module.state_dict().values(), strict=True))
 
 
 @pytest.mark.parametrize(
-    "loss",
-    [
-        "ce",
-        "poe",
-        "sord",
-        {"name": "orcu", "scale": 5.0},
-        {"anchor": "huber", "regularizer": "lbe"},
-    ],
+    "loss", ["ce", "poe", "sord", {"name": "orcu", "scale": 5.0}, {"anchor": "huber", "regularizer": "lbe"}]
 )
 def test_every_kind_of_loss(loss):
     x, y = sample(500)
@@ -379,12 +365,12 @@ def test_labels_with_gaps_name_the_row():
     told = np.array(["a", "b", "c", "d"], dtype=object)[y]
     told[5] = np.nan
     for labels in (
-        told, pd.Categorical(told, categories=list("abcd"), ordered=True), np.where(np.arange(300) == 5, np.nan, y)
-    ):  # fmt: skip
+        told,
+        pd.Categorical(told, categories=list("abcd"), ordered=True),
+        np.where(np.arange(300) == 5, np.nan, y),
+    ):
         with pytest.raises(InputError, match="y: row 5 has no label"):
-            OrdinalClassifier(**QUICK, classes=None if labels is not told else list("abcd")).fit(
-                x, labels
-            )
+            OrdinalClassifier(**QUICK, classes=None if labels is not told else list("abcd")).fit(x, labels)
 
 
 def test_what_a_fit_cannot_use_is_told():
@@ -397,8 +383,6 @@ def test_what_a_fit_cannot_use_is_told():
         OrdinalClassifier(**QUICK, module=torch.nn.Linear(5, 4)).fit(frame.assign(site="n"), y)
     with pytest.raises(InputError, match="every row has the class 'a'"):
         OrdinalClassifier(**QUICK, classes=["a", "b"]).fit(x, np.array(["a"] * 300))
-    integers = OrdinalClassifier(**QUICK, scale=3.0, calibrator=None).fit(
-        x, pd.Series(y, dtype="Int64")
-    )
+    integers = OrdinalClassifier(**QUICK, scale=3.0, calibrator=None).fit(x, pd.Series(y, dtype="Int64"))
     assert integers.classes_.tolist() == [0, 1, 2, 3]
     assert integers.classes_.dtype.kind == "i"

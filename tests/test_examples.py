@@ -22,12 +22,7 @@ PROMISED = {
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs(example, tmp_path):
     result = subprocess.run(
-        [sys.executable, example],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        timeout=300,
+        [sys.executable, example], capture_output=True, text=True, check=False, cwd=tmp_path, timeout=300
     )
     assert result.returncode == 0, result.stderr
     for word in PROMISED[example.stem].split():
@@ -37,12 +32,7 @@ def test_example_runs(example, tmp_path):
 @pytest.mark.slow
 def test_the_calibration_study_runs(tmp_path):
     result = subprocess.run(
-        [sys.executable, STUDY, "--quick"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        timeout=300,
+        [sys.executable, STUDY, "--quick"], capture_output=True, text=True, check=False, cwd=tmp_path, timeout=300
     )
     assert result.returncode == 0, result.stderr
     for word in ("LEV", "ce", "sord", "orcu", "gap+projection", "ordinal_dirichlet"):

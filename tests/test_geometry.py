@@ -11,8 +11,7 @@ from orcu import geometry
 
 rows = st.integers(2, 8).flatmap(
     lambda c: st.tuples(
-        arrays(np.float64, c, elements=st.floats(-50, 50).map(lambda x: round(x, 3))),
-        st.integers(0, c - 1),
+        arrays(np.float64, c, elements=st.floats(-50, 50).map(lambda x: round(x, 3))), st.integers(0, c - 1)
     )
 )
 

@@ -16,7 +16,6 @@ import hygiene  # noqa: E402
         ("a.txt", "no newline", "no newline"),
         ("a.txt", "space \n", "trailing space"),
         ("a.txt", "one\r\n", "carriage"),
-        ("a.py", "x\n" * 501, "502 lines"),
         ("uv.lock", "\n", "lock file"),
         ("constraints.txt", "torch @ https" + "://example.org/torch.whl\n", "URL in the pins"),
         ("Makefile", "pip install --extra-" + "index-url there\n", "index option"),

@@ -49,13 +49,7 @@ def test_unknown_name_is_an_attribute_error():
 
 
 @pytest.mark.parametrize(
-    "touch",
-    [
-        "orcu.ORCULoss",
-        "orcu.losses",
-        "from orcu.losses.orcu import ORCULoss",
-        "from orcu.losses import names",
-    ],
+    "touch", ["orcu.ORCULoss", "orcu.losses", "from orcu.losses.orcu import ORCULoss", "from orcu.losses import names"]
 )
 def test_without_torch_a_training_name_says_what_to_install(touch):
     result = run(f"{WITHOUT_TORCH}\nimport orcu\n{touch}")

@@ -41,15 +41,17 @@ def same(a, b):
     assert a.ids.astype(str).tolist() == b.ids.astype(str).tolist()
 
 
-@pytest.mark.parametrize(
-    "kind", ["parquet", "csv", "gz", "tsv", "european", "bom", "polars", "pandas", "arrow"]
-)
+@pytest.mark.parametrize("kind", ["parquet", "csv", "gz", "tsv", "european", "bom", "polars", "pandas", "arrow"])
 def test_every_container_gives_the_same_rows(kind, tmp_path):
     data = frame()
     expected = Predictions(
-        probs=data[[f"p_{c}" for c in CLASSES]], y=data["grade"], classes=CLASSES, group=data["site"],
-        weight=data["w"], ids=data["image"],
-    )  # fmt: skip
+        probs=data[[f"p_{c}" for c in CLASSES]],
+        y=data["grade"],
+        classes=CLASSES,
+        group=data["site"],
+        weight=data["w"],
+        ids=data["image"],
+    )
     path = tmp_path / {"parquet": "d.parquet", "gz": "d.csv.gz", "tsv": "d.tsv"}.get(kind, "d.csv")
     if kind == "parquet":
         data.to_parquet(path)
@@ -78,20 +80,31 @@ def test_written_files_come_back_bit_for_bit(ending, kind, tmp_path):
     rng = np.random.default_rng(1)
     values = rng.dirichlet(np.ones(3), size=20) if kind == "probs" else rng.normal(size=(20, 3))
     told = Predictions(
-        **{kind: values}, y=rng.integers(3, size=20), classes=CLASSES, ids=np.arange(20),
-        weight=rng.random(20), group=["g"] * 20, subject=[str(i // 2) for i in range(20)],
+        **{kind: values},
+        y=rng.integers(3, size=20),
+        classes=CLASSES,
+        ids=np.arange(20),
+        weight=rng.random(20),
+        group=["g"] * 20,
+        subject=[str(i // 2) for i in range(20)],
         split=["test"] * 20,
         fold=[1] * 20,
-    )  # fmt: skip
+    )
     path = tmp_path / f"told.{ending}"
     told.write(path)
     options = {}
     if ending != "parquet":
         prefix = "prob_*" if kind == "probs" else "logit_*"
         options = {
-            "label": "label", kind: prefix, "id": "id", "weight": "weight", "group": "group",
-            "subject": "subject", "split": "split", "fold": "fold",
-        }  # fmt: skip
+            "label": "label",
+            kind: prefix,
+            "id": "id",
+            "weight": "weight",
+            "group": "group",
+            "subject": "subject",
+            "split": "split",
+            "fold": "fold",
+        }
     again = Predictions.read(path, **options)
     same(again, told)
     assert again.kind == kind
@@ -218,9 +231,7 @@ def test_columns_stand_in_file_order_and_ten_comes_last(tmp_path):
     assert told.classes[-1] == "10"
     assert told.y.tolist() == [10]
     textual = sorted(names)
-    with pytest.raises(
-        InputError, match=r"0, 1, 10, 2.*not their numeric order.*--classes 0,1,2,3"
-    ):
+    with pytest.raises(InputError, match=r"0, 1, 10, 2.*not their numeric order.*--classes 0,1,2,3"):
         read_text(tmp_path, ",".join([*textual, "y"]) + "\n")
     order = [str(k) for k in range(11)]
     text = ",".join([*textual, "y"]) + "\n" + ",".join(["0", "0", "1", *["0"] * 8, "10"]) + "\n"
@@ -352,14 +363,9 @@ def test_labels_that_may_start_at_one_are_refused(tmp_path):
         read_text(tmp_path, text, classes=["none", "mild", "severe"])
     with pytest.raises(InputError, match="none is 0"):
         Predictions(probs=[[0.5, 0.5], [0.5, 0.5]], y=[1, 1], classes=["a", "b"])
-    with pytest.raises(
-        InputError, match=r"start at 1 need `y - 1`, or classes= \(--classes 1,2,3\)"
-    ):
+    with pytest.raises(InputError, match=r"start at 1 need `y - 1`, or classes= \(--classes 1,2,3\)"):
         read_text(tmp_path, "p_0,p_1,p_2,y\n0.5,0.25,0.25,3\n")
-    assert Predictions(probs=[[0.5, 0.5], [0.5, 0.5]], y=[1, 0], classes=["a", "b"]).y.tolist() == [
-        1,
-        0,
-    ]
+    assert Predictions(probs=[[0.5, 0.5], [0.5, 0.5]], y=[1, 0], classes=["a", "b"]).y.tolist() == [1, 0]
 
 
 def test_empty_groups_and_subjects_are_named(tmp_path):

@@ -36,9 +36,7 @@ def test_a_table_names_the_thing_and_wins_over_keywords(shapes):
 def test_unknown_names_offer_the_nearest(shapes):
     with pytest.raises(UnknownNameError, match=r"unknown shape 'circel'. Did you mean 'circle'\?"):
         shapes.get("circel")
-    with pytest.raises(
-        UnknownNameError, match=r"option of shape 'circle' 'radios'. Did you mean 'radius'"
-    ):
+    with pytest.raises(UnknownNameError, match=r"option of shape 'circle' 'radios'. Did you mean 'radius'"):
         shapes.create("circle", radios=2)
     with pytest.raises(UnknownNameError, match="Known: circle, square"):
         shapes.get("zzz")
@@ -57,9 +55,7 @@ def test_threads_wait_for_discovery():
         "    made = pool.map(lambda _: losses.create('cdw_ce', num_classes=5), range(4))\n"
         "    print([loss.alpha for loss in made])"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.stdout.strip() == "[5.0, 5.0, 5.0, 5.0]", result.stderr
 
 

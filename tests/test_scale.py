@@ -120,6 +120,4 @@ recipe = { epochs = 8 }
 def test_many_classes_take_seconds():
     started = time.perf_counter()
     assert suggest_scale(20, 0.5).scale == pytest.approx(1.7529, abs=1e-4)
-    assert (
-        time.perf_counter() - started < 10
-    )  # it takes one; minutes before problems left the batch
+    assert time.perf_counter() - started < 10  # it takes one; minutes before problems left the batch

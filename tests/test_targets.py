@@ -11,9 +11,7 @@ def test_the_four_distances():
 
 def test_squared_targets_are_the_papers(loss_vectors):
     table = np.exp(log_targets(5))
-    for label, target in zip(
-        loss_vectors["labels"], loss_vectors["soft_targets_squared"], strict=True
-    ):
+    for label, target in zip(loss_vectors["labels"], loss_vectors["soft_targets_squared"], strict=True):
         np.testing.assert_allclose(table[label], target, rtol=1e-12)
 
 
@@ -23,9 +21,7 @@ def test_targets_are_distributions_with_full_support(distance, num_classes):
     logs = log_targets(num_classes, distance)
     assert np.isfinite(logs).all()  # full support, also where the target underflows
     np.testing.assert_allclose(np.exp(logs).sum(axis=1), 1, rtol=1e-12)
-    np.testing.assert_allclose(
-        logs, logs[::-1, ::-1], rtol=1e-12
-    )  # reversing the order changes nothing
+    np.testing.assert_allclose(logs, logs[::-1, ::-1], rtol=1e-12)  # reversing the order changes nothing
     near = np.abs(np.subtract.outer(range(num_classes), range(num_classes))) < 700
     for row in range(num_classes):
         falling = logs[row, row:][near[row, row:]]

@@ -36,9 +36,7 @@ def test_sets_refuse_rows_that_fitted_the_calibrator(told):
         OrdinalPredictionSets().fit(probs, judge.y, ids=judge.ids, calibrator=calibrator)
     with pytest.raises(InputError, match="ids: give them to the calibrator's fit"):
         OrdinalPredictionSets().fit(probs, judge.y, calibrator=calibrator)
-    sets = OrdinalPredictionSets().fit(
-        probs[50:], judge.y[50:], ids=judge.ids[50:], calibrator=calibrator
-    )
+    sets = OrdinalPredictionSets().fit(probs[50:], judge.y[50:], ids=judge.ids[50:], calibrator=calibrator)
     assert sets.fitted_on_.count == 100
     assert OrdinalPredictionSets.from_dict(sets.to_dict()).fitted_on_ == sets.fitted_on_
 

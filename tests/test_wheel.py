@@ -46,12 +46,10 @@ assert metrics.unimodality(model.predict_proba(x)) == 1
 
 def run(*command, cwd, check=True):
     # Not the work tree's environment: nothing but the wheel may be found.
-    env = {
-        key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "VIRTUAL_ENV"}
-    }
+    env = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "VIRTUAL_ENV"}}
     done = subprocess.run(
         [str(part) for part in command], cwd=cwd, env=env, capture_output=True, text=True, check=False
-    )  # fmt: skip
+    )
     assert not check or done.returncode == 0, done.stdout + done.stderr
     return done
 
@@ -60,9 +58,7 @@ def run(*command, cwd, check=True):
 def wheel(tmp_path_factory):
     out = tmp_path_factory.mktemp("dist")
     pytest.importorskip("build")
-    done = run(
-        sys.executable, "-m", "build", "--installer", "uv", "--outdir", out, ROOT, cwd=out, check=False
-    )  # fmt: skip
+    done = run(sys.executable, "-m", "build", "--installer", "uv", "--outdir", out, ROOT, cwd=out, check=False)
     if done.returncode and "fetch" in done.stderr.lower():
         pytest.skip("the build's own requirements cannot be fetched: no network")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -76,9 +72,18 @@ def installed(wheel, folder, extra):
     python = folder / "env" / "bin" / "python"
     target = f"orcu{extra} @ {wheel.as_uri()}"
     done = run(
-        UV, "pip", "install", "--quiet", "--python", python, "-c", ROOT / "constraints.txt", target, cwd=folder,
+        UV,
+        "pip",
+        "install",
+        "--quiet",
+        "--python",
+        python,
+        "-c",
+        ROOT / "constraints.txt",
+        target,
+        cwd=folder,
         check=False,
-    )  # fmt: skip
+    )
     if done.returncode and "fetch" in done.stderr.lower():
         pytest.skip("the wheel's requirements cannot be fetched: no network")
     assert done.returncode == 0, done.stderr
@@ -90,9 +95,13 @@ def test_what_is_in_the_wheel(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert wheel.name.startswith("orcu-0.1.0-")
     for needed in (
-        "orcu/py.typed", "orcu/bench/configs/demo.toml", "orcu/bench/configs/results_tables.toml",
-        "orcu/bench/paper_results.csv", "orcu/explore/model.js", "orcu-0.1.0.dist-info/licenses/LICENSE",
-    ):  # fmt: skip
+        "orcu/py.typed",
+        "orcu/bench/configs/demo.toml",
+        "orcu/bench/configs/results_tables.toml",
+        "orcu/bench/paper_results.csv",
+        "orcu/explore/model.js",
+        "orcu-0.1.0.dist-info/licenses/LICENSE",
+    ):
         assert needed in names
     assert any(name.startswith("orcu/report/") and name.endswith(".j2") for name in names)
     strange = [name for name in names if not name.startswith(("orcu/", "orcu-0.1.0.dist-info/"))]
@@ -106,18 +115,7 @@ def test_the_judging_half_in_an_empty_environment(wheel, tmp_path):
     run(python, "-I", "-c", JUDGING, cwd=tmp_path)
     command = python.with_name("orcu")
     assert run(command, "--version", cwd=tmp_path).stdout.strip().endswith("0.1.0")
-    judged = run(
-        command,
-        "evaluate",
-        "preds.csv",
-        "--label",
-        "y",
-        "--probs",
-        "p_*",
-        "--report",
-        "r.html",
-        cwd=tmp_path,
-    )
+    judged = run(command, "evaluate", "preds.csv", "--label", "y", "--probs", "p_*", "--report", "r.html", cwd=tmp_path)
     assert "sce" in judged.stdout.lower()
     assert (tmp_path / "r.html").stat().st_size > 10_000
     run(command, "explore", "-o", "page.html", "--no-open", cwd=tmp_path)

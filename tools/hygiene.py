@@ -1,11 +1,10 @@
-"""File hygiene, run by ``make check``: what must not stand in a tracked file, and how large it may be."""
+"""File hygiene, run by ``make check``: what must not stand in a tracked file."""
 
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-LONGEST_MODULE = 500  # lines; a longer one wants to be two
 LARGEST_FILE = 1024  # KiB
 LOCK_FILES = {"uv.lock", "poetry.lock", "Pipfile.lock", "pdm.lock", "package-lock.json"}
 FORBIDDEN = {
@@ -32,16 +31,10 @@ def faults(path: Path, content: bytes) -> list[str]:
         found.append("no newline at the end")
     if "\r" in text:
         found.append("carriage returns")
-    found += [
-        f"line {i}: trailing space" for i, line in enumerate(lines, 1) if line != line.rstrip()
-    ]
-    if path.suffix == ".py" and len(lines) > LONGEST_MODULE:
-        found.append(f"{len(lines)} lines, more than {LONGEST_MODULE}")
+    found += [f"line {i}: trailing space" for i, line in enumerate(lines, 1) if line != line.rstrip()]
     for what, (pattern, only) in FORBIDDEN.items():
         if only is None or path.name == only:
-            found += [
-                f"line {i}: {what}" for i, line in enumerate(lines, 1) if pattern.search(line)
-            ]
+            found += [f"line {i}: {what}" for i, line in enumerate(lines, 1) if pattern.search(line)]
     return found
 
 

@@ -33,18 +33,19 @@ PAGES = (DOCS / "results.md", DOCS.parent / "README.md")
 SPECS = ("results_tables", "results_images", "results_retina", "results_text")
 METRICS = ("accuracy", "qwk", "ece", "sce", "rps", "unimodality")
 SHORT = {
-    "wine_quality": "wine", "diamonds_cut": "cut", "diamonds_clarity": "clarity", "aptos2019": "APTOS", "elpv": "ELPV",
-    "lev": "LEV", "swd": "SWD", "era": "ERA", "retinamnist": "Retina", "SST-5, from scratch": "SST-5",
+    "wine_quality": "wine",
+    "diamonds_cut": "cut",
+    "diamonds_clarity": "clarity",
+    "aptos2019": "APTOS",
+    "elpv": "ELPV",
+    "lev": "LEV",
+    "swd": "SWD",
+    "era": "ERA",
+    "retinamnist": "Retina",
+    "SST-5, from scratch": "SST-5",
     "SST-5, frozen MiniLM": "SST-5 frozen",
-}  # fmt: skip
-WORDS = {
-    "ece": "ECE",
-    "sce": "SCE",
-    "rps": "RPS",
-    "qwk": "QWK",
-    "unimodality": "unimodal",
-    "mae": "MAE",
 }
+WORDS = {"ece": "ECE", "sce": "SCE", "rps": "RPS", "qwk": "QWK", "unimodality": "unimodal", "mae": "MAE"}
 COLLAPSED = 0.1  # QWK below which a model has learned nothing
 HEADLINE = ("ce", "sord", "ls", "mdca", "orcu")
 
@@ -99,9 +100,7 @@ def pages() -> dict[Path, str]:
                 parts += [f"## {data.title}", "", rendered(spec, mine, "markdown")]
         made[KEPT / f"{spec.name}.md"] = "\n".join(parts).rstrip() + "\n"
     blocks = {metric: by_loss(told, metric) for metric in METRICS}
-    blocks |= {
-        f"{metric} after": by_calibrator(told, metric) for metric in ("sce", "rps", "unimodality")
-    }
+    blocks |= {f"{metric} after": by_calibrator(told, metric) for metric in ("sce", "rps", "unimodality")}
     blocks |= {"paper": beside_paper(told), "headline": headline(told)}
     if (KEPT / "rater_distances.csv").exists():
         blocks |= {"rater shapes": rater_shapes(), "rater distances": rater_distances()}
@@ -129,11 +128,7 @@ def by_loss(told: list[tuple[Spec, list[dict[str, Any]]]], metric: str) -> str:
     for loss in losses:
         cells = []
         for one in data:
-            rivals = [
-                means[one, other]
-                for other in losses
-                if (one, other) in means and (one, other) not in collapsed
-            ]
+            rivals = [means[one, other] for other in losses if (one, other) in means and (one, other) not in collapsed]
             cell = _bold(means.get((one, loss)), rivals, metric)
             cells.append(f"{cell.strip('*')} †" if (one, loss) in collapsed else cell)
         rows.append([f"`{loss}`" if loss.isidentifier() else loss, *cells])
@@ -148,9 +143,7 @@ def by_calibrator(told: list[tuple[Spec, list[dict[str, Any]]]], metric: str) ->
         for line in lines(spec, rows):
             found.setdefault((line.loss, line.calibrator), []).append(line.cells[metric].mean)
     most = max(len(values) for values in found.values())
-    losses = [
-        one for one in dict.fromkeys(loss for loss, _ in found) if len(found[one, "none"]) == most
-    ]
+    losses = [one for one in dict.fromkeys(loss for loss, _ in found) if len(found[one, "none"]) == most]
     table = []
     for loss in losses:
         means = [mean(found[loss, name]) for name in names]
@@ -168,10 +161,7 @@ def beside_paper(told: list[tuple[Spec, list[dict[str, Any]]]]) -> str:
     heads = ["loss", *(f"{_head(m)}, {who}" for m in metrics for who in ("ours", "paper"))]
     heads = [head.replace("MAE", "100 MAE") for head in heads]  # the paper prints it so
     table = [
-        [
-            f"`{loss}`",
-            *(f"{value:.1f}" for m in metrics for value in row.get(m, (float("nan"),) * 2)),
-        ]
+        [f"`{loss}`", *(f"{value:.1f}" for m in metrics for value in row.get(m, (float("nan"),) * 2))]
         for loss, row in rows.items()
     ]
     return _markdown(heads, table)
@@ -189,11 +179,7 @@ def headline(told: list[tuple[Spec, list[dict[str, Any]]]]) -> str:
             mine = found[loss, calibrator]
             means = [mean(line.cells[m].mean for line in mine) for m in METRICS]
             rivals = [
-                [
-                    mean(line.cells[m].mean for line in found[other, calibrator])
-                    for other in HEADLINE
-                ]
-                for m in METRICS
+                [mean(line.cells[m].mean for line in found[other, calibrator]) for other in HEADLINE] for m in METRICS
             ]
             cells = [_bold(v, r, m) for v, r, m in zip(means, rivals, METRICS, strict=True)]
             table.append([name if loss == HEADLINE[0] else "", f"`{loss}`", *cells])
@@ -204,20 +190,9 @@ def rater_shapes() -> str:
     """How many human rating distributions are unimodal."""
     table = []
     for row in _read(KEPT / "rater_shapes.csv"):
-        shares = (
-            f"{100 * float(row[name]):.1f}" for name in ("unimodal", "if unimodal", "proven not")
-        )
-        table.append(
-            [row["data"].removeprefix("vader_"), f"{int(row['texts']):,}", row["raters"], *shares]
-        )
-    heads = [
-        "texts",
-        "how many",
-        "raters (median)",
-        "unimodal %",
-        "unimodal %, if all were",
-        "proven not %",
-    ]
+        shares = (f"{100 * float(row[name]):.1f}" for name in ("unimodal", "if unimodal", "proven not"))
+        table.append([row["data"].removeprefix("vader_"), f"{int(row['texts']):,}", row["raters"], *shares])
+    heads = ["texts", "how many", "raters (median)", "unimodal %", "unimodal %, if all were", "proven not %"]
     return _markdown(heads, table)
 
 
@@ -234,9 +209,7 @@ def rater_distances() -> str:
         own = [means[loss, name] for name in names]
         cells = [f"**{v:.3f}**" if v == min(own) else f"{v:.3f}" for v in own]
         table.append([f"`{loss}`" if loss.isidentifier() else loss, *cells])
-    table.append(
-        ["the truth itself would show", f"{means['floor', '']:.3f}", *[""] * (len(names) - 1)]
-    )
+    table.append(["the truth itself would show", f"{means['floor', '']:.3f}", *[""] * (len(names) - 1)])
     return _markdown(["squared distance ↓", *names], table)
 
 
@@ -279,13 +252,9 @@ def _markdown(headings: Iterable[str], rows: list[list[str]], left: int = 1) -> 
 
 def main() -> None:
     """What the command line says."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("step", choices=("collect", "write"))
-    parser.add_argument(
-        "--results", type=Path, default=Path("results"), help="the folder of results"
-    )
+    parser.add_argument("--results", type=Path, default=Path("results"), help="the folder of results")
     told = parser.parse_args()
     if told.step == "collect":
         collect(told.results)

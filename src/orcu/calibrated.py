@@ -35,12 +35,8 @@ class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         >>> from sklearn.linear_model import LogisticRegression
         >>> rng = np.random.default_rng(0)
         >>> X = rng.normal(size=(300, 2))
-        >>> y = np.array(["low", "mid", "high"])[
-        ...     np.digitize(X[:, 0] + rng.normal(size=300), [-0.7, 0.7])
-        ... ]
-        >>> model = CalibratedOrdinal(LogisticRegression(), classes=["low", "mid", "high"]).fit(
-        ...     X, y
-        ... )
+        >>> y = np.array(["low", "mid", "high"])[np.digitize(X[:, 0] + rng.normal(size=300), [-0.7, 0.7])]
+        >>> model = CalibratedOrdinal(LogisticRegression(), classes=["low", "mid", "high"]).fit(X, y)
         >>> model.classes_.tolist(), model.predict_proba(X).shape
         (['low', 'mid', 'high'], (300, 3))
     """
@@ -60,7 +56,7 @@ class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.decide = decide
         self.classes = classes
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the estimator and its calibrator.
 
         Args:
@@ -75,21 +71,17 @@ class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         names = tuple(canonical(label) for label in self.classes_.tolist())
         codes, _ = label_codes(y, names, given=False)
         params = None if sample_weight is None else {"sample_weight": sample_weight}
-        told = cross_val_predict(
-            self.estimator, X, codes, cv=self.cv, method="predict_proba", params=params
-        )
+        told = cross_val_predict(self.estimator, X, codes, cv=self.cv, method="predict_proba", params=params)
         seen = np.unique(codes)
         out_of_fold = np.zeros((len(codes), len(names)))
         out_of_fold[:, seen] = told
-        method = (
-            calibrators.create(self.method) if isinstance(self.method, str) else clone(self.method)
-        )
+        method = calibrators.create(self.method) if isinstance(self.method, str) else clone(self.method)
         self.calibrator_ = method.fit(probs=out_of_fold, y=codes, weight=sample_weight)
         self.estimator_ = clone(self.estimator).fit(X, codes, **(params or {}))
         self.n_features_in_ = getattr(self.estimator_, "n_features_in_", None)
         return self
 
-    def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803
+    def predict_proba(self, X: Any) -> FloatArray:
         """Calibrated probabilities, columns in the order of ``classes_``, shape (n, C)."""
         check_is_fitted(self, "calibrator_")
         told = self.estimator_.predict_proba(X)
@@ -98,7 +90,7 @@ class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         calibrated: FloatArray = self.calibrator_.predict_proba(probs=probs)
         return calibrated
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
+    def predict(self, X: Any) -> npt.NDArray[Any]:
         """The decided class of each row, the most likely one unless ``decide`` says otherwise."""
         return self.classes_[decide_checked(self.predict_proba(X), self.decide)]
 
@@ -129,9 +121,7 @@ def ordered_labels(y: Any, classes: Sequence[Any] | None) -> npt.NDArray[Any]:
     if classes is not None:
         names = [] if isinstance(classes, str) else [canonical(name) for name in classes]
         if len(names) < 2 or len(set(names)) < len(names):
-            raise InputError(
-                f"classes: expected two or more different labels, lowest first; got {classes!r}."
-            )
+            raise InputError(f"classes: expected two or more different labels, lowest first; got {classes!r}.")
         return np.asarray(classes)
     if carries_order(y):
         return np.asarray(y.dtype.categories)

@@ -50,11 +50,7 @@ def value_columns(wanted: Any, names: list[str], file: str) -> tuple[list[str], 
         before, after = wanted.split("*")
         found = [name[len(before) : len(name) - len(after)] for name in columns]
     else:
-        columns = (
-            [part.strip() for part in wanted.split(",")]
-            if isinstance(wanted, str)
-            else list(wanted)
-        )
+        columns = [part.strip() for part in wanted.split(",")] if isinstance(wanted, str) else list(wanted)
         for column in columns:
             if column not in names:
                 raise InputError(no_column(column, names, file, "predictions"))
@@ -109,9 +105,7 @@ def no_column(column: str, names: list[str], file: str, role: str) -> str:
     """The words for a column that is not there."""
     close = difflib.get_close_matches(column, names, n=1, cutoff=0.5)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    return (
-        f"{file}: there is no column {column!r} ({role}).{hint} The columns are: {listed(names)}."
-    )
+    return f"{file}: there is no column {column!r} ({role}).{hint} The columns are: {listed(names)}."
 
 
 def listed(names: list[str]) -> str:

@@ -60,9 +60,7 @@ class OrdinalPredictionSets:
         self.alpha = alpha
         self.conditional = conditional
 
-    def fit(
-        self, probs: Any, y: Any, *, ids: Any = None, calibrator: Calibrator | None = None
-    ) -> Self:
+    def fit(self, probs: Any, y: Any, *, ids: Any = None, calibrator: Calibrator | None = None) -> Self:
         """Find the thresholds from labelled rows that neither trained nor calibrated the model.
 
         Args:
@@ -86,9 +84,7 @@ class OrdinalPredictionSets:
         used = UsedRows.of(checked, ids)
         if calibrator is not None:
             if used.ids is None or calibrator.fitted_on_.ids is None:
-                raise InputError(
-                    "ids: give them to the calibrator's fit and to this one, to tell if rows do two jobs."
-                )
+                raise InputError("ids: give them to the calibrator's fit and to this one, to tell if rows do two jobs.")
             calibrator.fitted_on_.refuse(used, because=REUSED)
         own = scores(checked)[np.arange(len(labels)), labels]
         groups = [labels == k for k in range(num_classes)] if self.conditional else [labels >= 0]
@@ -146,11 +142,13 @@ class OrdinalPredictionSets:
         counts = np.bincount(labels, minlength=self.num_classes_)
         by_class = [
             np.divide(
-                np.bincount(labels, weights=values, minlength=self.num_classes_), counts,
-                out=np.full(self.num_classes_, np.nan), where=counts > 0,
+                np.bincount(labels, weights=values, minlength=self.num_classes_),
+                counts,
+                out=np.full(self.num_classes_, np.nan),
+                where=counts > 0,
             )
             for values in (hit, size)
-        ]  # fmt: skip
+        ]
         return SetQuality(float(hit.mean()), float(size.mean()), *by_class)
 
     def to_dict(self) -> dict[str, Any]:
@@ -162,9 +160,7 @@ class OrdinalPredictionSets:
             "conditional": self.conditional,
             "num_classes": self.num_classes_,
             "fitted_on": self.fitted_on_.to_dict(),
-            "thresholds": [
-                value if np.isfinite(value) else None for value in self.thresholds_.tolist()
-            ],
+            "thresholds": [value if np.isfinite(value) else None for value in self.thresholds_.tolist()],
         }
 
     @classmethod
@@ -175,15 +171,11 @@ class OrdinalPredictionSets:
             InputError: if the data are of another kind or version.
         """
         if not isinstance(state, Mapping) or state.get("prediction_sets") != "ordinal":
-            raise InputError(
-                "these are no prediction sets: expected the JSON that `orcu sets fit` writes."
-            )
+            raise InputError("these are no prediction sets: expected the JSON that `orcu sets fit` writes.")
         if state.get("state_version") != STATE_VERSION:
             raise InputError(f"state_version: this orcu reads {STATE_VERSION}; fit the sets anew.")
         try:
-            made = cls(
-                alpha=as_fraction(state["alpha"], name="alpha"), conditional=state["conditional"]
-            )
+            made = cls(alpha=as_fraction(state["alpha"], name="alpha"), conditional=state["conditional"])
             made.num_classes_ = int(state["num_classes"])
             made.fitted_on_ = UsedRows.from_dict(state["fitted_on"])
             thresholds = [np.inf if t is None else t for t in state["thresholds"]]

@@ -9,9 +9,7 @@ JOBS = ("train", "validation", "calibration", "sets")
 _GOLDEN = 0.6180339887498949
 
 
-def dealt(
-    codes: IntArray, *, validation: float, calibration: float, seed: int
-) -> dict[str, IntArray]:
+def dealt(codes: IntArray, *, validation: float, calibration: float, seed: int) -> dict[str, IntArray]:
     """The rows of each job, dealt class by class; a class of one or two rows has one in training.
 
     Args:
@@ -30,9 +28,7 @@ def dealt(
     """
     for name, share in (("validation", validation), ("calibration", calibration)):
         if not 0 <= share < 0.5:
-            raise InputError(
-                f"{name}_fraction: expected a share from 0 to below 0.5, got {share!r}."
-            )
+            raise InputError(f"{name}_fraction: expected a share from 0 to below 0.5, got {share!r}.")
     if validation + 2 * calibration > 0.8:
         raise InputError(
             f"calibration_fraction: {validation:g} + 2 x {calibration:g} of the rows would be held back; at least a "

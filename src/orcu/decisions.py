@@ -50,17 +50,11 @@ def decide_checked(probs: FloatArray, rule: Any) -> IntArray:
                 f"got {cost.shape}; rows are true classes, columns decisions."
             )
         expected = probs @ cost
-        return (expected <= expected.min(axis=1, keepdims=True) + _TIE * np.abs(cost).max()).argmax(
-            axis=1
-        )
+        return (expected <= expected.min(axis=1, keepdims=True) + _TIE * np.abs(cost).max()).argmax(axis=1)
     if rule == "argmax":
         return probs.argmax(axis=1)
     if rule == "median":
         return (np.cumsum(probs, axis=1) >= 0.5 - _TIE).argmax(axis=1)
     if rule == "mean":
-        return (
-            np.ceil(probs @ np.arange(num_classes) - 0.5 - _TIE)
-            .astype(np.int64)
-            .clip(0, num_classes - 1)
-        )
+        return np.ceil(probs @ np.arange(num_classes) - 0.5 - _TIE).astype(np.int64).clip(0, num_classes - 1)
     raise UnknownNameError("decision rule", rule, list(RULES))

@@ -29,15 +29,11 @@ class Diagnosis:
     def __str__(self) -> str:
         width = max(map(len, SHOWN))
         lines = [f"{'':{width}}  {'ours':>8}  {'baseline':>8}"]
-        lines += [
-            f"{name:{width}}  {self.ours[name]:8.4f}  {self.baseline[name]:8.4f}" for name in SHOWN
-        ]
+        lines += [f"{name:{width}}  {self.ours[name]:8.4f}  {self.baseline[name]:8.4f}" for name in SHOWN]
         return "\n".join([*lines, "", self.told])
 
 
-def diagnosed(
-    ours: FloatArray, theirs: FloatArray, y: IntArray, chain: Any, *, what: str
-) -> Diagnosis:
+def diagnosed(ours: FloatArray, theirs: FloatArray, y: IntArray, chain: Any, *, what: str) -> Diagnosis:
     """Compare two models' logits of held-out rows, each after its calibrator, cross-fitted.
 
     Args:
@@ -57,14 +53,8 @@ def diagnosed(
         (300, True)
     """
     mine = geometry.probs(ours) if chain == "none" else _fitted(chain, ours, y)
-    judged = [
-        gather(Predictions(probs=probs, y=y), bins=15)[0]
-        for probs in (mine, _fitted("temperature", theirs, y))
-    ]
-    values = [
-        {name: float(METRICS.get(name)(one.layout.tables(one.vector))) for name in SHOWN}
-        for one in judged
-    ]
+    judged = [gather(Predictions(probs=probs, y=y), bins=15)[0] for probs in (mine, _fitted("temperature", theirs, y))]
+    values = [{name: float(METRICS.get(name)(one.layout.tables(one.vector))) for name in SHOWN} for one in judged]
     differences = paired_differences(judged[0], judged[1], 1000, 0)
     better, worse = [], []
     for name in SHOWN:
@@ -80,14 +70,8 @@ def diagnosed(
 def _reading(what: str, better: list[str], worse: list[str], rows: int) -> str:
     told = f"On {rows:,} held-out rows, beyond chance (95 %), {what} beside {BASELINE} is "
     if not better and not worse:
-        return (
-            told + "neither better nor worse in anything: the simpler baseline does as well here."
-        )
-    parts = [
-        f"{how} in {', '.join(names)}"
-        for how, names in (("better", better), ("worse", worse))
-        if names
-    ]
+        return told + "neither better nor worse in anything: the simpler baseline does as well here."
+    parts = [f"{how} in {', '.join(names)}" for how, names in (("better", better), ("worse", worse)) if names]
     told += " and ".join(parts) + "."
     if {"rps", "nll"} & set(worse) and not {"rps", "nll"} & set(better):
         told += " Its probabilities are the poorer ones: prefer the baseline unless you need unimodal rows."

@@ -19,9 +19,7 @@ class UnknownNameError(InputError):
         close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
-        super().__init__(
-            f"unknown {kind} {name!r}.{hint} Known: {', '.join(known[:SHOWN]) or 'none'}{more}."
-        )
+        super().__init__(f"unknown {kind} {name!r}.{hint} Known: {', '.join(known[:SHOWN]) or 'none'}{more}.")
 
 
 class MissingExtraError(ImportError):
@@ -29,9 +27,7 @@ class MissingExtraError(ImportError):
 
     def __init__(self, what: str, package: str, extra: str | None) -> None:
         wanted = package if extra is None else f"'orcu[{extra}]'"
-        super().__init__(
-            f"{what} needs {package}, which is not installed. Install it with: pip install {wanted}"
-        )
+        super().__init__(f"{what} needs {package}, which is not installed. Install it with: pip install {wanted}")
 
 
 def require(package: str, *, extra: str | None, what: str) -> None:

@@ -9,12 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import (
-    check_array,
-    check_consistent_length,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from orcu import calibrators, geometry
 from orcu.calibrated import carries_order, ordered_labels
@@ -116,7 +111,7 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.warm_start = warm_start
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train, choose the scale, calibrate.
 
         Args:
@@ -150,7 +145,7 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._fitted_on, self._seed, self._passes = (rows, jobs), seed, 0
         return self
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:  # noqa: N803
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """One pass over some rows; there is no row to spare, so probabilities are projected, not calibrated.
 
         To calibrate, hold rows back and fit a calibrator on their ``predict_logits``.
@@ -186,16 +181,20 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows = self._tensors(x, codes, weight)
         self._passes += 1
         arrays.train(
-            self.model_, self._criterion(self.scale_, codes), rows, self._schedule(epochs=1, steady=True),
-            validation=None, generator=_generator(self._seed + self._passes),
-        )  # fmt: skip
+            self.model_,
+            self._criterion(self.scale_, codes),
+            rows,
+            self._schedule(epochs=1, steady=True),
+            validation=None,
+            generator=_generator(self._seed + self._passes),
+        )
         return self
 
-    def predict_proba(self, X: Any) -> FloatArray:  # noqa: N803
+    def predict_proba(self, X: Any) -> FloatArray:
         """Calibrated, unimodal probabilities, columns in the order of ``classes_``, shape (n, C)."""
         return self._probs(self.predict_logits(X))
 
-    def predict_logits(self, X: Any) -> FloatArray:  # noqa: N803
+    def predict_logits(self, X: Any) -> FloatArray:
         """The network's logits, before the calibrator, shape (n, C)."""
         from orcu.training.arrays import logits
 
@@ -207,12 +206,12 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 warnings.warn(f"X: {note}.", UserWarning, stacklevel=2)
         return logits(self.model_, tensor)
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
+    def predict(self, X: Any) -> npt.NDArray[Any]:
         """The decided class of each row, the most likely one unless ``decide`` says otherwise."""
         probs = self.predict_proba(X)
         return self.classes_[decide_checked(probs, self.decide)]
 
-    def predict_sets(self, X: Any, alpha: float = 0.1) -> npt.NDArray[Any]:  # noqa: N803
+    def predict_sets(self, X: Any, alpha: float = 0.1) -> npt.NDArray[Any]:
         """The lowest and the highest class of each row's set, shape (n, 2); the truth is inside with 1 - alpha.
 
         Raises:
@@ -229,7 +228,7 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         low, high = OrdinalPredictionSets(alpha=alpha).fit(self._probs(held), y).predict(probs)
         return np.stack([self.classes_[low], self.classes_[high]], axis=1)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy, or quadratic weighted kappa if ``metric`` says so."""
         check_is_fitted(self, "model_")
         check_options(self)
@@ -261,9 +260,7 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows, jobs = self._fitted_on
         held = np.concatenate([jobs["calibration"], jobs["sets"]])
         if len(held) < 2 * FEW:
-            needed = (
-                f"at least {2 * FEW} are needed; fit on more rows, or raise calibration_fraction."
-            )
+            needed = f"at least {2 * FEW} are needed; fit on more rows, or raise calibration_fraction."
             raise InputError(f"diagnose: {len(held)} rows were held back, {needed}")
         other = copy.copy(self).set_params(loss="ce", calibrator=None, warm_start=False)
         other._train(rows, jobs, self._seed, None)
@@ -275,8 +272,8 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # --- the parts of a fit ---
 
     def _read(
-        self, X: Any, y: Any, sample_weight: Any, *, classes: Any = None, reset: bool = True  # noqa: N803
-    ) -> tuple[Any, IntArray, FloatArray | None, npt.NDArray[Any]]:  # fmt: skip
+        self, X: Any, y: Any, sample_weight: Any, *, classes: Any = None, reset: bool = True
+    ) -> tuple[Any, IntArray, FloatArray | None, npt.NDArray[Any]]:
         from sklearn.utils.multiclass import check_classification_targets
         from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
@@ -288,9 +285,7 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         given = self.classes if classes is None else classes
         if given is None and carries_order(y):
             given = ordered_labels(y, None)
-        if (
-            carries_order(y) or getattr(getattr(y, "dtype", None), "kind", "") == "i"
-        ):  # or pandas' Int64
+        if carries_order(y) or getattr(getattr(y, "dtype", None), "kind", "") == "i":  # or pandas' Int64
             y = np.asarray(y, dtype=object if carries_order(y) else np.int64)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
@@ -315,7 +310,7 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _names(self) -> tuple[str, ...]:
         return tuple(canonical(label) for label in self.classes_.tolist())
 
-    def _checked(self, X: Any, *, reset: bool) -> Any:  # noqa: N803
+    def _checked(self, X: Any, *, reset: bool) -> Any:
         if is_frame(X) and self.module is None:
             if not len(X):
                 raise InputError("X: has no rows; at least one is needed.")
@@ -341,9 +336,7 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _tensor(self, x: Any) -> Any:
         import torch
 
-        return torch.from_numpy(
-            np.asarray(x, dtype=np.float32) if self.module is not None else self.encoder_.encode(x)
-        )
+        return torch.from_numpy(np.asarray(x, dtype=np.float32) if self.module is not None else self.encoder_.encode(x))
 
     def _tensors(self, x: Any, codes: IntArray, weight: FloatArray | None) -> Any:
         import torch
@@ -354,9 +347,7 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return Rows(self._tensor(x), torch.from_numpy(codes), told)
 
     def _jobs(self, codes: IntArray, seed: int) -> dict[str, IntArray]:
-        return dealt(
-            codes, validation=self.validation_fraction, calibration=self.calibration_fraction, seed=seed
-        )  # fmt: skip
+        return dealt(codes, validation=self.validation_fraction, calibration=self.calibration_fraction, seed=seed)
 
     def _build(self, seed: int) -> None:
         import torch
@@ -394,15 +385,17 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"class_weight: {sorted(strange)[0]!r} is none of the classes.")
         return [given.get(name, 1.0) for name in self._names()]
 
-    def _schedule(
-        self, *, epochs: int | None = None, rate: float = 1.0, steady: bool = False
-    ) -> Any:
+    def _schedule(self, *, epochs: int | None = None, rate: float = 1.0, steady: bool = False) -> Any:
         from orcu.training.arrays import Schedule
 
         return Schedule(
-            epochs or self.epochs, self.batch_size, rate * self.learning_rate, self.weight_decay,
-            self.patience, steady=steady,
-        )  # fmt: skip
+            epochs or self.epochs,
+            self.batch_size,
+            rate * self.learning_rate,
+            self.weight_decay,
+            self.patience,
+            steady=steady,
+        )
 
     def _train(self, rows: Any, jobs: dict[str, IntArray], seed: int, start: Any) -> None:
         from orcu.training import arrays
@@ -419,13 +412,16 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if state is not None:
                 self.model_.load_state_dict(state)
             schedule = self._schedule(
-                epochs=max(3, round(SHORT * self.n_iter_)) if short else None,
-                rate=SLOWER if short else 1.0,
+                epochs=max(3, round(SHORT * self.n_iter_)) if short else None, rate=SLOWER if short else 1.0
             )
             curve = arrays.train(
-                self.model_, self._criterion(scale, codes), train, schedule, validation=validation,
+                self.model_,
+                self._criterion(scale, codes),
+                train,
+                schedule,
+                validation=validation,
                 generator=_generator(seed),
-            )  # fmt: skip
+            )
             if not short:
                 self.n_iter_, self.curve_ = len(curve), curve
             probs = geometry.probs(arrays.logits(self.model_, (validation or train).x))
@@ -439,8 +435,7 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             trained(self.scale_, start)
             return
         found = choose_scale(
-            lambda scale, state: trained(scale, start if state is None else state),
-            validation.y.numpy(),
+            lambda scale, state: trained(scale, start if state is None else state), validation.y.numpy()
         )
         self.model_.load_state_dict(found.best.state)
         self.scale_, self.chosen_ = found.best.scale, found

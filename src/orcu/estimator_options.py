@@ -28,9 +28,7 @@ def check_options(model: Any) -> None:
     if isinstance(model.hidden, (int, str)) or any(
         not isinstance(units, (int, np.integer)) or units < 1 for units in model.hidden
     ):
-        raise InputError(
-            f"hidden: expected units of each layer such as (256,), got {model.hidden!r}."
-        )
+        raise InputError(f"hidden: expected units of each layer such as (256,), got {model.hidden!r}.")
     if isinstance(model.calibrator, (str, dict)) and model.calibrator != "auto":
         calibrators.create(model.calibrator)
     elif model.calibrator not in (None, "auto") and not hasattr(model.calibrator, "fit"):
@@ -38,9 +36,7 @@ def check_options(model: Any) -> None:
     if not isinstance(model.loss, (str, Mapping)):
         raise InputError(f"loss: expected a name or a table, got {model.loss!r}.")
     if model.class_weight not in (None, "balanced") and not isinstance(model.class_weight, Mapping):
-        raise InputError(
-            f"class_weight: expected None, 'balanced' or a dictionary, got {model.class_weight!r}."
-        )
+        raise InputError(f"class_weight: expected None, 'balanced' or a dictionary, got {model.class_weight!r}.")
     given = model.module
     if isinstance(given, type) or (given is not None and not hasattr(given, "state_dict")):
         raise InputError(f"module: expected an nn.Module, got {model.module!r}.")
@@ -57,10 +53,7 @@ def check_same_shape(model: Any, classes: Any) -> None:
     fresh = copy.copy(model)
     fresh.classes_ = classes
     fresh._build(0)
-    before, now = (
-        {name: value.shape for name, value in one.model_.state_dict().items()}
-        for one in (model, fresh)
-    )
+    before, now = ({name: value.shape for name, value in one.model_.state_dict().items()} for one in (model, fresh))
     if before != now:
         raise InputError(
             "warm_start: the network of the last fit has other layers or classes; fit a new model, or set "

@@ -62,9 +62,7 @@ def only_one(lock: str | os.PathLike[str], *, wait: bool = False) -> Iterator[No
         try:
             fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError(
-                f"{path.parent}: another process is writing here; wait for it."
-            ) from None
+            raise InputError(f"{path.parent}: another process is writing here; wait for it.") from None
         yield
 
 
@@ -110,9 +108,7 @@ def read_table(path: str | os.PathLike[str]) -> "pyarrow.Table":
             table = pyarrow.parquet.read_table(path)
         else:
             options = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
-            lines = pyarrow.csv.ParseOptions(
-                delimiter="\t" if path.suffix.lower() == ".tsv" else ","
-            )
+            lines = pyarrow.csv.ParseOptions(delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
             table = pyarrow.csv.read_csv(path, parse_options=lines, convert_options=options)
     except (pyarrow.ArrowInvalid, OSError) as error:
         raise InputError(f"{path}: cannot be read ({str(error).splitlines()[0]}).") from None

@@ -71,9 +71,7 @@ def as_logits(logits: Any, *, name: str = "logits") -> FloatArray:
     return _read_only(as_matrix(logits, name=name))
 
 
-def as_labels(
-    y: Any, num_classes: int | None, *, rows: int | None = None, name: str = "y"
-) -> IntArray:
+def as_labels(y: Any, num_classes: int | None, *, rows: int | None = None, name: str = "y") -> IntArray:
     """Labels as an int64 array of shape (n,) with values 0..C-1.
 
     Args:
@@ -92,9 +90,7 @@ def as_labels(
     """
     array = _to_numpy(y, name)
     if array.ndim != 1:
-        raise InputError(
-            f"{name}: expected one label per row, shape (n,); got shape {array.shape}."
-        )
+        raise InputError(f"{name}: expected one label per row, shape (n,); got shape {array.shape}.")
     if array.size == 0:
         raise InputError(f"{name}: empty; at least one label is needed.")
     if not np.issubdtype(array.dtype, np.integer):
@@ -104,9 +100,7 @@ def as_labels(
             f"(row 0 is {array[0]!r}). Number the classes in their order, starting with 0."
         )
     if rows is not None and len(array) != rows:
-        raise InputError(
-            f"{name}: {len(array)} labels for {rows} rows; there must be one label per row."
-        )
+        raise InputError(f"{name}: {len(array)} labels for {rows} rows; there must be one label per row.")
     array = array.astype(np.int64, copy=False)
     if array.min() < 0 or (num_classes is not None and array.max() >= num_classes):
         row = int(np.argmax((array < 0) | (num_classes is not None and array >= num_classes)))
@@ -134,9 +128,7 @@ def as_weight(weight: Any, *, rows: int, name: str = "weight", first_row: int = 
     """
     array = _to_numpy(weight, name)
     if array.shape != (rows,):
-        raise InputError(
-            f"{name}: expected one weight per row, shape ({rows},); got {array.shape}."
-        )
+        raise InputError(f"{name}: expected one weight per row, shape ({rows},); got {array.shape}.")
     if not (np.issubdtype(array.dtype, np.number) and np.isrealobj(array)):
         raise InputError(f"{name}: expected real numbers, got {array.dtype}.")
     array = array.astype(np.float64, copy=False)
@@ -154,9 +146,7 @@ def as_weight(weight: Any, *, rows: int, name: str = "weight", first_row: int = 
 
 def label_out_of_range(name: str, row: int, label: int, num_classes: int) -> str:
     """The words for a label that is no class; losses and metrics share them."""
-    hint = (
-        " Labels that start at 1 need `y - 1`." if label == num_classes else " Check num_classes."
-    )
+    hint = " Labels that start at 1 need `y - 1`." if label == num_classes else " Check num_classes."
     expected = f"expected 0..{num_classes - 1} for {num_classes} classes"
     return f"{name}: row {row} has label {label}, {expected}.{hint}"
 
@@ -202,9 +192,7 @@ def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return view
 
 
-def as_matrix(
-    values: Any, *, name: str, first_row: int = 0, columns: Sequence[Any] | None = None
-) -> FloatArray:
+def as_matrix(values: Any, *, name: str, first_row: int = 0, columns: Sequence[Any] | None = None) -> FloatArray:
     """Finite float64 values of shape (n, C), n >= 1 and C >= 2.
 
     Raises:
@@ -213,9 +201,7 @@ def as_matrix(
     """
     array = _to_numpy(values, name)
     if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] < 2:
-        raise InputError(
-            f"{name}: expected shape (n, C) with at least one row and two classes, got {array.shape}."
-        )
+        raise InputError(f"{name}: expected shape (n, C) with at least one row and two classes, got {array.shape}.")
     if not (np.issubdtype(array.dtype, np.number) and np.isrealobj(array)):
         raise InputError(f"{name}: expected real numbers, got {array.dtype}.")
     array = array.astype(np.float64, copy=False)

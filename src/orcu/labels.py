@@ -60,13 +60,7 @@ def canonical(value: Any) -> str:
 
 
 def label_codes(
-    labels: Any,
-    classes: tuple[str, ...],
-    *,
-    given: bool,
-    rows: int | None = None,
-    first_row: int = 0,
-    name: str = "y",
+    labels: Any, classes: tuple[str, ...], *, given: bool, rows: int | None = None, first_row: int = 0, name: str = "y"
 ) -> tuple[IntArray, str]:
     """The number of each label's class, and how labels were matched.
 
@@ -91,9 +85,7 @@ def label_codes(
     """
     array = _as_array(labels, name)
     if array.ndim != 1:
-        raise InputError(
-            f"{name}: expected one label per row, shape (n,); got shape {array.shape}."
-        )
+        raise InputError(f"{name}: expected one label per row, shape (n,); got shape {array.shape}.")
     if rows is not None and len(array) != rows:
         raise InputError(f"{name}: {len(array)} labels for {rows} rows; there must be one per row.")
     values, index = _distinct(array)
@@ -126,8 +118,7 @@ def label_codes(
         else "Name the classes in their order with classes= (--classes low,mid,high)."
     )
     raise InputError(
-        f"{name}: row {row + first_row} has label {texts[wrong]!r}, which is none of the classes "
-        f"({known}). {hint}"
+        f"{name}: row {row + first_row} has label {texts[wrong]!r}, which is none of the classes ({known}). {hint}"
     )
 
 
@@ -143,10 +134,7 @@ def _as_array(labels: Any, name: str) -> npt.NDArray[Any]:
 def _distinct(array: npt.NDArray[Any]) -> tuple[list[Any], npt.NDArray[np.intp]]:
     if array.dtype == object:  # mixed entries cannot be sorted
         seen: dict[Any, int] = {}
-        index = np.array(
-            [seen.setdefault(None if v != v else v, len(seen)) for v in array.tolist()],
-            dtype=np.intp,
-        )
+        index = np.array([seen.setdefault(None if v != v else v, len(seen)) for v in array.tolist()], dtype=np.intp)
         return list(seen), index
     values, inverse = np.unique(array, return_inverse=True)
     return values.tolist(), inverse

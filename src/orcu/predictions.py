@@ -17,23 +17,8 @@ from orcu import geometry
 from orcu.columns import without_common_prefix
 from orcu.errors import InputError
 from orcu.files import write_table
-from orcu.inputs import (
-    SUM_TOLERANCE,
-    FloatArray,
-    IntArray,
-    as_logits,
-    as_matrix,
-    as_weight,
-    half_unit,
-)
-from orcu.labels import (
-    POSITIONS,
-    canonical,
-    class_names,
-    is_missing,
-    label_codes,
-    need_position_zero,
-)
+from orcu.inputs import SUM_TOLERANCE, FloatArray, IntArray, as_logits, as_matrix, as_weight, half_unit
+from orcu.labels import POSITIONS, canonical, class_names, is_missing, label_codes, need_position_zero
 from orcu.metrics.tables import Rows
 from orcu.used_rows import UsedRows
 
@@ -67,9 +52,7 @@ class Predictions:
 
     Example:
         >>> told = Predictions(
-        ...     probs=[[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]],
-        ...     y=["none", "mild"],
-        ...     classes=["none", "mild", "severe"],
+        ...     probs=[[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]], y=["none", "mild"], classes=["none", "mild", "severe"]
         ... )
         >>> len(told), told.num_classes, told.y.tolist()
         (2, 3, [0, 1])
@@ -92,18 +75,14 @@ class Predictions:
         if (probs is None) == (logits is None):
             raise InputError("probs, logits: give exactly one of the two; it is never guessed.")
         self.notes: list[str] = []
-        self.history: list[
-            dict[str, Any]
-        ] = []  # what was done to these predictions, and with which rows
+        self.history: list[dict[str, Any]] = []  # what was done to these predictions, and with which rows
         self.rule: Any = "argmax"  # how `rows` decides, see orcu.decide
         self.logits: FloatArray | None = None
         if logits is not None:
             self.logits = as_logits(logits)
             rows, num_classes = self.logits.shape
         else:
-            checked, missed = distributions(
-                as_matrix(probs, name="probs"), rounding=half_unit(probs)
-            )
+            checked, missed = distributions(as_matrix(probs, name="probs"), rounding=half_unit(probs))
             self.__dict__["probs"] = checked
             rows, num_classes = checked.shape
             self.notes += normalisation_note(len(missed), float(missed.max(initial=0.0)))
@@ -111,9 +90,7 @@ class Predictions:
         self.y: IntArray | None = None
         if y is not None:
             _check_frames(probs if logits is None else logits, y, classes, self.classes)
-            self.y, self.mapping = label_codes(
-                y, self.classes, given=classes is not None, rows=rows
-            )
+            self.y, self.mapping = label_codes(y, self.classes, given=classes is not None, rows=rows)
             if self.mapping == POSITIONS:
                 need_position_zero(int(self.y.min()), "y")
         else:
@@ -203,9 +180,7 @@ class Predictions:
         if self.logits is not None:
             return self.logits, 0
         zero = self.probs == 0
-        floor = max(
-            self.probs[~zero].min() / 2, np.finfo(np.float64).tiny
-        )  # half of a denormal may be 0
+        floor = max(self.probs[~zero].min() / 2, np.finfo(np.float64).tiny)  # half of a denormal may be 0
         return np.log(np.where(zero, floor, self.probs)), int(zero.sum())
 
     def calibrated(self, calibrator: "Calibrator") -> "Predictions":
@@ -298,12 +273,7 @@ class Predictions:
 
 
 def distributions(
-    probs: FloatArray,
-    *,
-    rounding: float,
-    name: str = "probs",
-    first_row: int = 0,
-    columns: Sequence[Any] | None = None,
+    probs: FloatArray, *, rounding: float, name: str = "probs", first_row: int = 0, columns: Sequence[Any] | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Probability rows that sum to 1, and by how much those missed it that had to be normalised.
 
@@ -411,9 +381,7 @@ def _column(values: Any, rows: int, name: str) -> ObjectArray | None:
         return None
     column = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
     if column.shape != (rows,):
-        raise InputError(
-            f"{name}: expected one entry per row, shape ({rows},); got {column.shape}."
-        )
+        raise InputError(f"{name}: expected one entry per row, shape ({rows},); got {column.shape}.")
     if column.dtype == object or column.dtype.kind == "f":
         empty = [row for row, value in enumerate(column.tolist()) if is_missing(value)]
         if empty:
@@ -426,6 +394,4 @@ def _check_unique(ids: ObjectArray) -> None:
     if len(found) < len(ids):
         twice = str(found[counts > 1][0])
         rows = np.flatnonzero(ids.astype(str) == twice)[:2].tolist()
-        raise InputError(
-            f"ids: {twice!r} stands in rows {rows[0]} and {rows[1]}; every id must be unique."
-        )
+        raise InputError(f"ids: {twice!r} stands in rows {rows[0]} and {rows[1]}; every id must be unique.")

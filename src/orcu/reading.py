@@ -14,10 +14,7 @@ from typing import IO, Any
 
 from orcu.columns import Columns, columns_of, listed, no_column, ordered_classes, value_columns
 from orcu.errors import InputError
-from orcu.predictions import (
-    EXTRAS,
-    SCHEMA_VERSION,
-)
+from orcu.predictions import EXTRAS, SCHEMA_VERSION
 from orcu.source import PredictionsSource
 
 BATCH_ROWS = 1 << 18
@@ -27,11 +24,7 @@ _COMMA_NUMBER = re.compile(r"^\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*$")
 
 
 def open_predictions(
-    path: str | os.PathLike[str],
-    *,
-    sep: str | None = None,
-    decimal: str | None = None,
-    **columns: Any,
+    path: str | os.PathLike[str], *, sep: str | None = None, decimal: str | None = None, **columns: Any
 ) -> PredictionsSource:
     r"""Open a .parquet, .csv or .csv.gz file of predictions, or a folder of Parquet files.
 
@@ -66,9 +59,7 @@ def open_predictions(
         return _open_parquet(path, chosen)
     if name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt")):
         return _open_csv(path, chosen, sep, decimal)
-    raise InputError(
-        f"{path}: expected a name that ends in .parquet, .csv, .tsv or these with .gz."
-    )
+    raise InputError(f"{path}: expected a name that ends in .parquet, .csv, .tsv or these with .gz.")
 
 
 def frame_predictions(frame: Any, **columns: Any) -> PredictionsSource:
@@ -82,11 +73,7 @@ def frame_predictions(frame: Any, **columns: Any) -> PredictionsSource:
     table = frame if isinstance(frame, pa.Table) else pa.table(frame)
     notes: list[str] = []
     return _source(
-        "frame",
-        columns_of(columns),
-        table.column_names,
-        notes,
-        lambda: iter(table.combine_chunks().to_batches()),
+        "frame", columns_of(columns), table.column_names, notes, lambda: iter(table.combine_chunks().to_batches())
     )
 
 
@@ -126,18 +113,14 @@ def _open_folder(folder: Path, columns: Columns) -> PredictionsSource:
     """The Parquet files of a folder, as Spark, Dask or Ray write them; hidden and empty ones are skipped."""
     import pyarrow.parquet as pq
 
-    paths = sorted(
-        path for path in folder.rglob("*.parquet") if not path.name.startswith((".", "_"))
-    )
+    paths = sorted(path for path in folder.rglob("*.parquet") if not path.name.startswith((".", "_")))
     if not paths:
         raise InputError(f"{folder}: there is no .parquet file in this folder.")
     files, history = [], []
     for path in paths:
         source = _open_parquet(path, columns)  # also of those without rows: they may be damaged
         if pq.read_metadata(path).num_rows:
-            files.append(
-                replace(source, name=f"{folder.name}/{path.relative_to(folder).as_posix()}")
-            )
+            files.append(replace(source, name=f"{folder.name}/{path.relative_to(folder).as_posix()}"))
             history += [one for one in source.history if one not in history]
     if not files:
         raise InputError(f"{folder}: its {len(paths)} Parquet files hold no rows.")
@@ -151,12 +134,8 @@ def _open_folder(folder: Path, columns: Columns) -> PredictionsSource:
     inner = sum(path.parent != folder for path in paths)
     told = f"{len(files)} Parquet files" + (f", {inner} of them in subfolders" if inner else "")
     empty = len(paths) - len(files)
-    others = sum(
-        one.is_file() and not one.name.startswith((".", "_")) for one in folder.rglob("*")
-    ) - len(paths)
-    left = [
-        f"{n} {what}" for n, what in ((empty, "without rows"), (others, "of other kinds")) if n > 0
-    ]
+    others = sum(one.is_file() and not one.name.startswith((".", "_")) for one in folder.rglob("*")) - len(paths)
+    left = [f"{n} {what}" for n, what in ((empty, "without rows"), (others, "of other kinds")) if n > 0]
     notes = [told + (f"; left out: {', '.join(left)}" if left else ""), *first.notes]
     return replace(first, name=folder.name, files=files, notes=notes, history=history)
 
@@ -164,9 +143,7 @@ def _open_folder(folder: Path, columns: Columns) -> PredictionsSource:
 def _own_columns(about: dict[str, Any], names: list[str], columns: Columns, file: str) -> Columns:
     """The columns of a file that `Predictions.write` has written."""
     if about.get("schema_version") != SCHEMA_VERSION:
-        raise InputError(
-            f"{file}: schema version {about.get('schema_version')}, this orcu reads {SCHEMA_VERSION}."
-        )
+        raise InputError(f"{file}: schema version {about.get('schema_version')}, this orcu reads {SCHEMA_VERSION}.")
     prefix = "prob" if about["kind"] == "probs" else "logit"
     values = [f"{prefix}_{name}" for name in about["classes"]]
     found = {name: name for name in ("label", "id", "weight", *EXTRAS) if name in names}
@@ -179,9 +156,7 @@ def _own_columns(about: dict[str, Any], names: list[str], columns: Columns, file
     return Columns(**{**found, **said, about["kind"]: values, "classes": classes})
 
 
-def _open_csv(
-    path: Path, columns: Columns, sep: str | None, decimal: str | None
-) -> PredictionsSource:
+def _open_csv(path: Path, columns: Columns, sep: str | None, decimal: str | None) -> PredictionsSource:
     import pyarrow as pa
     import pyarrow.csv as pa_csv
 
@@ -206,9 +181,7 @@ def _open_csv(
         raise InputError(f"decimal: expected '.' or ',', got {decimal!r}.")
     how = "given" if sep and decimal else "recognised"
     point = "comma" if found_decimal == "," else "point"
-    notes = [
-        f"{path.name}: separator {SEPARATORS.get(found_sep, found_sep)}, decimal {point} ({how})"
-    ]
+    notes = [f"{path.name}: separator {SEPARATORS.get(found_sep, found_sep)}, decimal {point} ({how})"]
 
     def batches(needed: list[str]) -> Iterator[Any]:
         try:
@@ -229,9 +202,7 @@ def _open_csv(
                 return
             raise InputError(f"{path.name}: {_first_line(error)}") from None
         except OSError as error:
-            raise InputError(
-                f"{path.name}: cannot be read to its end ({_first_line(error)})."
-            ) from None
+            raise InputError(f"{path.name}: cannot be read to its end ({_first_line(error)}).") from None
 
     source = _source(path.name, columns, header, notes, batches)
     source.decimal = found_decimal
@@ -239,9 +210,7 @@ def _open_csv(
     return source
 
 
-def _source(
-    name: str, columns: Columns, names: list[str], notes: list[str], batches: Any
-) -> PredictionsSource:
+def _source(name: str, columns: Columns, names: list[str], notes: list[str], batches: Any) -> PredictionsSource:
     if (columns.probs is None) == (columns.logits is None):
         raise InputError(
             f"{name}: say where the predictions are, as probs= or logits= (--probs 'p_*' or --logits 'z_*'); "
@@ -269,20 +238,14 @@ def _needed(source: PredictionsSource) -> list[str]:
 
 
 def _head(file: IO[str]) -> list[str]:
-    return [
-        line.rstrip("\r\n")
-        for line, _ in zip(file, range(_SNIFF_LINES), strict=False)
-        if line.strip()
-    ]
+    return [line.rstrip("\r\n") for line, _ in zip(file, range(_SNIFF_LINES), strict=False) if line.strip()]
 
 
 def _separator(lines: list[str]) -> str:
     """The separator that cuts all first lines into the same number of cells, the more the better."""
     best, most = ",", 1
     for candidate in SEPARATORS:
-        counts = {
-            len(row) for row in csv.reader(io.StringIO("\n".join(lines)), delimiter=candidate)
-        }
+        counts = {len(row) for row in csv.reader(io.StringIO("\n".join(lines)), delimiter=candidate)}
         if len(counts) == 1 and max(counts) > most:
             best, most = candidate, max(counts)
     return best

@@ -96,9 +96,7 @@ class Registry(Generic[T]):
             if option not in known:
                 raise UnknownNameError(f"option of {self.kind} {name!r}", option, known)
         for option, parameter in inspect.signature(thing).parameters.items():
-            needed = (
-                parameter.default is parameter.empty and parameter.kind is parameter.KEYWORD_ONLY
-            )
+            needed = parameter.default is parameter.empty and parameter.kind is parameter.KEYWORD_ONLY
             if needed and option not in options:
                 raise InputError(f"{self.kind} {name!r} needs the option {option!r}.")
         return thing(**options)
@@ -107,10 +105,7 @@ class Registry(Generic[T]):
         if self._package is None:
             return
         with self._lock:  # a second thread waits until all modules are there
-            package, self._package = (
-                self._package,
-                None,
-            )  # a module may ask for names while it is read
+            package, self._package = (self._package, None)  # a module may ask for names while it is read
             if package is not None:
                 try:
                     for module in pkgutil.iter_modules(importlib.import_module(package).__path__):

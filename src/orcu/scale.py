@@ -70,10 +70,7 @@ def suggest_scale(
 
     def confidence(scale: Any) -> FloatArray:
         found = equilibrium(
-            num_classes,
-            scale=np.asarray(scale)[..., None],
-            label_distribution=overlap,
-            distance=distance,
+            num_classes, scale=np.asarray(scale)[..., None], label_distribution=overlap, distance=distance
         )
         mean: FloatArray = found.probs.max(axis=-1) @ weight
         return mean
@@ -99,9 +96,7 @@ def suggest_scale(
 def _fading(num_classes: int, accuracy: float) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Around each class, labels that fade by a constant factor; the class itself has the accuracy."""
     if not 1 / num_classes < accuracy < 1:
-        raise InputError(
-            f"accuracy: expected a share above 1/{num_classes} (chance) and below 1, got {accuracy!r}."
-        )
+        raise InputError(f"accuracy: expected a share above 1/{num_classes} (chance) and below 1, got {accuracy!r}.")
     away = np.abs(np.subtract.outer(np.arange(num_classes), np.arange(num_classes)))
     overlap = np.empty((num_classes, num_classes))
     for k, steps in enumerate(away):

@@ -10,13 +10,7 @@ from orcu.columns import Columns
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, as_matrix, as_weight, half_unit
 from orcu.labels import POSITIONS, canonical, is_missing, label_codes, need_position_zero
-from orcu.predictions import (
-    EXTRAS,
-    Predictions,
-    distributions,
-    normalisation_note,
-    printed_decimals,
-)
+from orcu.predictions import EXTRAS, Predictions, distributions, normalisation_note, printed_decimals
 
 
 @dataclass(frozen=True)
@@ -32,9 +26,12 @@ class Seen:
     def __add__(self, other: "Seen") -> "Seen":
         lowest = [one for one in (self.lowest, other.lowest) if one is not None]
         return Seen(
-            self.rows + other.rows, self.missed + other.missed, max(self.worst, other.worst),
-            min(lowest, default=None), self.mappings | other.mappings,
-        )  # fmt: skip
+            self.rows + other.rows,
+            self.missed + other.missed,
+            max(self.worst, other.worst),
+            min(lowest, default=None),
+            self.mappings | other.mappings,
+        )
 
 
 @dataclass
@@ -146,22 +143,16 @@ class PredictionsSource:
 
     def _batch(self, batch: Any, first_row: int) -> tuple[Predictions, FloatArray]:
         """The rows of a batch, and how far those that were normalised had missed a sum of one."""
-        columns = [
-            self._numbers(batch.column(name), name, first_row) for name in self.value_columns
-        ]
+        columns = [self._numbers(batch.column(name), name, first_row) for name in self.value_columns]
         names = tuple(self.value_columns)
-        values = as_matrix(
-            np.stack(columns, axis=1), name=self.name, first_row=first_row, columns=names
-        )
+        values = as_matrix(np.stack(columns, axis=1), name=self.name, first_row=first_row, columns=names)
         options: dict[str, Any] = {"classes": self.classes}
         missed = np.zeros(0)
         if self.kind == "probs":
             values = values / 100 if self.columns.percent else values
             self._digits = max(self._digits, printed_decimals(values))
             rounding = max(0.5 * 10.0**-self._digits, self._half_unit(batch))
-            kept, missed = distributions(
-                values, rounding=rounding, name=self.name, first_row=first_row, columns=names
-            )
+            kept, missed = distributions(values, rounding=rounding, name=self.name, first_row=first_row, columns=names)
             options["probs"] = kept
         else:
             options["logits"] = values
@@ -170,9 +161,7 @@ class PredictionsSource:
         if self.columns.label is not None:
             self._add_labels(part, batch.column(self.columns.label), first_row)
         if self.columns.weight is not None:
-            weight = self._numbers(
-                batch.column(self.columns.weight), self.columns.weight, first_row
-            )
+            weight = self._numbers(batch.column(self.columns.weight), self.columns.weight, first_row)
             named = f"column {self.columns.weight!r}"
             part.weight = as_weight(weight, rows=len(weight), name=named, first_row=first_row)
         if self.columns.id is not None:
@@ -196,11 +185,7 @@ class PredictionsSource:
         codes = np.where(missing, len(values), np.nan_to_num(index)).astype(np.intp)
         given = self.columns.classes is not None
         part.y, part.mapping = label_codes(
-            labels[codes],
-            self.classes,
-            given=given,
-            first_row=first_row,
-            name=str(self.columns.label),
+            labels[codes], self.classes, given=given, first_row=first_row, name=str(self.columns.label)
         )
 
     def _numbers(self, column: Any, name: str, first_row: int) -> FloatArray:
@@ -211,11 +196,7 @@ class PredictionsSource:
         if pa.types.is_dictionary(kind):
             column = column.dictionary_decode()
             kind = column.type
-        if (
-            pa.types.is_string(kind)
-            or pa.types.is_large_string(kind)
-            or pa.types.is_string_view(kind)
-        ):
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
             text = pc.utf8_trim_whitespace(column.cast(pa.string()))
             if self.decimal == ",":
                 text = pc.replace_substring(text, ",", ".")
@@ -223,15 +204,11 @@ class PredictionsSource:
                 column = text.cast(pa.float64())
             except pa.ArrowInvalid:
                 raise InputError(_not_a_number(text.to_pylist(), name, first_row)) from None
-        elif not (
-            pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)
-        ):
+        elif not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
             raise InputError(f"column {name!r}: expected numbers, got {kind}.")
         if column.null_count:
             row = column.is_null().to_pylist().index(True)
-            raise InputError(
-                f"column {name!r}: row {row + first_row} is empty; every row needs a number there."
-            )
+            raise InputError(f"column {name!r}: row {row + first_row} is empty; every row needs a number there.")
         return column.cast(pa.float64()).to_numpy(zero_copy_only=False)
 
 
@@ -280,7 +257,5 @@ def _not_a_number(texts: list[str | None], name: str, first_row: int) -> str:
             hint = "Check the separator and the decimal sign (--sep, --decimal)."
             if text.endswith("%"):
                 hint = "Write the numbers without the sign, and say --percent."
-            return (
-                f"column {name!r}: row {row + first_row} has {text!r}, which is no number. {hint}"
-            )
+            return f"column {name!r}: row {row + first_row} has {text!r}, which is no number. {hint}"
     return f"column {name!r}: holds text that is no number."

@@ -29,9 +29,7 @@ def table_of(frame: Any) -> dict[str, npt.NDArray[Any]]:
     for name in frame.columns:
         column = frame[name]
         if getattr(column.dtype, "kind", "") in ("m", "M") or "Date" in str(column.dtype):
-            raise InputError(
-                f"column {name!r}: holds dates; turn them into numbers, such as days since a day."
-            )
+            raise InputError(f"column {name!r}: holds dates; turn them into numbers, such as days since a day.")
         if _is_number(column.dtype):
             numbers = np.asarray(
                 column.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -41,9 +39,7 @@ def table_of(frame: Any) -> dict[str, npt.NDArray[Any]]:
             )
             if np.isinf(numbers).any():
                 row = int(np.argmax(np.isinf(numbers)))
-                raise InputError(
-                    f"column {name!r}: row {row} is infinite; expected numbers, or gaps."
-                )
+                raise InputError(f"column {name!r}: row {row} is infinite; expected numbers, or gaps.")
             found[str(name)] = numbers
         else:
             gaps = column.isna() if hasattr(column, "isna") else column.is_null()
@@ -60,9 +56,7 @@ def check_numbers(frame: Any, what: str) -> None:
     """
     for name in frame.columns:
         if not _is_number(frame[name].dtype):
-            raise InputError(
-                f"X: {what} takes numbers only, and column {name!r} has none; encode it first."
-            )
+            raise InputError(f"X: {what} takes numbers only, and column {name!r} has none; encode it first.")
 
 
 def _is_number(dtype: Any) -> bool:

@@ -36,9 +36,7 @@ class UsedRows:
         """
         names = None if ids is None else tuple(map(_text, np.asarray(ids).tolist()))
         if names is not None and len(names) != len(values):
-            raise InputError(
-                f"ids: {len(names)} ids for {len(values)} rows; there must be one id per row."
-            )
+            raise InputError(f"ids: {len(names)} ids for {len(values)} rows; there must be one id per row.")
         return cls(len(values), sha256(np.ascontiguousarray(values).data).hexdigest(), names)
 
     def shared_with(self, other: "UsedRows") -> int:
@@ -64,11 +62,7 @@ class UsedRows:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, fit for JSON."""
-        return {
-            "count": self.count,
-            "sha256": self.sha256,
-            "ids": None if self.ids is None else list(self.ids),
-        }
+        return {"count": self.count, "sha256": self.sha256, "ids": None if self.ids is None else list(self.ids)}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> "UsedRows":

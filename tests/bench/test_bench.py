@@ -15,15 +15,7 @@ from orcu.bench.plan import jobs
 from orcu.bench.report import page
 from orcu.bench.run import check_parts, execute
 from orcu.bench.spec import CONFIGS, load_spec
-from orcu.bench.tables import (
-    PAPER,
-    PAPER_LOSSES,
-    PAPER_METRICS,
-    chosen,
-    compared,
-    lines,
-    rendered,
-)
+from orcu.bench.tables import PAPER, PAPER_LOSSES, PAPER_METRICS, chosen, compared, lines, rendered
 from orcu.errors import InputError, UnknownNameError
 from orcu.files import read_table
 from orcu.launchers import LAUNCHERS
@@ -74,14 +66,7 @@ def test_every_row_of_the_papers_ablation_is_a_loss_here():
 def test_ties_share_the_first_place(spec_file):
     spec = load_spec("text")
     found = [
-        {
-            "data": "sst5",
-            "loss": loss,
-            "calibrator": "none",
-            "fold": 0,
-            "seed": 0,
-            **dict.fromkeys(spec.columns, value),
-        }
+        {"data": "sst5", "loss": loss, "calibrator": "none", "fold": 0, "seed": 0, **dict.fromkeys(spec.columns, value)}
         for loss, value in (("ce", 0.5), ("sord", 0.5), ("ls", 0.3), ("orcu", 0.1))
     ]
     ranks = {line.loss: line.cells["accuracy"].rank for line in lines(spec, found)}
@@ -136,8 +121,11 @@ def test_runs_are_done_once_and_tables_follow(spec_file, tmp_path):
     assert len(found) == 8
     table = lines(spec, found)
     assert [(line.loss, line.calibrator) for line in table] == [
-        ("ce", "none"), ("ours", "none"), ("ce", "temperature"), ("ours", "temperature"),
-    ]  # fmt: skip
+        ("ce", "none"),
+        ("ours", "none"),
+        ("ce", "temperature"),
+        ("ours", "temperature"),
+    ]
     cell = table[0].cells["accuracy"]
     own = [r["accuracy"] for r in found if (r["loss"], r["calibrator"]) == ("ce", "none")]
     assert cell.mean == pytest.approx(sum(own) / 2)
@@ -169,10 +157,7 @@ def test_two_processes_give_the_same_bytes_as_one(spec_file, tmp_path):
         shutil.rmtree(results / "runs" / "none", ignore_errors=True)
     assert tables[0] == tables[1]
     first, second = (
-        {
-            path.name: (path / "result.json").read_bytes()
-            for path in (tmp_path / name / "runs").iterdir()
-        }
+        {path.name: (path / "result.json").read_bytes() for path in (tmp_path / name / "runs").iterdir()}
         for name in ("one", "two")
     )
     assert first == second
@@ -205,16 +190,13 @@ def test_other_rows_are_other_runs(spec_file, tmp_path):
 
 
 def test_ours_stand_beside_the_papers(tmp_path):
-    assert set(PAPER_LOSSES.values()) - {"hinge"} == set(LOSSES.names()) & set(
-        PAPER_LOSSES.values()
-    )
+    assert set(PAPER_LOSSES.values()) - {"hinge"} == set(LOSSES.names()) & set(PAPER_LOSSES.values())
     assert set(PAPER_METRICS) >= {"SCE", "ACE", "ECE"}
     spec = load_spec("text")
     found = [
-        {"data": "sst5", "loss": loss, "calibrator": "none", "fold": 0, "seed": 0,
-         **dict.fromkeys(spec.columns, 0.4)}
+        {"data": "sst5", "loss": loss, "calibrator": "none", "fold": 0, "seed": 0, **dict.fromkeys(spec.columns, 0.4)}
         for loss in ("ce", "orcu")
-    ]  # fmt: skip
+    ]
     beside = compared(spec, lines(spec, found))
     assert {row["loss"] for row in beside} == {"ce", "orcu"}
     assert all(row["ours"] == pytest.approx(40) for row in beside)
@@ -268,9 +250,7 @@ hidden = [16]
     assert {*curves["branch"].to_pylist()} == set(branches(3.0))
     assert "2 of 2 runs are finished" in page(spec, results)
     # beside the paper's Table II: percent, but for A_TF
-    whole = spec.model_copy(
-        update={"data": [spec.data[0].model_copy(update={"set": "image_aesthetics"})]}
-    )
+    whole = spec.model_copy(update={"data": [spec.data[0].model_copy(update={"set": "image_aesthetics"})]})
     beside = {(row["loss"], row["metric"]): row for row in compared(whole, table)}
     assert beside["orcu", "feasible_active"]["ours"] == 100
     assert beside["orcu", "alignment"]["ours"] == table[2].cells["alignment"].mean

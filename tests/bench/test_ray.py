@@ -35,12 +35,7 @@ def test_ray_and_local_give_the_same_bytes(spec_file, tmp_path):
         assert ended == ["done"] * 4
         assert {one.state for one in planned(spec, results)} == {"finished"}
         tables.append(rendered(spec, lines(spec, records(spec, results)), "csv"))
-        files.append(
-            {
-                path.name: (path / "result.json").read_bytes()
-                for path in (results / "runs").iterdir()
-            }
-        )
+        files.append({path.name: (path / "result.json").read_bytes() for path in (results / "runs").iterdir()})
     assert tables[0] == tables[1]
     assert files[0] == files[1]
 

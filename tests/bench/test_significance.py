@@ -43,12 +43,7 @@ def test_models_of_the_same_worth_are_seldom_marked(same):
     for _ in range(40):
         pairs = folds(rng, noise=0.3, rows=150, same=same)
         both = [  # two blurs of one model: neither is better
-            (
-                a,
-                Predictions(
-                    logits=b.logits + 0.3 * rng.normal(size=b.logits.shape), y=b.rows().y, ids=b.ids
-                ),
-            )
+            (a, Predictions(logits=b.logits + 0.3 * rng.normal(size=b.logits.shape), y=b.rows().y, ids=b.ids))
             for a, b in pairs
         ]
         marked += compared(both, COLUMNS[1:2])[0] != ""
@@ -68,9 +63,7 @@ def test_the_table_carries_the_marks(spec_file, tmp_path):
         execute(job, results)
     found = marks(spec, results, "ce")
     assert set(found) == {
-        ("lev", "ours", calibrator, metric)
-        for calibrator in spec.calibrators
-        for metric in spec.columns
+        ("lev", "ours", calibrator, metric) for calibrator in spec.calibrators for metric in spec.columns
     }
     record = {"data": "lev", "fold": 0, "seed": 0, **dict.fromkeys(spec.columns, 0.5)}
     told = [{**record, "loss": loss, "calibrator": "none"} for loss in ("ce", "ours")]

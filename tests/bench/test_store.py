@@ -83,9 +83,7 @@ with claim:
 
 @pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
 def test_a_stopped_or_killed_owner_loses_its_run(tmp_path, quick, how):
-    slow = subprocess.Popen(
-        [sys.executable, "-c", CODE, str(tmp_path), "2.5"], stdout=subprocess.PIPE, text=True
-    )
+    slow = subprocess.Popen([sys.executable, "-c", CODE, str(tmp_path), "2.5"], stdout=subprocess.PIPE, text=True)
     assert slow.stdout.readline() == "claimed\n"
     os.kill(slow.pid, how)
     time.sleep(1.5)

@@ -12,11 +12,7 @@ from orcu import calibrators, geometry, metrics
 from orcu.calibrators import CalibrationWarning, Chain
 from orcu.errors import InputError, UnknownNameError
 
-SPECS = [
-    *(name for name in calibrators.names() if name != "chain"),
-    "gap+projection",
-    "dirichlet+projection",
-]
+SPECS = [*(name for name in calibrators.names() if name != "chain"), "gap+projection", "dirichlet+projection"]
 DIRICHLET = {"name": "dirichlet", "off_diagonal": 0.1, "bias": 0.1}
 QUICK = {  # without the search over 65 penalties
     "dirichlet": DIRICHLET,
@@ -28,9 +24,7 @@ QUICK = {  # without the search over 65 penalties
 def sample(rows=600, num_classes=4, sharpen=2.0, seed=0):
     rng = np.random.default_rng(seed)
     center = rng.uniform(-0.5, num_classes - 0.5, size=(rows, 1))
-    logits = -((np.arange(num_classes) - center) ** 2) + rng.normal(
-        scale=0.5, size=(rows, num_classes)
-    )
+    logits = -((np.arange(num_classes) - center) ** 2) + rng.normal(scale=0.5, size=(rows, num_classes))
     p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     y = (rng.random(rows)[:, None] > np.cumsum(p, 1)[:, :-1]).sum(1)
     return sharpen * logits, y
@@ -109,10 +103,7 @@ def test_weights_count_rows_several_times(calibrator):
     weight = np.random.default_rng(0).integers(1, 4, size=400).astype(float)
     again = np.repeat(np.arange(400), weight.astype(int))
     # options that are chosen by cross-validation would see other folds
-    fixed = {
-        "gap": {"shrinkage": 0.1},
-        "ordinal_dirichlet": {"band": 1, "ridge": 0.1},
-    }.get(calibrator.name, {})
+    fixed = {"gap": {"shrinkage": 0.1}, "ordinal_dirichlet": {"band": 1, "ridge": 0.1}}.get(calibrator.name, {})
     if calibrator.name == "chain":
         pytest.skip("its steps are tested alone")
     if calibrator.name == "dirichlet_paper":
@@ -168,9 +159,7 @@ def test_warnings_say_why():
 
 
 def test_unknown_names_and_files_are_answered(tmp_path):
-    with pytest.raises(
-        UnknownNameError, match="unknown calibrator 'temprature'. Did you mean 'temperature'"
-    ):
+    with pytest.raises(UnknownNameError, match="unknown calibrator 'temprature'. Did you mean 'temperature'"):
         calibrators.create("temprature")
     with pytest.raises(UnknownNameError, match="search of temperature scaling"):
         calibrators.create("temperature", search="binary").fit(*sample(50))

@@ -30,9 +30,7 @@ from orcu.errors import InputError, UnknownNameError
 def sample(rows=800, num_classes=4, sharpen=2.0, seed=0):
     rng = np.random.default_rng(seed)
     center = rng.uniform(-0.5, num_classes - 0.5, size=(rows, 1))
-    logits = -((np.arange(num_classes) - center) ** 2) + rng.normal(
-        scale=0.5, size=(rows, num_classes)
-    )
+    logits = -((np.arange(num_classes) - center) ** 2) + rng.normal(scale=0.5, size=(rows, num_classes))
     p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     y = (rng.random(rows)[:, None] > np.cumsum(p, 1)[:, :-1]).sum(1)
     return sharpen * logits, y
@@ -62,26 +60,18 @@ def test_the_published_optima(loss_vectors, reference_logits):
     told = loss_vectors["metrics_200"]
     fitted = TemperatureScaling().fit(z, y)
     assert fitted.temperature_ == pytest.approx(told["temperature_continuous_nll"], abs=1e-6)
-    assert metrics.nll(logits=fitted.predict_logits(z), y=y) == pytest.approx(
-        told["nll_at_T_continuous"], abs=1e-12
-    )
+    assert metrics.nll(logits=fitted.predict_logits(z), y=y) == pytest.approx(told["nll_at_T_continuous"], abs=1e-12)
     assert TemperatureScaling(search="grid").fit(z, y).temperature_ == told["temperature_grid_nll"]
     for key, options in {
         "dirichlet_logprob_lambda0.1_mu0.1_normalised": {"off_diagonal": 0.1, "bias": 0.1},
         "dirichlet_logits_lambda0.1_mu0.1_normalised": {"off_diagonal": 0.1, "bias": 0.1, "on": "logits"},
-        "dirichlet_logprob_lambda0.01_mu0.01_unnormalised": {
-            "off_diagonal": 0.01, "bias": 0.01, "normalize": False,
-        },
-    }.items():  # fmt: skip
+        "dirichlet_logprob_lambda0.01_mu0.01_unnormalised": {"off_diagonal": 0.01, "bias": 0.01, "normalize": False},
+    }.items():
         fitted = DirichletCalibration(**options).fit(z, y)
         assert fitted.weight_ == pytest.approx(np.array(told[key]["W"]), abs=1e-6)
         assert fitted.bias_ == pytest.approx(np.array(told[key]["b"]), abs=1e-6)
-        assert metrics.nll(logits=fitted.predict_logits(z), y=y) == pytest.approx(
-            told[key]["nll"], abs=1e-8
-        )
-        assert metrics.ece(fitted.predict_proba(z), y) == pytest.approx(
-            told[key]["ece_after"], abs=1e-6
-        )
+        assert metrics.nll(logits=fitted.predict_logits(z), y=y) == pytest.approx(told[key]["nll"], abs=1e-8)
+        assert metrics.ece(fitted.predict_proba(z), y) == pytest.approx(told[key]["ece_after"], abs=1e-6)
 
 
 def test_the_newton_solver_has_the_right_slopes():
@@ -90,14 +80,7 @@ def test_the_newton_solver_has_the_right_slopes():
     features = np.concatenate([rng.normal(size=(n, size)), np.ones((n, 1))], axis=1)
     anchor = np.eye(size, size + 1)
     free = rng.random((size, size + 1)) < 0.7
-    problem = Problem(
-        features,
-        rng.integers(size, size=n),
-        rng.random(n),
-        anchor,
-        free,
-        rng.random((size, size + 1)),
-    )
+    problem = Problem(features, rng.integers(size, size=n), rng.random(n), anchor, free, rng.random((size, size + 1)))
     at = rng.normal(size=(size, size + 1))
     gradient, hessian = problem.slopes(at)
     step = 1e-5
@@ -131,9 +114,7 @@ def test_the_grid_of_the_paper_is_chosen_from_held_out_rows():
     assert by_fit.bias_penalty_ == 0
     assert by_cv.off_diagonal_ > 0
     new, labels = sample(4000, num_classes=5, seed=9)
-    loss_cv, loss_fit = (
-        metrics.nll(logits=c.predict_logits(new), y=labels) for c in (by_cv, by_fit)
-    )
+    loss_cv, loss_fit = (metrics.nll(logits=c.predict_logits(new), y=labels) for c in (by_cv, by_fit))
     assert loss_cv < loss_fit
 
 
@@ -151,15 +132,11 @@ def test_the_banded_map_beats_the_full_one_on_few_rows():
             banded = OrdinalDirichlet().fit(z, y)
         k = np.arange(8)
         assert (banded.weight_[np.abs(k[:, None] - k) > banded.band_] == 0).all()
-        wins += metrics.rps(banded.predict_proba(new), labels) < metrics.rps(
-            full.predict_proba(new), labels
-        )
+        wins += metrics.rps(banded.predict_proba(new), labels) < metrics.rps(full.predict_proba(new), labels)
     assert wins >= 5
 
 
-@pytest.mark.parametrize(
-    "calibrator", [VectorScaling(), DirichletCalibration(), OrdinalDirichlet()]
-)
+@pytest.mark.parametrize("calibrator", [VectorScaling(), DirichletCalibration(), OrdinalDirichlet()])
 def test_a_class_without_rows_is_not_driven_to_zero(calibrator):
     z, y = sample(300)
     new, labels = sample(400, seed=1)
@@ -204,16 +181,11 @@ def test_gap_scaling_keeps_every_unimodal_row_and_its_mode(seed, num_classes):
     rng = np.random.default_rng(seed)
     calibrator = GapScaling()
     calibrator.num_classes_ = num_classes
-    calibrator.log_parameters_ = rng.normal(scale=1.5, size=2 * (num_classes - 1) + 1).clip(
-        -1.6, 1.0
-    )
+    calibrator.log_parameters_ = rng.normal(scale=1.5, size=2 * (num_classes - 1) + 1).clip(-1.6, 1.0)
     rows = np.sort(rng.normal(size=(30, num_classes)), axis=1)
     mode = rng.integers(num_classes, size=30)
     unimodal = np.stack(
-        [
-            np.concatenate([np.sort(r[:m]), np.sort(r[m:])[::-1]])
-            for r, m in zip(rows, mode, strict=True)
-        ]
+        [np.concatenate([np.sort(r[:m]), np.sort(r[m:])[::-1]]) for r, m in zip(rows, mode, strict=True)]
     )
     kept = calibrator.predict_logits(unimodal)
     before = geometry.is_unimodal(unimodal)
@@ -238,10 +210,7 @@ def test_gap_scaling_beats_temperature_where_directions_differ():
     bent = np.where(gaps > 0, 3 * gaps, 0.7 * gaps) * [1, 2, 0.5]
     z = np.concatenate([np.zeros((4000, 1)), np.cumsum(bent, 1)], axis=1)
     half = rng.random(4000) < 0.5
-    gap, temperature = (
-        c.fit(z[half], y[half]).predict_proba(z[~half])
-        for c in (GapScaling(), TemperatureScaling())
-    )
+    gap, temperature = (c.fit(z[half], y[half]).predict_proba(z[~half]) for c in (GapScaling(), TemperatureScaling()))
     assert metrics.sce(gap, y[~half]) < 0.6 * metrics.sce(temperature, y[~half])
     assert metrics.rps(gap, y[~half]) < metrics.rps(temperature, y[~half])
 

@@ -19,9 +19,7 @@ from orcu.errors import InputError
 def sample(rows=600, num_classes=4, sharpen=2.5, noise=0.5, seed=0):
     rng = np.random.default_rng(seed)
     center = rng.uniform(-0.5, num_classes - 0.5, size=(rows, 1))
-    logits = -((np.arange(num_classes) - center) ** 2) + rng.normal(
-        scale=noise, size=(rows, num_classes)
-    )
+    logits = -((np.arange(num_classes) - center) ** 2) + rng.normal(scale=noise, size=(rows, num_classes))
     p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     y = (rng.random(rows)[:, None] > np.cumsum(p, 1)[:, :-1]).sum(1)
     return sharpen * logits, y
@@ -30,9 +28,7 @@ def sample(rows=600, num_classes=4, sharpen=2.5, noise=0.5, seed=0):
 def test_the_rule_is_kept():
     z, y = sample(noise=1.0)
     found = recommend(z, y, methods=("temperature", "gap"), unimodality=0.99)
-    assert set(found.table) == {
-        "none", "temperature", "temperature+projection", "gap", "gap+projection", "projection",
-    }  # fmt: skip
+    assert set(found.table) == {"none", "temperature", "temperature+projection", "gap", "gap+projection", "projection"}
     allowed = {name: row["rps"] for name, row in found.table.items() if row["unimodality"] >= 0.99}
     assert found.chosen == min(allowed, key=allowed.get)
     assert "projection" in found.chosen
@@ -96,18 +92,12 @@ def test_a_forest_is_calibrated_out_of_fold(table):
 def test_columns_follow_the_given_order_not_the_alphabet(table):
     x, y = table
     logistic = LogisticRegression()
-    by_name = (
-        CalibratedOrdinal(logistic, method="temperature", classes=NAMES)
-        .fit(x, NAMES[y])
-        .predict_proba(x)
-    )
+    by_name = CalibratedOrdinal(logistic, method="temperature", classes=NAMES).fit(x, NAMES[y]).predict_proba(x)
     by_number = CalibratedOrdinal(logistic, method="temperature").fit(x, y).predict_proba(x)
     assert by_name == pytest.approx(by_number, abs=1e-6)
     ordered = pd.Series(pd.Categorical(NAMES[y], categories=NAMES, ordered=True))
     assert ordered_labels(ordered, None).tolist() == NAMES.tolist()
-    with pytest.raises(
-        InputError, match=r"their order cannot be told from the alphabet.*classes=\[lowest"
-    ):
+    with pytest.raises(InputError, match=r"their order cannot be told from the alphabet.*classes=\[lowest"):
         CalibratedOrdinal(logistic).fit(x, NAMES[y])
     with pytest.raises(InputError, match="has label 'severe', which is none of the classes"):
         CalibratedOrdinal(logistic, classes=NAMES[:3]).fit(x, NAMES[y])

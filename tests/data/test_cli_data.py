@@ -32,11 +32,7 @@ def test_prepare_folds_show_table(class_folders, tmp_path):
     told = run("data", "show", "folder", "-o", "sheets", "--count", 4, cwd=tmp_path)
     assert told.returncode == 0, told.stderr
     sheets = sorted((tmp_path / "sheets").iterdir())
-    assert [path.name for path in sheets] == [
-        "folder_0_0_none.png",
-        "folder_1_1_mild.png",
-        "folder_2_2_severe.png",
-    ]
+    assert [path.name for path in sheets] == ["folder_0_0_none.png", "folder_1_1_mild.png", "folder_2_2_severe.png"]
     with Image.open(sheets[0]) as sheet:
         assert sheet.size[0] > 4 * 160
     told = run("data", "table", "--markdown", cwd=tmp_path)

@@ -28,9 +28,12 @@ def test_every_card_is_complete(name):
 
 def test_the_papers_sets_have_its_folds_and_counts():
     expected = {
-        "image_aesthetics": (5, 13364), "adience": (5, 17423), "limuc": (10, 11276), "sst5": (1, 11855),
+        "image_aesthetics": (5, 13364),
+        "adience": (5, 17423),
+        "limuc": (10, 11276),
+        "sst5": (1, 11855),
         "diabetic_retinopathy": (5, 88702),
-    }  # fmt: skip
+    }
     assert {name for name in data.names() if data.card(name).paper} == set(expected)
     for name, (folds, rows) in expected.items():
         assert data.DATASETS.get(name).protocols["paper"].num_folds == folds
@@ -70,9 +73,7 @@ def test_adience_in_its_publishers_layout(tmp_path, image):
         lines += [f"user{fold}\tb.jpg\t2\t(0, 2)\tf\n", f"user{fold}\tc.jpg\t3\t(25, 23)\tf\n"]
         (tmp_path / f"fold_{fold}_data.txt").write_text(ADIENCE_HEADER + "".join(lines))
         for face, name in ((1, "a"), (2, "b")):
-            image(
-                tmp_path / "faces" / f"user{fold}" / f"coarse_tilt_aligned_face.{face}.{name}.jpg"
-            )
+            image(tmp_path / "faces" / f"user{fold}" / f"coarse_tilt_aligned_face.{face}.{name}.jpg")
     prepared, found = data.prepare("adience", tmp_path, out=tmp_path / "out")
     assert prepared.manifest.ids[:3] == ["user0/1.a.jpg", "user0/2.b.jpg", "user0/2.b.jpg#2"]
     assert prepared.manifest.counts() == [10, 0, 0, 0, 5, 0, 0, 0]
@@ -86,9 +87,7 @@ def test_adience_real_fold_files(real_data):
     rows = list(data.create("adience").rows(real_data("adience_folds")))
     counts = np.bincount([row.label for row in rows], minlength=8)
     assert counts.tolist() == [2519, 2163, 2132, 1655, 4950, 2300, 830, 875]
-    assert (
-        sum("#" in row.id for row in rows) == 103
-    )  # rows that a file repeats, of the eight groups
+    assert sum("#" in row.id for row in rows) == 103  # rows that a file repeats, of the eight groups
     assert len({row.id for row in rows}) == 17424
     aligned = next(data.create("adience", images="aligned").rows(real_data("adience_folds")))
     assert aligned.path.startswith("aligned/30601258@N03/landmark_aligned_face.2.")
@@ -137,9 +136,8 @@ def test_limuc_real_lists_of_its_authors(real_data, tmp_path, image):
 
     ids, none = [row.id for row in rows], [None] * len(rows)
     cases = Cases(
-        ids, np.array([row.label for row in rows]), none, [row.subject for row in rows],
-        [row.split for row in rows],
-    )  # fmt: skip
+        ids, np.array([row.label for row in rows]), none, [row.subject for row in rows], [row.split for row in rows]
+    )
     folds, _ = made.protocols["authors"].folds(cases)
     assert len(folds) == 10
     assert (folds[0] == VALIDATION).sum() == sum(map(len, second.values()))
@@ -163,12 +161,13 @@ def test_image_aesthetics_takes_the_median(tmp_path, image):
         for rule in ("down", "up", "even", "middle")
     }
     assert labels == {
-        "down": [0, 2, 3, 1, 2], "up": [0, 2, 3, 2, 3], "even": [0, 2, 3, 1, 3], "middle": [0, 2, 3, 2, 2],
-    }  # fmt: skip
+        "down": [0, 2, 3, 1, 2],
+        "up": [0, 2, 3, 2, 3],
+        "even": [0, 2, 3, 1, 3],
+        "middle": [0, 2, 3, 2, 2],
+    }
     data.prepare("image_aesthetics", tmp_path, out=tmp_path / "out")
-    (tmp_path / "beauty-icwsm15-dataset.tsv").write_text(
-        "#flickr_photo_id\tcategory\tbeauty_scores\n7\tnature\t1,6\n"
-    )
+    (tmp_path / "beauty-icwsm15-dataset.tsv").write_text("#flickr_photo_id\tcategory\tbeauty_scores\n7\tnature\t1,6\n")
     with pytest.raises(InputError, match="7 has a vote outside 1..5"):
         list(data.create("image_aesthetics").rows(tmp_path))
     with pytest.raises(UnknownNameError, match="rule for halves"):
@@ -183,8 +182,9 @@ def test_the_rule_for_halves_is_the_nearest_to_the_papers_counts():
 def retinopathy(root, image, *, patients=10):
     pixels = np.zeros((30, 50, 3), dtype=np.uint8)
     for file, folder, first, column in (
-        ("trainLabels.csv", "train", 0, ""), ("retinopathy_solution.csv", "test", 500, ",Usage"),
-    ):  # fmt: skip
+        ("trainLabels.csv", "train", 0, ""),
+        ("retinopathy_solution.csv", "test", 500, ",Usage"),
+    ):
         lines = [f"image,level{column}\n"]
         for patient in range(first, first + patients):
             for eye in ("left", "right"):
@@ -232,24 +232,18 @@ def test_aptos_real(real_data, tmp_path):
     assert len(found.conflicts) == 30
     contents = prepared.manifest.column("content")
     for fold in range(5):
-        sides = [
-            {contents[row] for row in rows} for rows in prepared.split("five_folds", fold).values()
-        ]
+        sides = [{contents[row] for row in rows} for rows in prepared.split("five_folds", fold).values()]
         assert not (sides[0] & sides[1])
         assert not (sides[0] & sides[2])
         assert not (sides[1] & sides[2])
 
 
 def test_retinamnist_real(real_data, tmp_path):
-    prepared, found = data.prepare(
-        "retinamnist", real_data("retinamnist"), out=tmp_path / "r", size=28
-    )
+    prepared, found = data.prepare("retinamnist", real_data("retinamnist"), out=tmp_path / "r", size=28)
     assert "counts as on the card" in found.lines()
     assert [len(rows) for rows in prepared.split("official", 0).values()] == [1080, 120, 400]
     with np.load(real_data("retinamnist") / "retinamnist.npz") as archive:
-        assert (
-            prepared.cache(28).images[:1080] == archive["train_images"].transpose(0, 3, 1, 2)
-        ).all()
+        assert (prepared.cache(28).images[:1080] == archive["train_images"].transpose(0, 3, 1, 2)).all()
 
 
 def test_sst5_reads_trees_and_tables(tmp_path):
@@ -274,27 +268,21 @@ def test_sst5_reads_trees_and_tables(tmp_path):
 def test_sst5_real(real_data, tmp_path):
     prepared, found = data.prepare("sst5", real_data("sst5"), out=tmp_path / "sst5")
     assert "counts as on the card" in found.lines()
-    assert [len(rows) for rows in prepared.split("paper", 0).values()] == pytest.approx(
-        [8298, 1186, 2371], abs=10
-    )
+    assert [len(rows) for rows in prepared.split("paper", 0).values()] == pytest.approx([8298, 1186, 2371], abs=10)
     official = [len(rows) for rows in prepared.split("official", 0).values()]
     assert official == pytest.approx([8544, 1101, 2210], abs=10)
     assert official[2] == 2210
 
 
 def test_wine_quality_real(real_data, tmp_path):
-    _, found = data.prepare(
-        "wine_quality", real_data("tabular"), out=tmp_path / "wine", options={"color": "white"}
-    )
+    _, found = data.prepare("wine_quality", real_data("tabular"), out=tmp_path / "wine", options={"color": "white"})
     assert "counts as on the card" in found.lines()
     (tmp_path / "winequality-red.csv").write_text('"pH";"quality"\n3.1;11\n')
     with pytest.raises(InputError, match="line 2: the label '11'"):
         list(data.create("wine_quality").rows(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("source", "rows"), [("tweets", 4200), ("movies", 10605), ("amazon", 3708), ("nyt", 5190)]
-)
+@pytest.mark.parametrize(("source", "rows"), [("tweets", 4200), ("movies", 10605), ("amazon", 3708), ("nyt", 5190)])
 def test_vader_real(source, rows, real_data):
     found = list(data.create("vader", source=source).rows(real_data("vader")))
     assert len(found) == rows
@@ -312,8 +300,10 @@ def test_vader_words(tmp_path):
     )
     rows = list(data.create("vader_words").rows(tmp_path))
     assert [(row.id, row.text, row.label) for row in rows] == [
-        ("good", "good", 5), ("vile", "vile", 0), ("good#2", "good", 3),
-    ]  # fmt: skip
+        ("good", "good", 5),
+        ("vile", "vile", 0),
+        ("good#2", "good", 3),
+    ]
     assert rows[0].more["ratings"] == [1, 2, 4, 4]
     (tmp_path / "vader_lexicon.txt").write_text("good\t2.0\n")
     with pytest.raises(InputError, match="line 1 has 2 columns, expected 4"):
@@ -337,23 +327,14 @@ def test_folder_of_your_own(class_folders, tmp_path):
         with pytest.raises(InputError, match=message):
             data.create("folder", subject=wrong)
     with pytest.raises(InputError, match="finds no subject"):
-        list(
-            data.create("folder", classes="0_none,1_mild,2_severe,extra", subject="(doctor)").rows(
-                class_folders
-            )
-        )
+        list(data.create("folder", classes="0_none,1_mild,2_severe,extra", subject="(doctor)").rows(class_folders))
 
 
 def test_table_of_your_own(tmp_path):
     (tmp_path / "cases.csv").write_text(
         "patient,age,smoker,site,grade\nA,50,yes,n,mild\nA,,no,n,severe\nB,61.5,no,s,none\n"
     )
-    options = {
-        "label": "grade",
-        "classes": "none,mild,severe",
-        "subject": "patient",
-        "drop": "site",
-    }
+    options = {"label": "grade", "classes": "none,mild,severe", "subject": "patient", "drop": "site"}
     prepared, _ = data.prepare("table", tmp_path, out=tmp_path / "out", options=options)
     manifest = prepared.manifest
     assert manifest.labels.tolist() == [1, 2, 0]
@@ -374,14 +355,14 @@ def test_table_of_your_own(tmp_path):
 
 
 def test_your_own_texts_come_from_a_column(tmp_path):
-    (tmp_path / "reviews.csv").write_text(
-        "review,stars,who\ngood,4,ann\nbad,1,bob\nso so,2,ann\n", encoding="utf-8"
-    )
+    (tmp_path / "reviews.csv").write_text("review,stars,who\ngood,4,ann\nbad,1,bob\nso so,2,ann\n", encoding="utf-8")
     made = data.create("texts", label="stars", text="review", subject="who")
     rows = list(made.rows(tmp_path))
     assert [(row.text, row.label, row.subject) for row in rows] == [
-        ("good", 2, "ann"), ("bad", 0, "bob"), ("so so", 1, "ann")
-    ]  # fmt: skip
+        ("good", 2, "ann"),
+        ("bad", 0, "bob"),
+        ("so so", 1, "ann"),
+    ]
     assert made.classes == ("1", "2", "4")
     assert made.card.kind == "texts"
     with pytest.raises(UnknownNameError, match="column of texts 'text'"):

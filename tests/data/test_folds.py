@@ -7,27 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orcu.data.folds import (
-    TEST,
-    TRAIN,
-    UNUSED,
-    VALIDATION,
-    Cases,
-    FixedTest,
-    OneSplit,
-    Rotation,
-    joined,
-    partition,
-)
+from orcu.data.folds import TEST, TRAIN, UNUSED, VALIDATION, Cases, FixedTest, OneSplit, Rotation, joined, partition
 from orcu.errors import InputError
 
 
 def cases(labels, *, contents=None, subjects=None, published=None):
     n = len(labels)
     return Cases(
-        [f"case {i}" for i in range(n)], np.asarray(labels), contents or [None] * n,
-        subjects or [None] * n, published or [None] * n,
-    )  # fmt: skip
+        [f"case {i}" for i in range(n)],
+        np.asarray(labels),
+        contents or [None] * n,
+        subjects or [None] * n,
+        published or [None] * n,
+    )
 
 
 @given(st.lists(st.integers(0, 4), min_size=5, max_size=200), st.integers(2, 7), st.integers(0, 9))

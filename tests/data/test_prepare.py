@@ -57,9 +57,7 @@ def damage(folder):
 
 def test_bad_images_are_named_and_can_be_skipped(class_folders, tmp_path):
     name = damage(class_folders)
-    with pytest.raises(
-        InputError, match="3 of 62 images are missing or cannot be decoded"
-    ) as error:
+    with pytest.raises(InputError, match="3 of 62 images are missing or cannot be decoded") as error:
         data.prepare("folder", class_folders, out=tmp_path / "out")
     assert f"0_none/{name}" in str(error.value)
     assert "--skip-bad" in str(error.value)
@@ -83,9 +81,7 @@ def test_truncated_jpegs_are_found(tmp_path):
 
 
 def test_missing_files_say_the_layout_and_the_way(tmp_path):
-    with pytest.raises(
-        InputError, match=r"fold_0_data.txt: there is no such file .* Register on the Adience"
-    ):
+    with pytest.raises(InputError, match=r"fold_0_data.txt: there is no such file .* Register on the Adience"):
         data.prepare("adience", tmp_path)
     with pytest.raises(InputError, match="say where its files are"):
         data.prepare("adience")
@@ -101,9 +97,7 @@ def test_missing_files_say_the_layout_and_the_way(tmp_path):
 def test_ids_must_be_different(tmp_path):
     (tmp_path / "t.csv").write_text("name,x,grade\na,1,0\na,2,1\n")
     with pytest.raises(InputError, match="the id 'a' stands twice"):
-        data.prepare(
-            "table", tmp_path, out=tmp_path / "out", options={"label": "grade", "id": "name"}
-        )
+        data.prepare("table", tmp_path, out=tmp_path / "out", options={"label": "grade", "id": "name"})
     with pytest.raises(InputError, match="size: table has no images"):
         data.prepare("table", tmp_path, out=tmp_path / "o2", options={"label": "grade"}, size=32)
 
@@ -114,14 +108,10 @@ def test_doubles_and_conflicts_are_told(class_folders, tmp_path):
     shutil.copy(first, class_folders / "2_severe" / "other_label.png")
     prepared, found = data.prepare("folder", class_folders, out=tmp_path / "out")
     assert found.doubles == 2
-    assert found.conflicts == [
-        ["0_none/copy.png", "0_none/patient00_0.png", "2_severe/other_label.png"]
-    ]
+    assert found.conflicts == [["0_none/copy.png", "0_none/patient00_0.png", "2_severe/other_label.png"]]
     rows = [prepared.manifest.ids.index(name) for name in found.conflicts[0]]
     for fold in range(5):
-        sides = [
-            set(rows) & set(part.tolist()) for part in prepared.split("five_folds", fold).values()
-        ]
+        sides = [set(rows) & set(part.tolist()) for part in prepared.split("five_folds", fold).values()]
         assert sorted(map(len, sides)) == [0, 0, 3]
 
 
@@ -164,9 +154,7 @@ def test_a_cache_that_was_cut_off_is_finished(many, tmp_path, monkeypatch):
         build(many.manifest, target, 8, workers=1)
     assert not target.exists()
     decoded.clear()
-    monkeypatch.setattr(
-        cache_module, "resized", lambda image, size: decoded.append(1) or real(image, size)
-    )
+    monkeypatch.setattr(cache_module, "resized", lambda image, size: decoded.append(1) or real(image, size))
     found = build(many.manifest, target, 8, workers=1)
     assert len(decoded) == 40  # the first block was there
     whole = build(many.manifest, tmp_path / "anew", 8)
@@ -202,17 +190,20 @@ def test_a_finished_block_that_was_damaged_is_done_again(many, tmp_path, monkeyp
 
 def test_caches_are_checked_against_manifest_size_and_checksums(many, class_folders, tmp_path):
     found = build(many.manifest, tmp_path / "cache_8", 8)
-    other, _ = data.prepare("folder", class_folders.parent / "images", out=tmp_path / "o", skip_bad=True,
-                            options={"classes": ["0", "1", "0_none", "1_mild", "2_severe"]})  # fmt: skip
+    other, _ = data.prepare(
+        "folder",
+        class_folders.parent / "images",
+        out=tmp_path / "o",
+        skip_bad=True,
+        options={"classes": ["0", "1", "0_none", "1_mild", "2_severe"]},
+    )
     with pytest.raises(InputError, match="made from another manifest"):
         ImageCache(found.folder, other.manifest)
     pixels = found.folder / "images.u8"
     content = bytearray(pixels.read_bytes())
     content[-1] ^= 255
     pixels.write_bytes(content)
-    with pytest.raises(
-        InputError, match=rf"images {BLOCK} to {BLOCK + 39} are not as they were written"
-    ):
+    with pytest.raises(InputError, match=rf"images {BLOCK} to {BLOCK + 39} are not as they were written"):
         ImageCache(found.folder, many.manifest).verify()
     pixels.write_bytes(content[:-1])
     with pytest.raises(InputError, match="the cache is cut off"):
@@ -255,14 +246,10 @@ def test_features_may_be_called_like_our_own_columns(tmp_path):
 
 
 def test_your_own_subjects_stay_on_one_side(class_folders, tmp_path):
-    prepared, _ = data.prepare(
-        "folder", class_folders, out=tmp_path / "out", options={"subject": r"(patient\d+)_"}
-    )
+    prepared, _ = data.prepare("folder", class_folders, out=tmp_path / "out", options={"subject": r"(patient\d+)_"})
     subjects = prepared.manifest.column("subject")
     for fold in range(5):
-        people = [
-            {subjects[row] for row in rows} for rows in prepared.split("five_folds", fold).values()
-        ]
+        people = [{subjects[row] for row in rows} for rows in prepared.split("five_folds", fold).values()]
         assert not people[0] & people[1]
         assert not (people[0] | people[1]) & people[2]
 
@@ -273,9 +260,7 @@ def test_new_folds_have_statistics_of_their_own(class_folders, tmp_path):
     again, _ = data.prepare("folder", class_folders, out=tmp_path / "out", seed=5)
     mean = again.mean_and_std("five_folds", 0, 16)[0]
     train = again.split("five_folds", 0)["train"]
-    assert mean == pytest.approx(
-        again.cache(16).images[train].mean(axis=(0, 2, 3)) / 255, abs=1e-12
-    )
+    assert mean == pytest.approx(again.cache(16).images[train].mean(axis=(0, 2, 3)) / 255, abs=1e-12)
     assert (mean != before).any()
 
 
@@ -317,15 +302,9 @@ def test_too_little_data_is_told(tmp_path, image):
 def test_mistakes_leave_nothing_behind(tmp_path, class_folders):
     for call, message in (
         (lambda: data.prepare("lev", out=tmp_path / "o", size=32), "size: lev has no images"),
-        (
-            lambda: data.prepare("folder", class_folders, out=tmp_path / "o", size=0),
-            "size: expected",
-        ),
+        (lambda: data.prepare("folder", class_folders, out=tmp_path / "o", size=0), "size: expected"),
         (lambda: data.prepare("table", tmp_path, out=tmp_path / "o"), "needs the option 'label'"),
-        (
-            lambda: data.prepare("lev", tmp_path, out=tmp_path / "o"),
-            "comes with the package skordinal",
-        ),
+        (lambda: data.prepare("lev", tmp_path, out=tmp_path / "o"), "comes with the package skordinal"),
         (
             lambda: data.prepare("folder", class_folders / "0_none" / "patient00_0.png"),
             "is a file, expected its folder",

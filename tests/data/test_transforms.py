@@ -20,9 +20,8 @@ def batches(prepared, **options):
     split = prepared.split("five_folds", 0)
     mean, std = prepared.mean_and_std("five_folds", 0, 24)
     return ImageBatches(
-        prepared.cache(24), split["train"], prepared.manifest.labels, mean=mean, std=std, batch_size=16,
-        **options,
-    )  # fmt: skip
+        prepared.cache(24), split["train"], prepared.manifest.labels, mean=mean, std=std, batch_size=16, **options
+    )
 
 
 def test_an_epoch_shows_every_row_once_and_normalised(prepared):
@@ -40,9 +39,7 @@ def test_an_epoch_follows_from_seed_and_number_alone(prepared):
     one = batches(prepared, shuffle=True, augmentation=Augmentation())
     list(one.epoch(0))
     again = [image for image, _ in one.epoch(1)]
-    fresh = [
-        image for image, _ in batches(prepared, shuffle=True, augmentation=Augmentation()).epoch(1)
-    ]
+    fresh = [image for image, _ in batches(prepared, shuffle=True, augmentation=Augmentation()).epoch(1)]
     assert all(torch.equal(a, b) for a, b in zip(again, fresh, strict=True))
     assert not torch.equal(again[0], next(one.epoch(2))[0])
     with pytest.raises(InputError, match="must not be empty"):
@@ -53,9 +50,11 @@ def test_flips_are_as_likely_as_asked():
     images = torch.arange(16, dtype=torch.uint8).view(1, 1, 4, 4).repeat(4000, 3, 1, 1)
     upright = Augmentation(rotation=0)(images.clone(), torch.Generator().manual_seed(0))
     kinds = {
-        "as it was": images[0], "left-right": images[0].flip(2), "up-down": images[0].flip(1),
+        "as it was": images[0],
+        "left-right": images[0].flip(2),
+        "up-down": images[0].flip(1),
         "both": images[0].flip(1, 2),
-    }  # fmt: skip
+    }
     for kind in kinds.values():
         share = (upright == kind).all(dim=(1, 2, 3)).float().mean()
         assert share == pytest.approx(0.25, abs=0.03)
@@ -76,15 +75,11 @@ def test_a_rotation_is_that_of_pillow(degrees, shape):
 def test_rotations_stay_within_the_angle_and_half_are_turned():
     images = torch.zeros(2000, 1, 9, 9, dtype=torch.uint8)
     images[:, :, 4, 8] = 200  # a point to the right of the centre
-    turned = Augmentation(horizontal=0, vertical=0)(
-        images.clone(), torch.Generator().manual_seed(1)
-    )
+    turned = Augmentation(horizontal=0, vertical=0)(images.clone(), torch.Generator().manual_seed(1))
     still = (turned == images).all(dim=(1, 2, 3))
     assert still.float().mean() == pytest.approx(0.5, abs=0.04)
     rows = torch.arange(9.0).view(1, 9, 1)
-    height = (turned[:, 0] * (rows - 4)).sum(dim=(1, 2)) / turned[:, 0].sum(dim=(1, 2)).clamp(
-        min=1e-6
-    )
+    height = (turned[:, 0] * (rows - 4)).sum(dim=(1, 2)) / turned[:, 0].sum(dim=(1, 2)).clamp(min=1e-6)
     assert height.abs().max() <= 4 * np.sin(np.radians(20)) + 0.35
 
 

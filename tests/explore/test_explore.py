@@ -45,17 +45,13 @@ def test_the_page_is_one_file_that_loads_nothing():
     assert re.findall(r"(?i)<(?:link|img|iframe|object|embed|source)\b[^>]*>", text) == [
         '<link rel="icon" href="data:,">'
     ]
-    assert not re.search(
-        r"(?i)\ssrc=|@import|url\(|\bfetch\(|XMLHttpRequest|WebSocket|import\(", text
-    )
+    assert not re.search(r"(?i)\ssrc=|@import|url\(|\bfetch\(|XMLHttpRequest|WebSocket|import\(", text)
     assert not re.search(r"\son\w+=|\sstyle=|\beval\(|innerHTML", text)
 
 
 def test_the_policy_lets_only_these_scripts_run():
     text = explore.page()
-    policy = html.unescape(
-        re.search(r'http-equiv="Content-Security-Policy" content="(.*?)"', text)[1]
-    )
+    policy = html.unescape(re.search(r'http-equiv="Content-Security-Policy" content="(.*?)"', text)[1])
     parts = dict(part.strip().split(" ", 1) for part in policy.split(";"))
     assert parts["default-src"] == "'none'"
     scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
@@ -139,9 +135,22 @@ def test_the_command_writes_opens_and_prints_the_path(command, tmp_path, monkeyp
 def test_the_command_starts_the_page_as_asked(command, tmp_path):
     target = tmp_path / "my page.html"
     code, out, _ = command(
-        "-o", target, "--no-open", "--classes", 3, "--label", 0, "--scale", 0.5,
-        "--distance", "huber", "--regularizer", "hinge", "--logits", "-1, 2.5 3",
-    )  # fmt: skip
+        "-o",
+        target,
+        "--no-open",
+        "--classes",
+        3,
+        "--label",
+        0,
+        "--scale",
+        0.5,
+        "--distance",
+        "huber",
+        "--regularizer",
+        "hinge",
+        "--logits",
+        "-1, 2.5 3",
+    )
     assert code == 0
     assert out.replace("\n", "") == str(target)
     assert start_of(target.read_text("utf-8")) == {

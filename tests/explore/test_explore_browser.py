@@ -100,9 +100,13 @@ def played(tmp_path_factory):
     text = without_policy(explore.page()).replace("</body>", DRIVE + "</body>")
     path.write_text(text, encoding="utf-8")
     shown = chromium(
-        "--window-size=1280,1000", "--virtual-time-budget=20000", "--enable-logging=stderr", "--v=0",
-        "--dump-dom", path.as_uri(),
-    )  # fmt: skip
+        "--window-size=1280,1000",
+        "--virtual-time-budget=20000",
+        "--enable-logging=stderr",
+        "--v=0",
+        "--dump-dom",
+        path.as_uri(),
+    )
     assert "CONSOLE" not in shown.stderr, shown.stderr
     return told(shown.stdout)
 
@@ -126,9 +130,7 @@ def test_what_is_shown_is_what_the_library_gives(played):
         for name, (value, _) in parts.items():
             if abs(value) < 1000:
                 shown = number(one["shown"][name])
-                assert shown == pytest.approx(value, abs=6e-4 if abs(value) < 100 else 0.06), one[
-                    "what"
-                ]
+                assert shown == pytest.approx(value, abs=6e-4 if abs(value) < 100 else 0.06), one["what"]
         z, y = np.array(one["logits"]), np.array(one["label"])
         gaps, probs = geometry.directed_gaps(z, y), np.exp(geometry.log_probs(z))
         assert one["shown"]["violated"] == f"{(gaps > 0).sum()} of {len(gaps)}"
@@ -290,13 +292,7 @@ def laid_out(folder, width, view="", *flags):
     (folder / "framed.html").write_text(text, encoding="utf-8")
     outer = folder / "outer.html"
     outer.write_text(FRAME % (width, view.replace("&", "&amp;")), encoding="utf-8")
-    shown = chromium(
-        "--window-size=1500,1300",
-        "--virtual-time-budget=5000",
-        *flags,
-        "--dump-dom",
-        outer.as_uri(),
-    )
+    shown = chromium("--window-size=1500,1300", "--virtual-time-budget=5000", *flags, "--dump-dom", outer.as_uri())
     return told(shown.stdout)
 
 

@@ -103,12 +103,7 @@ def miss(found, expected):
 def beyond(case, values):
     """Sums over the classes beyond each gap."""
     label = case["label"]
-    return np.array(
-        [
-            values[k + 1 :].sum() if k >= label else values[: k + 1].sum()
-            for k in range(len(values) - 1)
-        ]
-    )
+    return np.array([values[k + 1 :].sum() if k >= label else values[: k + 1].sum() for k in range(len(values) - 1)])
 
 
 def misses(case, found):
@@ -200,11 +195,7 @@ def test_the_lowest_point_of_a_landscape_is_the_lowest(computed):
     ("right", "wrong", "name"),
     [
         ("s * (r - inside) -", "(r - inside) -", "penalty value"),
-        (
-            "-1 / (s * Math.min(r, -1 / (s * s)))",
-            "-1 / (s * Math.min(r, -1 / s))",
-            "total gradient",
-        ),
+        ("-1 / (s * Math.min(r, -1 / (s * s)))", "-1 / (s * Math.min(r, -1 / s))", "total gradient"),
         ("1 / (scale * gap) : scale", "1 / gap : scale", "equilibrium probs"),
         ("d * d / 2 : d - 0.5", "d * d / 2 : d - 0.4", "targets"),
         ("(r > -1 / (s * s) ? 1", "(r >= -1 / (s * s) ? 1", "penalty gradient"),

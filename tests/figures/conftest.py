@@ -36,9 +36,7 @@ def home(tmp_path_factory):
 @pytest.fixture(scope="session")
 def results(home):
     """Results of a benchmark: four losses and two scales on LEV, two folds."""
-    spec = Spec(
-        name="small", losses=[*LOSSES, *SCALES], data=[{"set": "lev", "folds": [0, 1], **SMALL}]
-    )
+    spec = Spec(name="small", losses=[*LOSSES, *SCALES], data=[{"set": "lev", "folds": [0, 1], **SMALL}])
     for job in jobs(spec):
         assert execute(job, home / "results") == "done"
     return home / "results"
@@ -54,12 +52,7 @@ def stages(home):
     settings = Settings(hidden=(16,))
     for fold in range(2):
         two_stage(
-            lev,
-            lev.split("five_folds", fold),
-            settings,
-            home / "stages" / f"fold_{fold}",
-            epochs=(6, 2),
-            device="cpu",
+            lev, lev.split("five_folds", fold), settings, home / "stages" / f"fold_{fold}", epochs=(6, 2), device="cpu"
         )
     return home / "stages"
 
@@ -79,11 +72,7 @@ def image_runs(home):
             Image.fromarray(pixels).save(path)
     prepared = data.prepare("folder", home / "images", out=home / "data" / "spots")[0]
     build(prepared.manifest, cache_folder(prepared.folder, 64), 64)
-    splits = {
-        "train": np.arange(0, 60, 2),
-        "validation": np.arange(1, 60, 4),
-        "test": np.arange(3, 60, 4),
-    }
+    splits = {"train": np.arange(0, 60, 2), "validation": np.arange(1, 60, 4), "test": np.arange(3, 60, 4)}
     for loss in LOSSES:
         settings = Settings(
             loss=loss,

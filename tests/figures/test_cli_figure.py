@@ -43,9 +43,20 @@ def test_the_list_names_every_figure(here):
 
 def test_one_figure_from_named_files(predictions):
     told = run(
-        "figure", "distributions", "--from", "mine=orcu.parquet", "--from", "ce.parquet",
-        "--losses", "ce,mine", "--set", "count=2", "-o", "out.svg", cwd=predictions,
-    )  # fmt: skip
+        "figure",
+        "distributions",
+        "--from",
+        "mine=orcu.parquet",
+        "--from",
+        "ce.parquet",
+        "--losses",
+        "ce,mine",
+        "--set",
+        "count=2",
+        "-o",
+        "out.svg",
+        cwd=predictions,
+    )
     assert told.returncode == 0, told.stderr
     svg = (predictions / "out.svg").read_text()
     assert ">CE<" in svg
@@ -67,16 +78,11 @@ def test_foreign_files_are_read_as_the_options_say(predictions, here):
 
 
 def test_what_can_be_drawn_is_and_the_rest_is_told(predictions, here):
-    code, out, error = here(
-        "tsne", "reliability", "curves", "--from", "ce.parquet", "-o", "several", "--format", "svg"
-    )
+    code, out, error = here("tsne", "reliability", "curves", "--from", "ce.parquet", "-o", "several", "--format", "svg")
     assert code == 2
     assert [path.name for path in (predictions / "several").iterdir()] == ["reliability.svg"]
     assert "wrote several/reliability.svg" in out
-    assert [line.split()[:2] for line in error.splitlines()] == [
-        ["error:", "tsne:"],
-        ["error:", "curves:"],
-    ]
+    assert [line.split()[:2] for line in error.splitlines()] == [["error:", "tsne:"], ["error:", "curves:"]]
 
 
 def test_what_cannot_be_written_is_told(predictions, here, monkeypatch):
@@ -110,7 +116,7 @@ CE, ORCU = ("--from", "ce.parquet"), ("--from", "orcu.parquet")
         (["gradient", "--format", "svg"], "--format svg: -o x.png says png"),
         (["update", "--set", "label=one"], "label: expected a whole number"),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_fit_is_refused(arguments, message, predictions, here):
     code, _, error = here(*arguments, "-o", "x.png")
     assert code == 2
@@ -130,9 +136,8 @@ def test_repeated_losses_count_once_in_the_order_given(predictions, here):
 
 def test_all_that_the_sources_can_give(predictions, here):
     code, out, _ = here(
-        "all", "--from", "ce.parquet", "--from", "orcu.parquet", "-o", "figures", "--format", "svg",
-        "--set", "scale=5",
-    )  # fmt: skip
+        "all", "--from", "ce.parquet", "--from", "orcu.parquet", "-o", "figures", "--format", "svg", "--set", "scale=5"
+    )
     assert code == 0
     made = {path.stem for path in (predictions / "figures").glob("*.svg")}
     assert made == {"distributions", "equilibrium", "gradient", "intro", "reliability", "update"}

@@ -124,10 +124,7 @@ def test_two_stage_panels_hold_the_records(stages):
     assert list(found) == ["sord", "hinge", "orcu"]
     assert "sord" not in two_stage.data(told, "zero_gradients")
     files = [pq.read_table(stages / f"fold_{fold}" / "two_stage.parquet") for fold in range(2)]
-    last = [
-        [row for row in file.to_pylist() if row["branch"] == "orcu"][-1]["feasible_sce"]
-        for file in files
-    ]
+    last = [[row for row in file.to_pylist() if row["branch"] == "orcu"][-1]["feasible_sce"] for file in files]
     assert found["orcu"].mean[-1] == pytest.approx(100 * np.mean(last))
     assert found["orcu"].x.tolist() == [1, 2]
 

@@ -82,12 +82,7 @@ def test_matrix_scaling_works_on_logits():
 @pytest.mark.parametrize("name", [*ALONE, "projection+temperature"])
 def test_onnxruntime_says_what_orcu_says(fitted, name, tmp_path):
     logits = hard_logits()
-    to_onnx(
-        nn.Identity(),
-        tmp_path / "map.onnx",
-        example=torch.from_numpy(rows()[0][:8]),
-        calibrator=fitted[name],
-    )
+    to_onnx(nn.Identity(), tmp_path / "map.onnx", example=torch.from_numpy(rows()[0][:8]), calibrator=fitted[name])
     session = onnxruntime.InferenceSession(tmp_path / "map.onnx")
     (found,) = session.run(["probs"], {"inputs": logits})
     assert np.abs(found - fitted[name].predict_proba(logits)).max() < 1e-12

@@ -176,7 +176,5 @@ def test_without_torchmetrics_it_says_what_to_install():
         "import orcu.integrations.torchmetrics"
     )
     env = {**os.environ, "PYTHONPATH": str(Path(orcu.__file__).parents[1])}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=env
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=env)
     assert "pip install torchmetrics" in done.stderr.splitlines()[-1]

@@ -32,10 +32,7 @@ def tiny():
 
 def sentences(n=48):
     rng = np.random.default_rng(0)
-    return [
-        {"input_ids": torch.from_numpy(rng.integers(30, size=6)), "labels": int(rng.integers(4))}
-        for _ in range(n)
-    ]
+    return [{"input_ids": torch.from_numpy(rng.integers(30, size=6)), "labels": int(rng.integers(4))} for _ in range(n)]
 
 
 def trained(folder, model, *, batch, accumulate, loss=None, steps=3, **options):
@@ -118,9 +115,7 @@ def test_the_divisor_and_the_forms_of_outputs():
     mean = losses.create("sord", num_classes=3)(logits, y)
     assert function({"logits": logits}, y) == pytest.approx(mean.item(), rel=1e-6)
     assert function((logits,), y, 8) == pytest.approx(mean.item() / 2, rel=1e-6)
-    assert function(SimpleNamespace(logits=logits), y, torch.tensor(16)) == pytest.approx(
-        mean.item() / 4, rel=1e-6
-    )
+    assert function(SimpleNamespace(logits=logits), y, torch.tensor(16)) == pytest.approx(mean.item() / 4, rel=1e-6)
 
 
 def test_mistakes_are_told():

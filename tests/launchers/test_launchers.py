@@ -50,10 +50,7 @@ def test_a_killed_worker_does_not_stop_the_others(tmp_path):
 
 
 def test_workers_that_keep_dying_are_told(tmp_path):
-    with (
-        LAUNCHERS.create("local", jobs=2) as workers,
-        pytest.raises(InputError, match="killed 3 times"),
-    ):
+    with LAUNCHERS.create("local", jobs=2) as workers, pytest.raises(InputError, match="killed 3 times"):
         list(workers.results(partial(dying, folder=tmp_path, always=True), range(5)))
 
 
@@ -69,9 +66,7 @@ def folder(tmp_path_factory):
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(3000, 4)).round(1)  # ties
     y = rng.integers(4, size=3000)
-    whole = Predictions(
-        logits=logits, y=y, weight=rng.random(3000), group=rng.choice(["a", "b"], 3000)
-    )
+    whole = Predictions(logits=logits, y=y, weight=rng.random(3000), group=rng.choice(["a", "b"], 3000))
     for k, part in enumerate((slice(0, 500), slice(500, 2500), slice(2500, 3000))):
         whole[part].write(where / f"part-{k}.parquet")
     whole.write(where.parent / f"{where.name}.parquet")
@@ -146,9 +141,7 @@ def test_labels_must_be_written_alike_in_all_files(tmp_path):
     import pyarrow.parquet as pq
 
     for name, label in (("a", ["low", "high"]), ("b", ["0", "1"])):
-        pq.write_table(
-            pa.table({"y": label, "p0": [0.4, 0.6], "p1": [0.6, 0.4]}), tmp_path / f"{name}.parquet"
-        )
+        pq.write_table(pa.table({"y": label, "p0": [0.4, 0.6], "p1": [0.6, 0.4]}), tmp_path / f"{name}.parquet")
     source = open_predictions(tmp_path, label="y", probs=["p0", "p1"], classes=["low", "high"])
     with pytest.raises(InputError, match="in some rows the labels are names"):
         evaluate(source)
@@ -194,9 +187,7 @@ def test_no_worker_outlives_its_parent(tmp_path, how):
     notes = tmp_path / "notes"
     notes.mkdir()
     parent = subprocess.Popen(
-        [sys.executable, script, notes, Path(__file__).parent],
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
+        [sys.executable, script, notes, Path(__file__).parent], stderr=subprocess.DEVNULL, start_new_session=True
     )
     workers = started(notes, 2)
     if how == signal.SIGINT:

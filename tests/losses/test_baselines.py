@@ -22,16 +22,12 @@ def softmax(row):
 
 
 def loop_mean(per_sample, z, y):
-    return sum(
-        per_sample(row, label) for row, label in zip(z.tolist(), y.tolist(), strict=True)
-    ) / len(y)
+    return sum(per_sample(row, label) for row, label in zip(z.tolist(), y.tolist(), strict=True)) / len(y)
 
 
 def cdw(row, label, alpha=5, margin=0.0):
     p = softmax(row)
-    return -sum(
-        abs(k - label) ** alpha * math.log(min(1, 1 - p[k] + margin)) for k in range(len(p))
-    )
+    return -sum(abs(k - label) ** alpha * math.log(min(1, 1 - p[k] + margin)) for k in range(len(p)))
 
 
 def co2(row, label, strength=0.01, omega=0.05):
@@ -44,9 +40,7 @@ def co2(row, label, strength=0.01, omega=0.05):
 
 def smoothed(row, label, alpha=0.05):
     p = softmax(row)
-    return -sum(
-        ((k == label) * (1 - alpha) + alpha / len(p)) * math.log(p[k]) for k in range(len(p))
-    )
+    return -sum(((k == label) * (1 - alpha) + alpha / len(p)) * math.log(p[k]) for k in range(len(p)))
 
 
 def flsd(row, label):
@@ -88,10 +82,7 @@ def test_losses_are_their_loops(spec, loop):
 def test_mdca_is_its_loop():
     z, y = batch()
     probs = [softmax(row) for row in z.tolist()]
-    gaps = [
-        abs(sum(p[k] for p in probs) / len(probs) - (y == k).double().mean().item())
-        for k in range(6)
-    ]
+    gaps = [abs(sum(p[k] for p in probs) / len(probs) - (y == k).double().mean().item()) for k in range(6)]
     expected = F.cross_entropy(z, y).item() + sum(gaps) / 6
     assert losses.create("mdca", num_classes=6)(z, y).item() == pytest.approx(expected)
 
@@ -169,9 +160,7 @@ def test_dlordinal_agrees_on_cdw_ce_where_it_can_compute_it(alpha):
 def test_dlordinal_loses_cdw_ce_at_a_logit_of_100():
     z, y = torch.tensor([[0.0, 0.0, 100.0]]), torch.tensor([0])
     assert torch.isnan(dlordinal.CDWCELoss(num_classes=3, alpha=5.0)(z, y))
-    assert losses.create("cdw_ce", num_classes=3)(z, y).item() == pytest.approx(
-        32 * (100 - math.log(2)), rel=1e-5
-    )
+    assert losses.create("cdw_ce", num_classes=3)(z, y).item() == pytest.approx(32 * (100 - math.log(2)), rel=1e-5)
 
 
 def test_dlordinals_sord_has_the_absolute_distance():

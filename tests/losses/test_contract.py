@@ -17,9 +17,7 @@ FACTORIES = {
     **{f"loss {name}": LOSSES.get(name) for name in LOSSES.names() if name not in NEEDS_ITS_HEAD},
     **{f"regularizer {name}": REGULARIZERS.get(name) for name in REGULARIZERS.names()},
     "composed": lambda num_classes, **options: losses.create(
-        {"anchor": "huber", "regularizer": "softplus", "strength": 0.5},
-        num_classes=num_classes,
-        **options,
+        {"anchor": "huber", "regularizer": "softplus", "strength": 0.5}, num_classes=num_classes, **options
     ),
     "acls of the paper": lambda num_classes, **options: losses.create(
         {"name": "acls", "form": "paper"}, num_classes=num_classes, **options
@@ -126,9 +124,7 @@ def test_adding_a_constant_to_a_row_changes_nothing(make):
     value, gradient = value_and_gradient(make(5), logits, y)
     shifted, _ = value_and_gradient(make(5), logits + 7.0, y)
     torch.testing.assert_close(shifted, value)
-    torch.testing.assert_close(
-        gradient.sum(1), torch.zeros(16, dtype=torch.float64), atol=1e-9, rtol=0
-    )
+    torch.testing.assert_close(gradient.sum(1), torch.zeros(16, dtype=torch.float64), atol=1e-9, rtol=0)
 
 
 @batch_statistics
@@ -168,10 +164,7 @@ def test_soft_labels_average_over_labels(make):
 @pytest.mark.parametrize(
     ("pi", "message"),
     [
-        (
-            [[0.5, 0.5, 0.0, 0.0, 0.0], [0.5, 0.6, 0.0, 0.0, 0.0]],
-            r"y: row 1 is \[0.5, 0.6, .*sum to 1",
-        ),
+        ([[0.5, 0.5, 0.0, 0.0, 0.0], [0.5, 0.6, 0.0, 0.0, 0.0]], r"y: row 1 is \[0.5, 0.6, .*sum to 1"),
         ([[1.5, -0.5, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0, 0.0]], "y: row 0 is"),
         ([[1.0, 0.0, 0.0, 0.0, 0.0], [torch.nan, 1.0, 0.0, 0.0, 0.0]], "y: row 1 is"),
         (
@@ -383,10 +376,7 @@ def test_compiles_to_one_graph(make):
         ({"y": torch.tensor([0.0, 1.0])}, r"got float32 of shape \(2,\)"),
         ({"y": torch.tensor([True, False])}, "got bool"),
         ({"y": [0, 1]}, "got list"),
-        (
-            {"y": torch.tensor([[0], [1]])},
-            r"y: expected integer labels of shape \(2,\).*got int64 of shape \(2, 1\)",
-        ),
+        ({"y": torch.tensor([[0], [1]])}, r"y: expected integer labels of shape \(2,\).*got int64 of shape \(2, 1\)"),
         ({"y": torch.tensor([0, 1, 2])}, r"y: expected integer labels of shape \(2,\)"),
         ({"logits": torch.zeros(2, 4)}, r"logits: expected shape \(n, 5\) .* got \(2, 4\)"),
         ({"logits": torch.zeros(2, 5, 1)}, r"logits: expected shape \(n, 5\)"),
@@ -413,10 +403,7 @@ def test_bad_input_is_named(make, change, message):
         ({"num_classes": 1}, "num_classes: expected a whole number of at least 2, got 1"),
         ({"num_classes": 5.0}, "num_classes"),
         ({"reduction": "avg"}, "unknown reduction 'avg'. .*Known: mean, sum, none"),
-        (
-            {"weight": [1.0, 2.0]},
-            r"weight: expected one weight per class, shape \(5,\), got \(2,\)",
-        ),
+        ({"weight": [1.0, 2.0]}, r"weight: expected one weight per class, shape \(5,\), got \(2,\)"),
         ({"weight": [1.0, -1.0, 1.0, 1.0, 1.0]}, "weight: class 1 has -1.0"),
         ({"weight": [0.0] * 5}, "weight: all are 0"),
     ],

@@ -40,9 +40,7 @@ def by_hand(z, y, scale):
 )
 def test_published_values(scale, value):
     z = torch.tensor(LOGITS, dtype=torch.float64, requires_grad=True)
-    assert ORCULoss(5, scale=scale)(z, torch.tensor(LABELS)).item() == pytest.approx(
-        value, abs=1e-9
-    )
+    assert ORCULoss(5, scale=scale)(z, torch.tensor(LABELS)).item() == pytest.approx(value, abs=1e-9)
 
 
 def test_values_and_gradients_of_the_reference_vectors(loss_vectors):
@@ -79,9 +77,7 @@ def test_value_is_the_papers_formula(case):
     y = torch.tensor([label for _, label in samples])
     loss = ORCULoss(z.shape[1], scale=scale)
     value = loss(z, y)
-    softce, lbe = (
-        torch.tensor([by_hand(*s, scale) for s in samples], dtype=torch.float64).mean(0).tolist()
-    )
+    softce, lbe = torch.tensor([by_hand(*s, scale) for s in samples], dtype=torch.float64).mean(0).tolist()
     assert loss.parts["softce"].item() == pytest.approx(softce, rel=1e-9, abs=1e-9)
     assert loss.parts["lbe"].item() == pytest.approx(lbe, rel=1e-9, abs=1e-9)
     assert value.item() == pytest.approx(softce + lbe, rel=1e-9, abs=1e-9)
@@ -101,9 +97,7 @@ def test_fused_gradient_is_the_open_and_the_closed_one(case):
             torch.testing.assert_close(fused, gradient, rtol=1e-9, atol=1e-9 * max(1, scale))
 
 
-@pytest.mark.parametrize(
-    "distance", ["absolute", "huber", "exponential", {"name": "huber", "delta": 2.0}]
-)
+@pytest.mark.parametrize("distance", ["absolute", "huber", "exponential", {"name": "huber", "delta": 2.0}])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_fused_and_composed_agree_for_every_distance(distance, dtype):
     generator = torch.Generator().manual_seed(0)
@@ -214,9 +208,7 @@ def test_a_model_trains_through_it():
     assert values[-1] < 0.5 * values[0]
 
 
-@pytest.mark.parametrize(
-    "scale", [0, -3.0, float("nan"), float("inf"), "3", None, True, 1e-20, 1e20]
-)
+@pytest.mark.parametrize("scale", [0, -3.0, float("nan"), float("inf"), "3", None, True, 1e-20, 1e20])
 def test_bad_scales_are_named(scale):
     with pytest.raises(InputError, match="scale: expected a (finite )?number"):
         ORCULoss(5, scale=scale)

@@ -57,15 +57,11 @@ def test_the_reference_case(loss_vectors):
     assert value.item() == pytest.approx(case["total"], abs=1e-12)
     assert loss.parts["ce"].item() == pytest.approx(case["ce"], abs=1e-12)
     assert loss.parts["kl"].item() == pytest.approx(1e-4 * case["kl_unweighted"], abs=1e-12)
-    assert loss.parts["triplet"].item() == pytest.approx(
-        1e-4 * case["triplet_unweighted"], abs=1e-12
-    )
+    assert loss.parts["triplet"].item() == pytest.approx(1e-4 * case["triplet_unweighted"], abs=1e-12)
     for gradient, name in zip(
         torch.autograd.grad(value, tensors), ("grad_logits", "grad_mu", "grad_log_var"), strict=True
     ):
-        torch.testing.assert_close(
-            gradient, torch.tensor(case[name], dtype=torch.float64), atol=1e-12, rtol=0
-        )
+        torch.testing.assert_close(gradient, torch.tensor(case[name], dtype=torch.float64), atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
@@ -97,18 +93,14 @@ def test_distances_agree_with_torchs_divergences(output):
 
 def test_cross_entropy_is_averaged_over_samples(output):
     loss = POELoss(num_classes=5, kl=0, triplet=0)
-    each = torch.stack(
-        [losses.create("ce", num_classes=5)(z, LABELS) for z in output.sample_logits]
-    )
+    each = torch.stack([losses.create("ce", num_classes=5)(z, LABELS) for z in output.sample_logits])
     torch.testing.assert_close(loss(output, LABELS), each.mean())
 
 
 def test_weights_and_sums(output):
     weight = torch.linspace(0.5, 2, 7, dtype=torch.float64)
     mean = POELoss(num_classes=5, weight=[1, 2, 3, 4, 5])(output, LABELS, sample_weight=weight)
-    total = POELoss(num_classes=5, weight=[1, 2, 3, 4, 5], reduction="sum")(
-        output, LABELS, sample_weight=weight
-    )
+    total = POELoss(num_classes=5, weight=[1, 2, 3, 4, 5], reduction="sum")(output, LABELS, sample_weight=weight)
     factor = (weight * (LABELS + 1)).sum()
     torch.testing.assert_close(total, mean * factor)
 
@@ -182,9 +174,7 @@ def test_chunks_bound_the_memory_and_give_the_same_gradients(monkeypatch):
         # the noise of a chunked draw differs from that of one draw, so take it as given
         noise = iter(torch.randn(10, 5, 6, generator=torch.Generator().manual_seed(1)))
         monkeypatch.setattr(
-            torch,
-            "randn",
-            lambda shape, noise=noise, **_: torch.stack([next(noise) for _ in range(shape[0])]),
+            torch, "randn", lambda shape, noise=noise, **_: torch.stack([next(noise) for _ in range(shape[0])])
         )
         output = head(x)
         assert output.sample_logits.shape == (10, 5, 4)
@@ -213,9 +203,7 @@ def test_a_network_learns_with_it():
 
 
 def test_plain_logits_are_refused():
-    with pytest.raises(
-        InputError, match=r"needs the output of its own head, got Tensor.*POEHead\(in_features"
-    ):
+    with pytest.raises(InputError, match=r"needs the output of its own head, got Tensor.*POEHead\(in_features"):
         POELoss(num_classes=5)(torch.zeros(2, 5), torch.tensor([0, 1]))
 
 
@@ -229,9 +217,7 @@ def test_it_is_a_batch_statistic():
         POELoss(num_classes=5, reduction="none")
 
 
-@pytest.mark.parametrize(
-    "options", [{"in_features": 0}, {"num_classes": 1}, {"samples": 0}, {"embedding": 0}]
-)
+@pytest.mark.parametrize("options", [{"in_features": 0}, {"num_classes": 1}, {"samples": 0}, {"embedding": 0}])
 def test_bad_heads_are_named(options):
     with pytest.raises(InputError, match=next(iter(options))):
         POEHead(**({"in_features": 4, "num_classes": 3} | options))

@@ -28,9 +28,7 @@ CASES = {
     "cdw_ce_alpha2": lambda: loss("cdw_ce", alpha=2),
     "cdw_ce_alpha5": lambda: loss("cdw_ce"),
     "co2_ce_plus_lambda_term__lambda0.01_omega0.05": lambda: loss("co2"),
-    "co2_lambda_ce_plus_term__lambda0.1_omega0.05": lambda: loss(
-        "co2", strength=0.1, original=True
-    ),
+    "co2_lambda_ce_plus_term__lambda0.1_omega0.05": lambda: loss("co2", strength=0.1, original=True),
     "co2_term_omega0.05": lambda: loss("co2").regularizer,
     "ls_alpha0.05_overK": lambda: loss("ls"),
     "ls_alpha0.05_overKminus1": lambda: loss("ls", over="K-1"),

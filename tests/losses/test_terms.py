@@ -38,8 +38,7 @@ def test_any_anchor_goes_with_any_regularizer():
 
 
 @pytest.mark.parametrize(
-    ("anchor", "name"),
-    [("orcu", "lbe"), ("mbls", "mbls"), ("acls", "acls"), ("mdca", "lbe"), ("mdca", "mdca")],
+    ("anchor", "name"), [("orcu", "lbe"), ("mbls", "mbls"), ("acls", "acls"), ("mdca", "lbe"), ("mdca", "mdca")]
 )
 def test_two_terms_of_a_kind_both_count(anchor, name):
     z = (20 * torch.randn(6, 5, generator=torch.Generator().manual_seed(0))).requires_grad_()
@@ -48,9 +47,7 @@ def test_two_terms_of_a_kind_both_count(anchor, name):
     both = losses.create({"anchor": anchor, "regularizer": name, "strength": 0.5}, num_classes=5)
     expected = first(z, y) + 0.5 * second(z, y)
     torch.testing.assert_close(both(z, y), expected)
-    torch.testing.assert_close(
-        torch.autograd.grad(both(z, y), z)[0], torch.autograd.grad(expected, z)[0]
-    )
+    torch.testing.assert_close(torch.autograd.grad(both(z, y), z)[0], torch.autograd.grad(expected, z)[0])
     torch.testing.assert_close(sum(both.parts.values()), expected.detach())
 
 
@@ -83,9 +80,7 @@ def test_strength_must_be_positive():
 
 
 def test_the_regularizer_knows_the_strength_of_its_authors():
-    strengths = {
-        name: Composed(sord(), regularizer(name)).strength for name in losses.regularizers.names()
-    }
+    strengths = {name: Composed(sord(), regularizer(name)).strength for name in losses.regularizers.names()}
     assert strengths == {"acls": 0.1, "hinge": 1, "lbe": 1, "mbls": 0.1, "mdca": 1, "softplus": 1}
 
 
@@ -133,9 +128,7 @@ def test_the_ablation_is_two_loops():
     z = torch.randn(6, 5, generator=torch.Generator().manual_seed(0))
     y = torch.arange(6) % 5
     values = {
-        (anchor, name): losses.create({"anchor": anchor, "regularizer": name}, num_classes=5)(
-            z, y
-        ).item()
+        (anchor, name): losses.create({"anchor": anchor, "regularizer": name}, num_classes=5)(z, y).item()
         for anchor in losses.distances.names()
         for name in losses.regularizers.names()
     }
@@ -147,19 +140,10 @@ def test_the_ablation_is_two_loops():
     [
         ("ocru", "unknown loss 'ocru'. Did you mean 'orcu'"),
         ({"name": "orcu", "scal": 3.0}, "option of loss 'orcu' 'scal'. Did you mean 'scale'"),
-        (
-            {"anchor": "hubber", "regularizer": "lbe"},
-            "unknown anchor 'hubber'. Did you mean 'huber'",
-        ),
-        (
-            {"anchor": "huber", "regularizer": "lbee"},
-            "unknown regularizer 'lbee'. Did you mean 'lbe'",
-        ),
+        ({"anchor": "hubber", "regularizer": "lbe"}, "unknown anchor 'hubber'. Did you mean 'huber'"),
+        ({"anchor": "huber", "regularizer": "lbee"}, "unknown regularizer 'lbee'. Did you mean 'lbe'"),
         ({"anchor": "huber"}, "needs a 'name', or an 'anchor' and a 'regularizer'"),
-        (
-            {"anchor": "huber", "regulariser": "lbe"},
-            "key of a loss 'regulariser'. Did you mean 'regularizer'",
-        ),
+        ({"anchor": "huber", "regulariser": "lbe"}, "key of a loss 'regulariser'. Did you mean 'regularizer'"),
         ("{name = orcu}", "is no TOML table"),
         ({"name": "orcu", "num_classes": 7}, "num_classes is given by the data"),
     ],

@@ -30,15 +30,9 @@ def case(request):
 def test_torchmetrics_is_reproduced(case, bins):
     probs, y = case
     theirs = multiclass_calibration_error(torch.tensor(probs), torch.tensor(y), 5, n_bins=bins)
-    assert metrics.ece(probs, y, bins=bins, convention="torchmetrics") == pytest.approx(
-        float(theirs), abs=2e-6
-    )
-    largest = multiclass_calibration_error(
-        torch.tensor(probs), torch.tensor(y), 5, n_bins=bins, norm="max"
-    )
-    assert metrics.mce(probs, y, bins=bins, convention="torchmetrics") == pytest.approx(
-        float(largest), abs=2e-6
-    )
+    assert metrics.ece(probs, y, bins=bins, convention="torchmetrics") == pytest.approx(float(theirs), abs=2e-6)
+    largest = multiclass_calibration_error(torch.tensor(probs), torch.tensor(y), 5, n_bins=bins, norm="max")
+    assert metrics.mce(probs, y, bins=bins, convention="torchmetrics") == pytest.approx(float(largest), abs=2e-6)
 
 
 @pytest.mark.parametrize("bins", [8, 15])
@@ -53,8 +47,7 @@ def nixon_error(values, outcome, edges):
     """np.digitize, [a, b), weighted by rows, as Nixon's general_calibration_error does."""
     bins = np.digitize(values, edges)
     return sum(
-        abs(np.mean(outcome[bins == b]) - np.mean(values[bins == b])) * np.mean(bins == b)
-        for b in np.unique(bins)
+        abs(np.mean(outcome[bins == b]) - np.mean(values[bins == b])) * np.mean(bins == b) for b in np.unique(bins)
     )
 
 
@@ -63,9 +56,7 @@ def test_nixon_is_reproduced(case, bins):
     probs, y = case
     edges = np.arange(1, bins + 1) / bins
     expected = np.mean([nixon_error(probs[:, k], (y == k).astype(float), edges) for k in range(5)])
-    assert metrics.sce(probs, y, bins=bins, convention="nixon") == pytest.approx(
-        expected, abs=1e-12
-    )
+    assert metrics.sce(probs, y, bins=bins, convention="nixon") == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("bins", [8, 15])
@@ -77,9 +68,7 @@ def test_mdca_drops_zeros(case, bins):
             inside = (probs[:, k] > b / bins) & (probs[:, k] <= (b + 1) / bins)
             if inside.any():
                 expected += abs(np.mean(y[inside] == k) - probs[inside, k].mean()) * inside.mean()
-    assert metrics.sce(probs, y, bins=bins, convention="mdca") == pytest.approx(
-        expected / 5, abs=1e-12
-    )
+    assert metrics.sce(probs, y, bins=bins, convention="mdca") == pytest.approx(expected / 5, abs=1e-12)
 
 
 def test_the_adaptive_variants_of_the_fact_sheet(reference_sample, loss_vectors):
@@ -93,9 +82,7 @@ def test_the_adaptive_variants_of_the_fact_sheet(reference_sample, loss_vectors)
     }.items():
         assert metrics.ace(probs, y, convention=convention) == pytest.approx(told[key], abs=1e-12)
     assert metrics.nll(probs, y) == pytest.approx(told["nll"], abs=1e-12)
-    assert metrics.sce(probs, y, convention="nixon") == pytest.approx(
-        told["sce15_left_closed"], abs=1e-12
-    )
+    assert metrics.sce(probs, y, convention="nixon") == pytest.approx(told["sce15_left_closed"], abs=1e-12)
 
 
 @pytest.mark.parametrize("rows", [3, 15, 16, 29, 200])
@@ -136,9 +123,7 @@ def test_sums_stay_exact_where_float32_sums_drift():
     rows = 4_000_000
     probs = np.repeat(np.array([[0.7, 0.3]]), rows, axis=0)
     y = (np.arange(rows) % 10 >= 7).astype(int)
-    theirs = multiclass_calibration_error(
-        torch.tensor(probs, dtype=torch.float32), torch.tensor(y), 2, n_bins=15
-    )
+    theirs = multiclass_calibration_error(torch.tensor(probs, dtype=torch.float32), torch.tensor(y), 2, n_bins=15)
     ours = metrics.ece(probs, y)
     assert ours < 1e-9
     assert ours < float(theirs) / 100
@@ -180,6 +165,4 @@ def test_kappa_is_quadratic(reference_sample):  # skordinal's default is linear
     from sklearn.metrics import cohen_kappa_score
 
     probs, y = reference_sample
-    assert metrics.qwk(probs, y) == pytest.approx(
-        cohen_kappa_score(y, probs.argmax(1), weights="quadratic")
-    )
+    assert metrics.qwk(probs, y) == pytest.approx(cohen_kappa_score(y, probs.argmax(1), weights="quadratic"))

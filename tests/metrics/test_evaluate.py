@@ -30,20 +30,14 @@ def test_values_are_those_of_the_functions(ordinal_sample, softmax):
         for metric in all_metrics():
             function = getattr(metrics, metric.name)
             arguments = (probs,) if metric.name in {"unimodality", "sharpness"} else (probs, y)
-            assert found[metric.name].value == pytest.approx(
-                function(*arguments, weight=w), abs=1e-12
-            ), metric.name
-        assert [r["auc"].value for r in found.per_threshold] == pytest.approx(
-            auc(probs, y, weight=w)
-        )
+            assert found[metric.name].value == pytest.approx(function(*arguments, weight=w), abs=1e-12), metric.name
+        assert [r["auc"].value for r in found.per_threshold] == pytest.approx(auc(probs, y, weight=w))
         line = calibration_line(probs, y, weight=w)
         assert [r["intercept"].value for r in found.per_threshold] == pytest.approx(line[:, 0])
         assert [r["slope"].value for r in found.per_threshold] == pytest.approx(line[:, 1])
         parts = metrics.rps_decomposition(probs, y, weight=w)
         assert found.decomposition == pytest.approx(vars(parts))
-        assert [r["ce"] for r in found.per_class] == pytest.approx(
-            metrics.class_ce(probs, y, weight=w)
-        )
+        assert [r["ce"] for r in found.per_class] == pytest.approx(metrics.class_ce(probs, y, weight=w))
 
 
 def test_thresholds_are_those_of_a_clinic(judged, ordinal_sample, softmax):
@@ -58,12 +52,7 @@ def test_thresholds_are_those_of_a_clinic(judged, ordinal_sample, softmax):
         assert record["npv"].value == pytest.approx((~event)[~alarm].mean())
         for name in ("sensitivity", "specificity", "ppv", "npv", "auc", "intercept", "slope"):
             assert record[name].low < record[name].value < record[name].high, name
-    assert [r["event"] for r in judged.per_threshold] == [
-        "b or above",
-        "c or above",
-        "d or above",
-        "e",
-    ]
+    assert [r["event"] for r in judged.per_threshold] == ["b or above", "c or above", "d or above", "e"]
     with np.errstate(all="raise"):
         assert math.isnan(decision_rates(np.array([[4.0, 0.0], [0.0, 0.0]]))["sensitivity"][0])
 
@@ -78,11 +67,7 @@ def test_influence_intervals_are_those_of_refitting(ordinal_sample, softmax):
     areas = np.array([auc(probs[p], y[p]) for p in picks])
     lines = np.array([calibration_line(probs[p], y[p]) for p in picks])
     for k in range(2):
-        for name, draws in (
-            ("auc", areas[:, k]),
-            ("intercept", lines[:, k, 0]),
-            ("slope", lines[:, k, 1]),
-        ):
+        for name, draws in (("auc", areas[:, k]), ("intercept", lines[:, k, 0]), ("slope", lines[:, k, 1])):
             width = found[k][name].high - found[k][name].low
             low, high = np.quantile(draws, [0.025, 0.975])
             assert width == pytest.approx(high - low, rel=0.25), (k, name)
@@ -121,18 +106,12 @@ def test_the_reference_respects_subjects(ordinal_sample):
     for seed in range(12):
         logits, y = ordinal_sample(150, sharpen=1.0, seed=seed)
         found = evaluate(
-            logits=np.repeat(logits, 8, axis=0),
-            y=np.repeat(y, 8),
-            subject=np.repeat(np.arange(150), 8),
-            bootstrap=200,
+            logits=np.repeat(logits, 8, axis=0), y=np.repeat(y, 8), subject=np.repeat(np.arange(150), 8), bootstrap=200
         )
         beyond += found["sce"].value > found["sce"].limit
     assert beyond <= 3
     sharp = evaluate(
-        logits=np.repeat(4 * logits, 8, axis=0),
-        y=np.repeat(y, 8),
-        subject=np.repeat(np.arange(150), 8),
-        bootstrap=200,
+        logits=np.repeat(4 * logits, 8, axis=0), y=np.repeat(y, 8), subject=np.repeat(np.arange(150), 8), bootstrap=200
     )
     assert sharp["sce"].value > sharp["sce"].limit
 
@@ -155,9 +134,7 @@ def test_the_smallest_float_is_judged():
 
 
 def test_intervals_stay_in_range():
-    found = evaluate(
-        probs=[[0.9, 0.1, 0.0], [0.2, 0.7, 0.1], [0.6, 0.3, 0.1]], y=[1, 1, 2], bootstrap=50
-    )
+    found = evaluate(probs=[[0.9, 0.1, 0.0], [0.2, 0.7, 0.1], [0.6, 0.3, 0.1]], y=[1, 1, 2], bootstrap=50)
     for name in METRICS.names():
         metric = METRICS.get(name)
         if metric.percent and np.isfinite(found[name].high):
@@ -176,15 +153,10 @@ def test_decisions_follow_the_rule(ordinal_sample, softmax):
         pred = decide(probs, rule)
         assert found["mae"].value == pytest.approx(metrics.mae(y=y, pred=pred))
         assert found["accuracy"].value == pytest.approx(metrics.accuracy(y=y, pred=pred))
-        assert found["ece"].value == pytest.approx(
-            metrics.ece(probs, y)
-        )  # of the top label as ever
+        assert found["ece"].value == pytest.approx(metrics.ece(probs, y))  # of the top label as ever
         assert found.referral.mae[0] == pytest.approx(found["mae"].value)
         assert json.dumps(found.to_dict()["decide"])
-    assert (
-        "smallest class with P(Y"
-        in evaluate(logits=logits, y=y, decide="median", bootstrap=0).to_html()
-    )
+    assert "smallest class with P(Y" in evaluate(logits=logits, y=y, decide="median", bootstrap=0).to_html()
 
 
 def test_models_are_compared_in_pairs(ordinal_sample):
@@ -254,12 +226,8 @@ def test_a_stream_gives_the_same_bits_as_memory(long_file, monkeypatch):
     assert (streamed.tables.confusion == whole.tables.confusion).all()
     for name in ("sce", "ece"):
         assert streamed[name].expected == pytest.approx(whole[name].expected, rel=0.35)
-    assert streamed["rps"].high - streamed["rps"].low == pytest.approx(
-        whole["rps"].high - whole["rps"].low, rel=0.35
-    )
-    assert streamed.per_threshold[1]["auc"].value == pytest.approx(
-        whole.per_threshold[1]["auc"].value, abs=0.03
-    )
+    assert streamed["rps"].high - streamed["rps"].low == pytest.approx(whole["rps"].high - whole["rps"].low, rel=0.35)
+    assert streamed.per_threshold[1]["auc"].value == pytest.approx(whole.per_threshold[1]["auc"].value, abs=0.03)
 
 
 def test_streams_take_subjects_and_other_models(long_file, monkeypatch):

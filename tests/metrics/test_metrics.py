@@ -121,9 +121,7 @@ def test_metrics_return_plain_floats_from_any_container():
     assert type(metrics.unimodality(probs)) is float
 
 
-@pytest.mark.parametrize(
-    "metric", [metrics.ece, metrics.sce, metrics.accuracy, metrics.mae, metrics.rps]
-)
+@pytest.mark.parametrize("metric", [metrics.ece, metrics.sce, metrics.accuracy, metrics.mae, metrics.rps])
 def test_bad_input_is_named(metric):
     with pytest.raises(InputError, match="row 1 sums to 0.9"):
         metric([[0.5, 0.5], [0.4, 0.5]], [0, 1])

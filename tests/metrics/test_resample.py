@@ -122,9 +122,7 @@ def test_the_reference_draws_labels_from_the_probabilities(softmax):
 def test_intervals_of_special_values():
     assert np.isnan(interval(np.nan, np.array([1.0, 2.0])).low)
     assert np.isnan(interval(np.inf, np.array([np.inf, 2.0])).high)
-    quiet = gap_interval(
-        np.array([0.001, -0.001]), np.random.default_rng(0).normal(0, 0.1, (500, 2)), total_gap
-    )
+    quiet = gap_interval(np.array([0.001, -0.001]), np.random.default_rng(0).normal(0, 0.1, (500, 2)), total_gap)
     assert quiet.low == 0
     exact = gap_interval(np.zeros(3), np.zeros((10, 3)), total_gap)
     assert (exact.low, exact.high) == (0, 0)

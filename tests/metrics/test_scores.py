@@ -55,29 +55,17 @@ def test_decisions_are_the_oracles():
     pred = probs.argmax(1)
     for w in (None, weight):
         close = pytest.approx
-        assert metrics.accuracy(probs, y, weight=w) == close(
-            accuracy_score(y, pred, sample_weight=w)
-        )
-        assert metrics.balanced_accuracy(probs, y, weight=w) == close(
-            balanced_accuracy_score(y, pred, sample_weight=w)
-        )
-        assert metrics.mae(probs, y, weight=w) == close(
-            mean_absolute_error(y, pred, sample_weight=w)
-        )
+        assert metrics.accuracy(probs, y, weight=w) == close(accuracy_score(y, pred, sample_weight=w))
+        assert metrics.balanced_accuracy(probs, y, weight=w) == close(balanced_accuracy_score(y, pred, sample_weight=w))
+        assert metrics.mae(probs, y, weight=w) == close(mean_absolute_error(y, pred, sample_weight=w))
         assert metrics.qwk(probs, y, weight=w) == close(
             cohen_kappa_score(y, pred, weights="quadratic", sample_weight=w)
         )
-        assert metrics.within_one(probs, y, weight=w) == close(
-            np.average(np.abs(pred - y) <= 1, weights=w)
-        )
+        assert metrics.within_one(probs, y, weight=w) == close(np.average(np.abs(pred - y) <= 1, weights=w))
         assert metrics.nll(probs, y, weight=w) == close(log_loss(y, probs, sample_weight=w))
         onehot = np.eye(5)[y]
-        assert metrics.brier(probs, y, weight=w) == close(
-            np.average(((probs - onehot) ** 2).sum(1), weights=w)
-        )
-        assert metrics.overconfidence(probs, y, weight=w) == close(
-            np.average(probs.max(1) - (pred == y), weights=w)
-        )
+        assert metrics.brier(probs, y, weight=w) == close(np.average(((probs - onehot) ** 2).sum(1), weights=w))
+        assert metrics.overconfidence(probs, y, weight=w) == close(np.average(probs.max(1) - (pred == y), weights=w))
     assert metrics.macro_mae(probs, y) == pytest.approx(amae(y, pred))
     assert metrics.rps(probs, y) == pytest.approx(ranked_probability_score(y, probs))
     assert metrics.rps(probs, y, normalized=True) == pytest.approx(metrics.rps(probs, y) / 4)
@@ -139,9 +127,7 @@ def test_bad_weights_are_named(weight, message):
 
 def test_an_impossible_label_costs_infinitely_much_and_logits_do_not_underflow():
     assert metrics.nll([[1.0, 0.0]], [1]) == math.inf
-    assert metrics.nll([[1.0, 0.0], [0.5, 0.5]], [1, 0], weight=[0, 1]) == pytest.approx(
-        math.log(2)
-    )
+    assert metrics.nll([[1.0, 0.0], [0.5, 0.5]], [1, 0], weight=[0, 1]) == pytest.approx(math.log(2))
     assert metrics.nll(logits=[[0.0, 1e4]], y=[0]) == pytest.approx(1e4)
 
 
@@ -178,10 +164,7 @@ def test_auc_is_scikit_learns():
     probs /= probs.sum(1, keepdims=True)
     weight = rng.random(len(y))
     for w in (None, weight):
-        expected = [
-            roc_auc_score(y > k, -np.cumsum(probs, 1)[:, k].round(12), sample_weight=w)
-            for k in range(4)
-        ]
+        expected = [roc_auc_score(y > k, -np.cumsum(probs, 1)[:, k].round(12), sample_weight=w) for k in range(4)]
         assert auc(probs, y, weight=w) == pytest.approx(expected, abs=1e-9)
     assert math.isnan(auc(probs, np.zeros(len(y), dtype=int))[0])
 
@@ -228,9 +211,7 @@ def test_referral_curve_is_the_loop_and_ignores_the_order_of_ties():
     by_confidence = np.argsort(-distinct.max(1))
     wrong = (distinct.argmax(1) != y)[by_confidence]
     assert curve.error[10] == pytest.approx(wrong[:200].mean())
-    assert curve.error_area == pytest.approx(
-        np.mean(np.cumsum(wrong) / np.arange(1, 401)), abs=2e-3
-    )
+    assert curve.error_area == pytest.approx(np.mean(np.cumsum(wrong) / np.arange(1, 401)), abs=2e-3)
 
 
 def test_confidence_that_says_nothing_has_the_plain_error_as_area():

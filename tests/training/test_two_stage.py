@@ -43,9 +43,7 @@ def test_the_gradient_is_that_of_the_loss(regularizer):
     anchor = torch.tensor(z, requires_grad=True)
     losses.create("sord", num_classes=5, reduction="sum")(anchor, torch.tensor(y)).backward()
     expected = (logits.grad - anchor.grad).numpy()
-    assert regularizer_gradient(z, y, regularizer=regularizer, scale=3.0) == pytest.approx(
-        expected, abs=1e-9
-    )
+    assert regularizer_gradient(z, y, regularizer=regularizer, scale=3.0) == pytest.approx(expected, abs=1e-9)
     with pytest.raises(UnknownNameError, match="Did you mean 'hinge'"):
         regularizer_gradient(z, y, regularizer="hing", scale=3.0)
 
@@ -60,15 +58,7 @@ def test_deep_inside_the_hinge_is_silent_and_the_barrier_is_not():
 
 
 def test_the_diagnostic_runs_and_shows_what_the_paper_says(lev, tmp_path):
-    records = two_stage(
-        lev,
-        lev.split("five_folds", 0),
-        Settings(),
-        tmp_path,
-        scale=3.0,
-        epochs=(8, 6),
-        device="cpu",
-    )
+    records = two_stage(lev, lev.split("five_folds", 0), Settings(), tmp_path, scale=3.0, epochs=(8, 6), device="cpu")
     assert len(records) == 3 * 6
     table = {row["branch"]: row for row in summary(records)}
     assert set(table) == {"sord", "hinge", "orcu"}
@@ -81,13 +71,5 @@ def test_the_diagnostic_runs_and_shows_what_the_paper_says(lev, tmp_path):
     shares = {record["feasible_share"] for record in records}
     assert len(shares) == 1
     assert (tmp_path / "two_stage.parquet").exists()
-    again = two_stage(
-        lev,
-        lev.split("five_folds", 0),
-        Settings(),
-        tmp_path,
-        scale=3.0,
-        epochs=(8, 6),
-        device="cpu",
-    )
+    again = two_stage(lev, lev.split("five_folds", 0), Settings(), tmp_path, scale=3.0, epochs=(8, 6), device="cpu")
     assert str(again) == str(records)

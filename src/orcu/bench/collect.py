@@ -37,11 +37,7 @@ def planned(spec: Spec, results: Path) -> list[Planned]:
         digest = digests[job.data.store]
         if digest is None:
             carried = _carried(job)
-            found.append(
-                Planned(
-                    job, WAITING if carried else NO_DATA, why="" if carried else how_to_prepare(job)
-                )
-            )
+            found.append(Planned(job, WAITING if carried else NO_DATA, why="" if carried else how_to_prepare(job)))
             continue
         run = job.id(digest)
         if store.is_finished(run):
@@ -76,13 +72,17 @@ def records(spec: Spec, results: Path, *, rows: str | None = None) -> list[dict[
         for loss, calibrator, values in told:
             found.append(
                 {
-                    "data": one.job.data.title, "backbone": one.job.data.backbone, "loss": loss,
-                    "calibrator": calibrator, "fold": one.job.fold, "seed": one.job.seed, "run": one.run, **values,
+                    "data": one.job.data.title,
+                    "backbone": one.job.data.backbone,
+                    "loss": loss,
+                    "calibrator": calibrator,
+                    "fold": one.job.fold,
+                    "seed": one.job.seed,
+                    "run": one.run,
+                    **values,
                 }
-            )  # fmt: skip
-    return sorted(
-        found, key=lambda r: (r["data"], r["loss"], r["calibrator"], r["fold"], r["seed"])
-    )
+            )
+    return sorted(found, key=lambda r: (r["data"], r["loss"], r["calibrator"], r["fold"], r["seed"]))
 
 
 def _carried(job: Job) -> bool:

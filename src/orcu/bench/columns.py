@@ -5,9 +5,12 @@ from orcu.metrics.tables import METRICS
 
 # Columns of the two-stage diagnostic: which way is better, whether they are shares.
 TWO_STAGE = {
-    "feasible_active": ("higher", True), "alignment": ("higher", False), "feasible_sce": ("lower", True),
-    "feasible_ece": ("lower", True), "feasible_unimodality": ("higher", True),
-}  # fmt: skip
+    "feasible_active": ("higher", True),
+    "alignment": ("higher", False),
+    "feasible_sce": ("lower", True),
+    "feasible_ece": ("lower", True),
+    "feasible_unimodality": ("higher", True),
+}
 
 
 def column(name: str) -> tuple[str, bool]:

@@ -45,9 +45,12 @@ class Job:
         """What the result depends on, as plain data; the manifest's digest joins when the run starts."""
         told = {
             "data": self.data.model_dump(exclude={"name", "prepared", "folds", "without", "select"}),
-            "loss": self.loss_spec, "fold": self.fold, "seed": self.seed, "threads": self.threads,
+            "loss": self.loss_spec,
+            "fold": self.fold,
+            "seed": self.seed,
+            "threads": self.threads,
             "calibrators": list(self.calibrators),
-        }  # fmt: skip
+        }
         if self.keep_model:
             told["keep_model"] = True
         if self.two_stage is not None:
@@ -75,16 +78,11 @@ def jobs(spec: Spec) -> list[Job]:
         folds = range(count) if data.folds is None else data.folds
         for fold in folds:
             if not 0 <= fold < count:
-                raise InputError(
-                    f"{data.title}: {data.protocol} has folds 0..{count - 1}, got {fold}."
-                )
+                raise InputError(f"{data.title}: {data.protocol} has folds 0..{count - 1}, got {fold}.")
             for seed in spec.seeds:
                 here = [
-                    Job(
-                        data, loss, fold, seed, tuple(spec.calibrators), spec.threads, spec.keep_models,
-                        spec.two_stage,
-                    )
+                    Job(data, loss, fold, seed, tuple(spec.calibrators), spec.threads, spec.keep_models, spec.two_stage)
                     for loss in spec.losses or [""]
-                ]  # fmt: skip
+                ]
                 found += [job for job in here if job.loss_name not in data.without]
     return found

@@ -34,18 +34,30 @@ def page(spec: Spec, results: Path) -> str:
     blocks = [_block(data, spec, table, plan, results) for data in spec.data]
     called = spec.name if (CONFIGS / f"{spec.name}.toml").exists() else f"{spec.name}.toml"
     made = {
-        "spec": spec.name, "runs": f"{len(plan)}", "losses": ", ".join(spec.row_names),
-        "calibrators": ", ".join(spec.calibrators), "seeds": ", ".join(map(str, spec.seeds)),
-        "threads per run": str(spec.threads), "orcu": orcu.__version__,
+        "spec": spec.name,
+        "runs": f"{len(plan)}",
+        "losses": ", ".join(spec.row_names),
+        "calibrators": ", ".join(spec.calibrators),
+        "seeds": ", ".join(map(str, spec.seeds)),
+        "threads per run": str(spec.threads),
+        "orcu": orcu.__version__,
         "made again by": f"orcu bench run {called} && orcu bench report {called}",
-    }  # fmt: skip
+    }
     return page_template("bench.html.j2").render(
-        title=spec.title or spec.name, name=spec.name, finished=states.count(FINISHED), total=len(plan),
-        failed=states.count(FAILED), seeds=len(spec.seeds), several=len(spec.calibrators) > 1,
-        headings=[heading(column) for column in spec.columns], blocks=[block for block in blocks if block["rows"]],
-        compared=compared(spec, table), made=made, told=_told(spec),
+        title=spec.title or spec.name,
+        name=spec.name,
+        finished=states.count(FINISHED),
+        total=len(plan),
+        failed=states.count(FAILED),
+        seeds=len(spec.seeds),
+        several=len(spec.calibrators) > 1,
+        headings=[heading(column) for column in spec.columns],
+        blocks=[block for block in blocks if block["rows"]],
+        compared=compared(spec, table),
+        made=made,
+        told=_told(spec),
         chosen=chosen(spec, records(spec, results, rows="validation")),
-    )  # fmt: skip
+    )
 
 
 def _told(spec: Spec) -> str:
@@ -57,9 +69,7 @@ def _told(spec: Spec) -> str:
     return "Calibrators are fitted on validation rows; all numbers are of test rows."
 
 
-def _block(
-    data: DataSpec, spec: Spec, table: list[Line], plan: list[Planned], results: Path
-) -> dict[str, Any]:
+def _block(data: DataSpec, spec: Spec, table: list[Line], plan: list[Planned], results: Path) -> dict[str, Any]:
     mine = [line for line in table if line.data == data.title]
     rows, before = [], None
     for line in mine:
@@ -68,22 +78,12 @@ def _block(
             for name in spec.columns
         ]
         start = before is not None and line.calibrator != before
-        rows.append(
-            {"loss": line.loss, "calibrator": line.calibrator, "cells": cells, "start": start}
-        )
+        rows.append({"loss": line.loss, "calibrator": line.calibrator, "cells": cells, "start": start})
         before = line.calibrator
     folds = sorted({one.job.fold for one in plan if one.job.data == data})
-    network = (
-        data.backbone + (", frozen" if data.frozen else "")
-        if data.backbone
-        else f"layers of {data.hidden}"
-    )
+    network = data.backbone + (", frozen" if data.frozen else "") if data.backbone else f"layers of {data.hidden}"
     settings = ", ".join(f"{key} {value}" for key, value in data.recipe.items())
-    network += (
-        f"; {spec.two_stage.epochs[0]} + {spec.two_stage.epochs[1]} epochs"
-        if spec.two_stage
-        else ""
-    )
+    network += f"; {spec.two_stage.epochs[0]} + {spec.two_stage.epochs[1]} epochs" if spec.two_stage else ""
     about = f"{data.set}, protocol {data.protocol}, {len(folds)} folds; {network}"
     about += f"; {settings}" if settings else ""
     return {
@@ -103,21 +103,24 @@ def _figures(data: DataSpec, plan: list[Planned], results: Path) -> list[dict[st
     found: list[dict[str, str]] = []
     for loss in dict.fromkeys(one.job.loss_name for one in plan):
         done = [
-            one.run for one in plan
+            one.run
+            for one in plan
             if one.job.data == data and one.job.loss_name == loss and one.state == FINISHED and one.run
-        ]  # fmt: skip
+        ]
         if not done:
             continue
         told = [Predictions.read(store.runs / run / "test.parquet") for run in done]
         together = Predictions(
-            probs=np.concatenate([one.probs for one in told]),
-            y=np.concatenate([one.rows().y for one in told]),
+            probs=np.concatenate([one.probs for one in told]), y=np.concatenate([one.rows().y for one in told])
         )
         drawn, ece = reliability.of_predictions(together)
         svg = render(
-            partial(_bars, found=drawn, ece=ece), prefix=f"{data.title}-{len(found)}",
-            title=f"{data.title}, {loss}: reliability, ECE {100 * ece:.1f} %", width=3.0, height=2.7,
-        )  # fmt: skip
+            partial(_bars, found=drawn, ece=ece),
+            prefix=f"{data.title}-{len(found)}",
+            title=f"{data.title}, {loss}: reliability, ECE {100 * ece:.1f} %",
+            width=3.0,
+            height=2.7,
+        )
         note = f"{len(together):,} rows"
         found.append({"name": loss, "svg": svg, "note": note})
     return found
@@ -134,9 +137,12 @@ def _stages(data: DataSpec, plan: list[Planned], results: Path) -> list[dict[str
     found = []
     for column, (title, _) in two_stage.PANELS.items() if told else ():
         svg = render(
-            partial(_branches, found=two_stage.data(told, column)), prefix=f"{data.title}-{column}",
-            title=f"{data.title}: {title}", width=3.0, height=2.4,
-        )  # fmt: skip
+            partial(_branches, found=two_stage.data(told, column)),
+            prefix=f"{data.title}-{column}",
+            title=f"{data.title}: {title}",
+            width=3.0,
+            height=2.4,
+        )
         found.append({"name": title, "svg": svg, "note": "mean over folds"})
     return found
 

@@ -27,14 +27,7 @@ if TYPE_CHECKING:
 
 BINS = 15
 DONE, SKIPPED, FAILED = "done", "skipped", "failed"
-KEPT = (
-    "test.parquet",
-    "validation.parquet",
-    "train.parquet",
-    "curves.parquet",
-    "features.safetensors",
-    "run.json",
-)
+KEPT = ("test.parquet", "validation.parquet", "train.parquet", "curves.parquet", "features.safetensors", "run.json")
 MODEL = ("model.safetensors", "model.json")
 
 
@@ -55,9 +48,7 @@ def prepared_for(job: Job) -> Prepared | None:
 def how_to_prepare(job: Job) -> str:
     """The command that brings a job's data."""
     options = "".join(f" --option {key}={value}" for key, value in job.data.options.items())
-    return (
-        f"orcu data prepare {job.data.set} --root DIR{options} -o {store_folder() / job.data.store}"
-    )
+    return f"orcu data prepare {job.data.set} --root DIR{options} -o {store_folder() / job.data.store}"
 
 
 def check_parts(spec: Spec) -> None:
@@ -73,9 +64,7 @@ def check_parts(spec: Spec) -> None:
     for data in spec.data:
         kind = DATASETS.create(data.set, **data.options).card.kind
         if kind == TABLE and (data.backbone or data.frozen):
-            raise InputError(
-                f"{data.title}: a table has no backbone; leave out backbone and frozen."
-            )
+            raise InputError(f"{data.title}: a table has no backbone; leave out backbone and frozen.")
         RECIPES["frozen" if data.frozen else kind].but(**data.recipe)
     for loss in [*spec.losses, *(loss for more in spec.more.values() for loss in more)]:
         told: Any = loss
@@ -107,9 +96,7 @@ def execute(job: Job, results: Path) -> str:
             files = claim.work / "finished"
             result = _done(job, prepared, claim.work, files)
             claim.finish(
-                files,
-                {"run": run, "manifest": prepared.manifest.digest, **result},
-                time.monotonic() - started,
+                files, {"run": run, "manifest": prepared.manifest.digest, **result}, time.monotonic() - started
             )
         except LostLockError:
             return SKIPPED
@@ -127,9 +114,16 @@ def settings_of(job: Job) -> "Settings":
 
     data = job.data
     return Settings(
-        loss=job.loss_spec or "sord", backbone=data.backbone, weights=data.weights, frozen=data.frozen,
-        hidden=tuple(data.hidden), size=data.size, augment=data.augment, recipe=data.recipe, seed=job.seed,
-    )  # fmt: skip
+        loss=job.loss_spec or "sord",
+        backbone=data.backbone,
+        weights=data.weights,
+        frozen=data.frozen,
+        hidden=tuple(data.hidden),
+        size=data.size,
+        augment=data.augment,
+        recipe=data.recipe,
+        seed=job.seed,
+    )
 
 
 def _done(job: Job, prepared: Prepared, work: Path, files: Path) -> dict[str, Any]:
@@ -150,9 +144,7 @@ def _done(job: Job, prepared: Prepared, work: Path, files: Path) -> dict[str, An
     files.mkdir()
     about: dict[str, Any] = {"job": job.described(), "data": data.title, "loss": job.loss_name}
     if job.two_stage is not None:
-        return about | _both_stages(
-            job.two_stage, prepared, splits, settings, work / "training", files
-        )
+        return about | _both_stages(job.two_stage, prepared, splits, settings, work / "training", files)
     if is_auto(settings.loss):
         result, found = train_with_scale(prepared, splits, settings, work / "training")
         about["scale"] = found.best.scale
@@ -164,10 +156,7 @@ def _done(job: Job, prepared: Prepared, work: Path, files: Path) -> dict[str, An
     told = result.predictions
     return about | {
         "epochs": len(result.curves),
-        "test": {
-            name: _values(calibrated(name, told["validation"], told["test"]))
-            for name in job.calibrators
-        },
+        "test": {name: _values(calibrated(name, told["validation"], told["test"])) for name in job.calibrators},
         "validation": _values(told["validation"]),
         "recipe": asdict(result.recipe),
     }
@@ -183,8 +172,7 @@ def _both_stages(
     last = {row.pop("branch"): row for row in summary(curves)}
     # What a branch without a regularizer does not have is left out: JSON knows no NaN.
     finite = {
-        branch: {name: value for name, value in row.items() if math.isfinite(value)}
-        for branch, row in last.items()
+        branch: {name: value for name, value in row.items() if math.isfinite(value)} for branch, row in last.items()
     }
     return {"branches": finite, "feasible_share": curves[0]["feasible_share"]}
 

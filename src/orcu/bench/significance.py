@@ -43,9 +43,7 @@ def marks(spec: Spec, results: Path, reference: str) -> dict[tuple[str, str, str
     plan, store, found = planned(spec, results), Store(results), {}
     for data in spec.data:
         for calibrator in spec.calibrators:
-            judged = {
-                name: _judged(plan, store, data.title, name, calibrator) for name in spec.row_names
-            }
+            judged = {name: _judged(plan, store, data.title, name, calibrator) for name in spec.row_names}
             own = judged[reference]
             for name, folds in judged.items():
                 shared = [key for key in folds if key in own]
@@ -57,9 +55,7 @@ def marks(spec: Spec, results: Path, reference: str) -> dict[tuple[str, str, str
     return found
 
 
-def compared(
-    pairs: list[tuple[Predictions, Predictions]], columns: list[Metric], *, seed: int = 0
-) -> list[str]:
+def compared(pairs: list[tuple[Predictions, Predictions]], columns: list[Metric], *, seed: int = 0) -> list[str]:
     """Of each metric, whether the first model is better or worse than the second over all folds.
 
     Args:
@@ -77,9 +73,7 @@ def compared(
         both = [gather(one, bins=BINS)[0] for one in (mine, theirs)]
         whole = [one.layout.tables(one.vector[None]) for one in both]
         seed_of_rows = _seed(mine)
-        draws = [
-            one.layout.tables(resampled_sums(one.sums, RESAMPLES, seed_of_rows)) for one in both
-        ]
+        draws = [one.layout.tables(resampled_sums(one.sums, RESAMPLES, seed_of_rows)) for one in both]
         values.append([metric(whole[0]) - metric(whole[1]) for metric in columns])
         drawn.append([metric(draws[0]) - metric(draws[1]) for metric in columns])
     value = np.array(values)[..., 0].mean(0)  # (metrics,)
@@ -111,8 +105,7 @@ def _judged(
     for one in plan:
         if (one.job.data.title, one.job.loss_name, one.state) == (data, loss, FINISHED) and one.run:
             held, test = (
-                Predictions.read(store.runs / one.run / f"{split}.parquet")
-                for split in ("validation", "test")
+                Predictions.read(store.runs / one.run / f"{split}.parquet") for split in ("validation", "test")
             )
             found[one.job.fold, one.job.seed] = calibrated(calibrator, held, test)
     return found

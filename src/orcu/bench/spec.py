@@ -11,9 +11,7 @@ from orcu.bench.columns import TWO_STAGE, column
 from orcu.errors import InputError, UnknownNameError
 
 _PACKAGED = Path(__file__).parent / "configs"
-CONFIGS = (
-    _PACKAGED if _PACKAGED.exists() else Path(__file__).parents[3] / "configs"
-)  # or a work tree's
+CONFIGS = _PACKAGED if _PACKAGED.exists() else Path(__file__).parents[3] / "configs"  # or a work tree's
 
 BRANCHES = ("sord", "hinge", "orcu")  # of the two-stage diagnostic
 COLUMNS = ("accuracy", "mae", "qwk", "ece", "sce", "ace", "rps", "unimodality")
@@ -176,20 +174,17 @@ def load_spec(path: str | Path, *, more: str | None = None) -> Spec:
 def _check_names(spec: Spec, file: Path) -> None:
     """Refuse what stands twice, which would be counted twice, and names that nothing has."""
     lists: dict[str, list[Any]] = {
-        "losses": spec.row_names, "seeds": spec.seeds, "calibrators": spec.calibrators, "columns": spec.columns,
+        "losses": spec.row_names,
+        "seeds": spec.seeds,
+        "calibrators": spec.calibrators,
+        "columns": spec.columns,
         "data": [one.title for one in spec.data],
         **{f"folds of {one.title}": one.folds or [] for one in spec.data},
-    }  # fmt: skip
+    }
     for what, names in lists.items():
         twice = [name for k, name in enumerate(names) if name in names[:k]]
         if twice:
-            hint = (
-                "; give them labels"
-                if what == "losses"
-                else "; give them names"
-                if what == "data"
-                else ""
-            )
+            hint = "; give them labels" if what == "losses" else "; give them names" if what == "data" else ""
             raise InputError(f"{file}: {what}: {twice[0]!r} stands twice{hint}.")
     for one in spec.data:
         for name in one.without:
@@ -204,9 +199,7 @@ def _fault(error: ValidationError) -> str:
     first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
     place = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        models: dict[str, type[_Strict]] = (
-            {"data": DataSpec, "two_stage": TwoStage} if len(first["loc"]) > 1 else {}
-        )
+        models: dict[str, type[_Strict]] = {"data": DataSpec, "two_stage": TwoStage} if len(first["loc"]) > 1 else {}
         model = models.get(str(first["loc"][0]), Spec)
         return str(UnknownNameError("key", first["loc"][-1], model.model_fields)) + f" (at {place})"
     return f"{place}: {first['msg']}"

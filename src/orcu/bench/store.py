@@ -133,10 +133,7 @@ class Claim:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop.set()
         if self._thread is not None:
@@ -164,9 +161,7 @@ class Claim:
             LostLockError: if another process has taken the run over.
         """
         (files / RESULT).write_text(json.dumps(result, indent=1, sort_keys=True) + "\n")
-        (files / TIMINGS).write_text(
-            json.dumps({"seconds": seconds, "finished": time.time()}) + "\n"
-        )
+        (files / TIMINGS).write_text(json.dumps({"seconds": seconds, "finished": time.time()}) + "\n")
         if not self.is_mine() or not files.exists():
             raise LostLockError(f"{self.run}: taken over by another process; its result counts.")
         try:

@@ -17,14 +17,32 @@ FORMATS = ("markdown", "latex", "csv", "html")
 PAPER = Path(__file__).with_name("paper_results.csv")
 # The paper's labels and the registry's names; the one place that knows both.
 PAPER_LOSSES = {
-    "CE": "ce", "SORD": "sord", "CDW-CE": "cdw_ce", "CO2": "co2", "POE": "poe", "LS": "ls", "FLSD": "flsd",
-    "MbLS": "mbls", "MDCA": "mdca", "ACLS": "acls", "ORCU": "orcu", "Hinge": "hinge",
-}  # fmt: skip
+    "CE": "ce",
+    "SORD": "sord",
+    "CDW-CE": "cdw_ce",
+    "CO2": "co2",
+    "POE": "poe",
+    "LS": "ls",
+    "FLSD": "flsd",
+    "MbLS": "mbls",
+    "MDCA": "mdca",
+    "ACLS": "acls",
+    "ORCU": "orcu",
+    "Hinge": "hinge",
+}
 PAPER_METRICS = {
-    "SCE": "sce", "ACE": "ace", "ECE": "ece", "Unimodal": "unimodality", "Acc": "accuracy", "QWK": "qwk",
-    "MAE": "mae", "A_TF (feasible set)": "alignment", "Act (feasible set)": "feasible_active",
-    "SCE (feasible set)": "feasible_sce", "ECE (feasible set)": "feasible_ece",
-}  # fmt: skip
+    "SCE": "sce",
+    "ACE": "ace",
+    "ECE": "ece",
+    "Unimodal": "unimodality",
+    "Acc": "accuracy",
+    "QWK": "qwk",
+    "MAE": "mae",
+    "A_TF (feasible set)": "alignment",
+    "Act (feasible set)": "feasible_active",
+    "SCE (feasible set)": "feasible_sce",
+    "ECE (feasible set)": "feasible_ece",
+}
 PAPER_POSTHOC = {"none": "none", "TS": "temperature", "DC": "dirichlet"}
 
 BETTER, WORSE = "▲", "▼"  # than the reference, beyond chance
@@ -64,9 +82,7 @@ class Line:
 
 
 def lines(
-    spec: Spec,
-    records: list[dict[str, Any]],
-    versus: dict[tuple[str, str, str, str], str] | None = None,
+    spec: Spec, records: list[dict[str, Any]], versus: dict[tuple[str, str, str, str], str] | None = None
 ) -> list[Line]:
     """The rows of a spec's table, in the spec's order; losses without finished runs are left out.
 
@@ -81,11 +97,7 @@ def lines(
         for calibrator in spec.calibrators:
             block = []
             for name in spec.row_names:
-                mine = [
-                    r
-                    for r in records
-                    if (r["data"], r["loss"], r["calibrator"]) == (data.title, name, calibrator)
-                ]
+                mine = [r for r in records if (r["data"], r["loss"], r["calibrator"]) == (data.title, name, calibrator)]
                 if mine:
                     cells = {
                         c: _cell(mine, c, marks.get((data.title, name, calibrator, c), ""))
@@ -106,16 +118,13 @@ def rendered(spec: Spec, table: list[Line], form: str) -> str:
     if form not in FORMATS:
         raise UnknownNameError("format", form, FORMATS)
     several = len(spec.calibrators) > 1
-    headings = [
-        "data",
-        "loss",
-        *(["calibrator"] if several else []),
-        *(heading(c) for c in spec.columns),
-    ]
+    headings = ["data", "loss", *(["calibrator"] if several else []), *(heading(c) for c in spec.columns)]
     marks = {
-        "markdown": ("**{}**", "<u>{}</u>", "{}"), "html": ("<b>{}</b>", "<u>{}</u>", "{}"),
-        "latex": (r"\textbf{{{}}}", r"\underline{{{}}}", "{}"), "csv": ("{}", "{}", "{}"),
-    }[form]  # fmt: skip
+        "markdown": ("**{}**", "<u>{}</u>", "{}"),
+        "html": ("<b>{}</b>", "<u>{}</u>", "{}"),
+        "latex": (r"\textbf{{{}}}", r"\underline{{{}}}", "{}"),
+        "csv": ("{}", "{}", "{}"),
+    }[form]
     rows = []
     for line in table:
         ranks = {c: cell.rank or 3 for c, cell in line.cells.items()}
@@ -127,13 +136,21 @@ def rendered(spec: Spec, table: list[Line], form: str) -> str:
         body = [" & ".join(_tex(cell) for cell in row) + r" \\" for row in rows]
         first = " & ".join(_tex(cell) for cell in headings) + r" \\"
         places = "l" * (2 + several) + "r" * len(spec.columns)
-        return "\n".join([rf"\begin{{tabular}}{{{places}}}", r"\toprule", first, r"\midrule", *body, r"\bottomrule",
-                          r"\end{tabular}", ""])  # fmt: skip
+        return "\n".join(
+            [
+                rf"\begin{{tabular}}{{{places}}}",
+                r"\toprule",
+                first,
+                r"\midrule",
+                *body,
+                r"\bottomrule",
+                r"\end{tabular}",
+                "",
+            ]
+        )
     if form == "html":
         head = "".join(f"<th>{html.escape(cell)}</th>" for cell in headings)
-        told = "".join(
-            "<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows
-        )
+        told = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
         return f"<table>\n<tr>{head}</tr>\n{told}</table>\n"
     fixed = 2 + several
     top = "| " + " | ".join(headings) + " |\n|" + "---|" * fixed + "---:|" * len(spec.columns)
@@ -150,9 +167,7 @@ def compared(spec: Spec, table: list[Line]) -> list[dict[str, Any]]:
     with PAPER.open(encoding="utf-8", newline="") as file:
         published = [row for row in csv.DictReader(file) if row["table"] in spec.paper]
     for row in published:
-        loss = PAPER_LOSSES.get(
-            row["loss"], row["loss"]
-        )  # the ablation's rows are called as in the paper
+        loss = PAPER_LOSSES.get(row["loss"], row["loss"])  # the ablation's rows are called as in the paper
         metric = PAPER_METRICS.get(row["metric"])
         calibrator = PAPER_POSTHOC.get(row["posthoc"])
         for line in table:
@@ -164,11 +179,17 @@ def compared(spec: Spec, table: list[Line]) -> list[dict[str, Any]]:
             theirs = float(row["mean"])
             found.append(
                 {
-                    "table": row["table"], "data": line.data, "loss": line.loss, "calibrator": line.calibrator,
-                    "metric": metric, "paper": theirs, "ours": ours, "difference": ours - theirs,
+                    "table": row["table"],
+                    "data": line.data,
+                    "loss": line.loss,
+                    "calibrator": line.calibrator,
+                    "metric": metric,
+                    "paper": theirs,
+                    "ours": ours,
+                    "difference": ours - theirs,
                     "folds": line.cells[metric].count,
                 }
-            )  # fmt: skip
+            )
     return found
 
 
@@ -228,9 +249,7 @@ def _csv(spec: Spec, table: list[Line], several: bool) -> str:
             else:
                 values += [repr(cell.mean), "" if cell.std is None else repr(cell.std), cell.count]
             if marked:
-                values.append(
-                    {BETTER: "better", WORSE: "worse"}.get(cell.versus if cell else "", "")
-                )
+                values.append({BETTER: "better", WORSE: "worse"}.get(cell.versus if cell else "", ""))
         writer.writerow([line.data, line.loss, *([line.calibrator] if several else []), *values])
     return out.getvalue()
 

@@ -56,9 +56,7 @@ def create(spec: str | dict[str, Any], **options: Any) -> Calibrator:
     if isinstance(spec, str) and "+" in spec:
         steps = [name.strip() for name in spec.split("+")]
         if options:
-            raise InputError(
-                f"{spec}: options belong to the steps; use Chain(...) with calibrators."
-            )
+            raise InputError(f"{spec}: options belong to the steps; use Chain(...) with calibrators.")
         for name in steps:
             CALIBRATORS.get(name)
         return Chain(*steps)

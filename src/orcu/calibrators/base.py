@@ -43,15 +43,7 @@ class Calibrator(ABC):
     name: ClassVar[str]
     floor_: float | None = None  # what stood for a probability of 0 when fitting
 
-    def fit(
-        self,
-        logits: Any = None,
-        y: Any = None,
-        *,
-        probs: Any = None,
-        weight: Any = None,
-        ids: Any = None,
-    ) -> Self:
+    def fit(self, logits: Any = None, y: Any = None, *, probs: Any = None, weight: Any = None, ids: Any = None) -> Self:
         """Learn the map from held-out rows.
 
         Args:
@@ -134,9 +126,7 @@ class Calibrator(ABC):
         known = self.get_params()
         for option, value in options.items():
             if option not in known:
-                raise InputError(
-                    f"{self.name}: there is no option {option!r}; known: {', '.join(known)}."
-                )
+                raise InputError(f"{self.name}: there is no option {option!r}; known: {', '.join(known)}.")
             setattr(self, option, value)
         return self
 
@@ -224,13 +214,10 @@ def from_dict(state: Mapping[str, Any]) -> Calibrator:
         True
     """
     if not isinstance(state, Mapping) or "calibrator" not in state:
-        raise InputError(
-            "this is no calibrator: expected the JSON that `orcu calibrate fit` writes."
-        )
+        raise InputError("this is no calibrator: expected the JSON that `orcu calibrate fit` writes.")
     if state.get("state_version") != STATE_VERSION:
         raise InputError(
-            f"state_version: this orcu reads {STATE_VERSION}, got {state.get('state_version')!r}; "
-            "fit it anew."
+            f"state_version: this orcu reads {STATE_VERSION}, got {state.get('state_version')!r}; fit it anew."
         )
     try:
         made: Calibrator = CALIBRATORS.create(state["calibrator"], **state["options"])
@@ -278,11 +265,7 @@ def _threads() -> ThreadpoolController:
 
 def _like(tensor: Any, values: FloatArray) -> Any:
     """The values as a tensor of the same kind, on the same device."""
-    return (
-        tensor.new_tensor(values)
-        if tensor.is_floating_point()
-        else tensor.float().new_tensor(values)
-    )
+    return tensor.new_tensor(values) if tensor.is_floating_point() else tensor.float().new_tensor(values)
 
 
 def _warn(text: str) -> None:

@@ -69,9 +69,7 @@ class Chain(Calibrator):
     def to_dict(self) -> dict[str, Any]:
         """Options and learned state as plain data, fit for JSON; steps are told by name and options."""
         plain = super().to_dict()
-        steps = [
-            {"name": step["calibrator"], **step["options"]} for step in plain["state"]["steps"]
-        ]
+        steps = [{"name": step["calibrator"], **step["options"]} for step in plain["state"]["steps"]]
         return plain | {"options": {"steps": steps}}
 
     def _state(self) -> dict[str, Any]:

@@ -25,14 +25,10 @@ def stratified_folds(y: IntArray, folds: int, seed: int = 0) -> IntArray:
     return fold
 
 
-def splits(
-    y: IntArray, seed: int = 0
-) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
+def splits(y: IntArray, seed: int = 0) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
     """Rows to fit on and rows to judge on, fold by fold; of very many rows a stratified part."""
     if len(y) < 2:
-        raise InputError(
-            "1 row is not enough to choose options by cross-validation; use more rows."
-        )
+        raise InputError("1 row is not enough to choose options by cross-validation; use more rows.")
     rows = np.arange(len(y))
     if len(y) > MOST_ROWS:
         parts = -(-len(y) // MOST_ROWS)
@@ -43,9 +39,7 @@ def splits(
 
 
 def chosen(
-    y: IntArray,
-    weight: FloatArray,
-    log_probs: Callable[[npt.NDArray[np.intp], npt.NDArray[np.intp]], list[FloatArray]],
+    y: IntArray, weight: FloatArray, log_probs: Callable[[npt.NDArray[np.intp], npt.NDArray[np.intp]], list[FloatArray]]
 ) -> int:
     """The first candidate whose cross-validated likelihood is within one standard error of the best.
 

@@ -11,21 +11,7 @@ from orcu.calibrators.linear_map import LinearMap, Problem, present, solve
 from orcu.errors import UnknownNameError
 from orcu.inputs import FloatArray, IntArray
 
-LAMBDAS = (
-    0,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1,
-    2.5,
-    5,
-    10,
-)  # Paper: Appendix II-B
+LAMBDAS = (0, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)  # Paper: Appendix II-B
 MUS = (0, 0.01, 0.1, 1, 10)
 
 
@@ -79,9 +65,7 @@ class DirichletCalibration(LinearMap):
         if self.select not in {"cv", "fit"}:
             raise UnknownNameError("select of Dirichlet calibration", self.select, ["cv", "fit"])
         if self.on not in {"log-probabilities", "logits"}:
-            raise UnknownNameError(
-                "on of Dirichlet calibration", self.on, ["log-probabilities", "logits"]
-            )
+            raise UnknownNameError("on of Dirichlet calibration", self.on, ["log-probabilities", "logits"])
         features = self._features(logits)
         self.off_diagonal_, self.bias_penalty_ = self._chosen(features, y, weight)
         problem = self._problem(features, y, weight, self.off_diagonal_, self.bias_penalty_)
@@ -90,9 +74,7 @@ class DirichletCalibration(LinearMap):
     def _chosen(self, features: FloatArray, y: IntArray, weight: FloatArray) -> tuple[float, float]:
         lambdas = LAMBDAS if self.off_diagonal is None else (self.off_diagonal,)
         mus = MUS if self.bias is None else (self.bias,)
-        grid = sorted(
-            ((float(penalty), float(mu)) for penalty in lambdas for mu in mus), reverse=True
-        )
+        grid = sorted(((float(penalty), float(mu)) for penalty in lambdas for mu in mus), reverse=True)
         if len(grid) == 1:
             return grid[0]
 

@@ -43,9 +43,7 @@ class PaperDirichletCalibration(LinearMap):
     name = "dirichlet_paper"
     on = "log-probabilities"
 
-    def __init__(
-        self, *, epochs: int = 20, learning_rate: float = 1e-3, random_state: int = 0
-    ) -> None:
+    def __init__(self, *, epochs: int = 20, learning_rate: float = 1e-3, random_state: int = 0) -> None:
         self.epochs = epochs
         self.learning_rate = learning_rate
         self.random_state = random_state

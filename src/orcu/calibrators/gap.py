@@ -57,9 +57,7 @@ class GapScaling(Calibrator):
             def log_probs(fit: Any, judge: Any) -> list[FloatArray]:
                 scaled, parameters, told = weight[fit] / weight[fit].mean(), start, []
                 for strength in SHRINKAGES:  # each starts where the stronger pull has ended
-                    parameters, _ = _fitted(
-                        gaps[fit], y[fit], scaled, strength, parameters, tolerance=_ROUGH
-                    )
+                    parameters, _ = _fitted(gaps[fit], y[fit], scaled, strength, parameters, tolerance=_ROUGH)
                     told.append(geometry.log_probs(_moved(gaps[judge], parameters)))
                 return told
 
@@ -102,9 +100,7 @@ def _moved(gaps: FloatArray, parameters: FloatArray) -> FloatArray:
     return _moved_columns(columns > 0, _log_size(columns), parameters)[1].T
 
 
-def _moved_columns(
-    rising: Any, log_size: FloatArray, parameters: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def _moved_columns(rising: Any, log_size: FloatArray, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The moved gaps (C - 1, n), and their logits (C, n) starting at 0; class by class is quicker."""
     log_rise, log_fall = parameters[:-1].reshape(2, -1, 1)
     moved = np.exp(np.where(rising, log_rise, log_fall) + np.exp(parameters[-1]) * log_size)
@@ -120,13 +116,7 @@ def _log_size(gaps: FloatArray) -> FloatArray:
 
 
 def _fitted(
-    gaps: FloatArray,
-    y: IntArray,
-    weight: FloatArray,
-    shrinkage: float,
-    start: FloatArray,
-    *,
-    tolerance: float = 1e-11,
+    gaps: FloatArray, y: IntArray, weight: FloatArray, shrinkage: float, start: FloatArray, *, tolerance: float = 1e-11
 ) -> tuple[FloatArray, bool]:
     """The logarithms of a (rising, then falling) and b at the minimum, and whether it was reached.
 

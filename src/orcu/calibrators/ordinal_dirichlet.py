@@ -56,10 +56,7 @@ class OrdinalDirichlet(LinearMap):
 
             def log_probs(fit: Any, judge: Any) -> list[FloatArray]:
                 scaled = weight[fit] / weight[fit].mean()
-                maps = [
-                    solve(*self._problem(features[fit], y[fit], scaled, *point))[0]
-                    for point in grid
-                ]
+                maps = [solve(*self._problem(features[fit], y[fit], scaled, *point))[0] for point in grid]
                 return [geometry.log_probs(features[judge] @ parameters.T) for parameters in maps]
 
             self.band_, self.ridge_ = grid[chosen(y, weight, log_probs)]

@@ -84,10 +84,7 @@ def nearest_unimodal(probs: FloatArray) -> FloatArray:
     # The last class of the rising part: of the first split that is as near as any.
     last = (distance <= distance.min(axis=1, keepdims=True) + TIE).argmax(axis=1)
     out = probs.copy()
-    out[bent] = (
-        _isotonic_upto(rows, last)
-        + _isotonic_upto(rows[:, ::-1], rows.shape[1] - 2 - last)[:, ::-1]
-    )
+    out[bent] = _isotonic_upto(rows, last) + _isotonic_upto(rows[:, ::-1], rows.shape[1] - 2 - last)[:, ::-1]
     return out
 
 
@@ -144,13 +141,9 @@ class _Pooling:
         ends = np.cumsum(self.counts[rows], axis=1)
         for block in range(int(self.top[rows].max()) + 1):
             count = self.counts[rows, block]
-            mean = np.divide(
-                self.sums[rows, block], count, out=np.zeros(len(rows)), where=count > 0
-            )
+            mean = np.divide(self.sums[rows, block], count, out=np.zeros(len(rows)), where=count > 0)
             classes = np.arange(self.rows.shape[1])
-            inside = (classes >= (ends[:, block] - count)[:, None]) & (
-                classes < ends[:, block][:, None]
-            )
+            inside = (classes >= (ends[:, block] - count)[:, None]) & (classes < ends[:, block][:, None])
             inside &= (block <= self.top[rows])[:, None]
             out = np.where(inside, mean[:, None], out)
         return out

@@ -33,9 +33,7 @@ class Recommendation:
         lines = [f"{'method':32s}" + "".join(f"{column:>12s}" for column in COLUMNS)]
         for name, row in self.table.items():
             mark = "→ " if name == self.chosen else "  "
-            lines.append(
-                f"{mark}{name:30s}" + "".join(f"{row[column]:12.4f}" for column in COLUMNS)
-            )
+            lines.append(f"{mark}{name:30s}" + "".join(f"{row[column]:12.4f}" for column in COLUMNS))
         return "\n".join([*lines, self.rule])
 
 
@@ -74,9 +72,7 @@ def recommend(
         'temperature'
     """
     if isinstance(methods, str) or not methods:
-        raise InputError(
-            f"methods: expected names such as ('temperature', 'gap'), got {methods!r}."
-        )
+        raise InputError(f"methods: expected names such as ('temperature', 'gap'), got {methods!r}.")
     values = as_logits(logits)
     labels = as_labels(y, values.shape[1], rows=len(values))
     if len(labels) < FEWEST_ROWS:

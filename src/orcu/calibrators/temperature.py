@@ -30,9 +30,7 @@ class TemperatureScaling(Calibrator):
         >>> import numpy as np
         >>> rng = np.random.default_rng(0)
         >>> z = rng.normal(size=(1000, 3))
-        >>> y = (
-        ...     rng.random((1000, 1)) > np.cumsum(np.exp(z) / np.exp(z).sum(1, keepdims=True), 1)
-        ... ).sum(1)
+        >>> y = (rng.random((1000, 1)) > np.cumsum(np.exp(z) / np.exp(z).sum(1, keepdims=True), 1)).sum(1)
         >>> fitted = TemperatureScaling().fit(3 * z, y)
         >>> round(fitted.temperature_, 1)
         2.7

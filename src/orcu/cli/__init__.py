@@ -43,9 +43,7 @@ app.command("two-stage")(two_stage)
 
 
 @app.callback(invoke_without_command=True)
-def _root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
-) -> None:
+def _root(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
     if version:
         typer.echo(f"orcu {orcu.__version__}")
         raise typer.Exit
@@ -56,7 +54,5 @@ def main() -> None:
     try:
         app()
     except (InputError, MissingExtraError) as error:
-        Console(stderr=True, soft_wrap=True).print(
-            f"[bold red]error:[/] {escape(str(error))}", highlight=False
-        )
+        Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
         raise SystemExit(USAGE_ERROR) from None

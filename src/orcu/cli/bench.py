@@ -20,19 +20,13 @@ if TYPE_CHECKING:
     from orcu.bench.collect import Planned
     from orcu.bench.spec import Spec
 
-bench_app = typer.Typer(
-    help="The benchmark: every table of the paper, and your own.", no_args_is_help=True
-)
-SpecFile = Annotated[
-    str, typer.Argument(help="A TOML file, or the name of a spec that comes with orcu.")
-]
+bench_app = typer.Typer(help="The benchmark: every table of the paper, and your own.", no_args_is_help=True)
+SpecFile = Annotated[str, typer.Argument(help="A TOML file, or the name of a spec that comes with orcu.")]
 Results = Annotated[
-    Path | None,
-    typer.Option("--results", help="Folder of results; $ORCU_RESULTS, or results/ by default."),
+    Path | None, typer.Option("--results", help="Folder of results; $ORCU_RESULTS, or results/ by default.")
 ]
 More = Annotated[
-    str | None,
-    typer.Option("--with", help="Further losses that the spec names, such as grid of ablation."),
+    str | None, typer.Option("--with", help="Further losses that the spec names, such as grid of ablation.")
 ]
 
 
@@ -59,10 +53,7 @@ def plan(spec: SpecFile, results: Results = None, more: More = None) -> None:
         table.add_row(data, str(len(mine)), str(len(done)), str(left), cost if left else "0")
     console.print(table)
     states = Counter(one.state for one in found)
-    console.print(
-        f"{len(found)} runs: " + ", ".join(f"{n} {state}" for state, n in states.items()),
-        highlight=False,
-    )
+    console.print(f"{len(found)} runs: " + ", ".join(f"{n} {state}" for state, n in states.items()), highlight=False)
     for command in dict.fromkeys(one.why for one in found if one.state == "no data"):
         console.print(f"not prepared yet: {escape(command)}", highlight=False, soft_wrap=True)
 
@@ -74,15 +65,12 @@ def run(
     more: More = None,
     launcher: Annotated[str, typer.Option(help="local or ray.")] = "local",
     jobs: Annotated[
-        int | None,
-        typer.Option(min=1, help="Runs at once; by default one per GPU, or as the cores allow."),
+        int | None, typer.Option(min=1, help="Runs at once; by default one per GPU, or as the cores allow.")
     ] = None,
     devices: Annotated[
         str | None, typer.Option(help="GPUs to use, such as 0,1, or cpu; by default all there are.")
     ] = None,
-    address: Annotated[
-        str | None, typer.Option(help="Of a Ray cluster; by default one of this machine.")
-    ] = None,
+    address: Annotated[str | None, typer.Option(help="Of a Ray cluster; by default one of this machine.")] = None,
 ) -> None:
     """Do what is not finished; failed runs are tried again."""
     from orcu.bench.run import check_parts, execute, prepared_for
@@ -93,18 +81,12 @@ def run(
     with bad_data():
         gpus = _gpus(devices)
         at_once = jobs or len(gpus) or max(1, (os.cpu_count() or 1) // described.threads)
-        spread = launching(
-            launcher, jobs=at_once, address=address, threads=described.threads, gpus=gpus
-        )
+        spread = launching(launcher, jobs=at_once, address=address, threads=described.threads, gpus=gpus)
         missing = [one for one in found if one.state == "no data"]
         todo = [one.job for one in found if one.state not in {"finished", "no data"}]
         check_parts(described)
         for command in dict.fromkeys(one.why for one in missing):
-            console.print(
-                f"[yellow]left out, not prepared:[/] {escape(command)}",
-                highlight=False,
-                soft_wrap=True,
-            )
+            console.print(f"[yellow]left out, not prepared:[/] {escape(command)}", highlight=False, soft_wrap=True)
         if not todo:
             if missing and len(missing) == len(found):
                 raise InputError("none of the data are prepared; see the commands above.")
@@ -116,9 +98,7 @@ def run(
             f"{escape(str(_folder(described, results)))}",
             highlight=False,
         )
-        for title in dict.fromkeys(
-            job.data.title for job in todo
-        ):  # shared work once, before the runs
+        for title in dict.fromkeys(job.data.title for job in todo):  # shared work once, before the runs
             prepared_for(next(job for job in todo if job.data.title == title))
         _shared(todo, console)
         ended: Counter[str] = Counter()
@@ -131,18 +111,12 @@ def run(
                     bar.update(task, advance=1, description=f"{todo[position].title}: {how}")
         except KeyboardInterrupt:
             Console(stderr=True).print(
-                f"interrupted after {ended['done']} runs; `run` again goes on where it was",
-                highlight=False,
+                f"interrupted after {ended['done']} runs; `run` again goes on where it was", highlight=False
             )
             raise typer.Exit(130) from None
-    console.print(
-        ", ".join(f"{count} {how}" for how, count in sorted(ended.items())), highlight=False
-    )
+    console.print(", ".join(f"{count} {how}" for how, count in sorted(ended.items())), highlight=False)
     if ended["failed"]:
-        console.print(
-            f"`orcu bench status {escape(spec)}` shows the errors; `run` again tries again.",
-            highlight=False,
-        )
+        console.print(f"`orcu bench status {escape(spec)}` shows the errors; `run` again tries again.", highlight=False)
         raise typer.Exit(1)
 
 
@@ -156,9 +130,7 @@ def status(spec: SpecFile, results: Results = None, more: More = None) -> None:
     for one in found:
         if one.state == "failed":
             error = one.why.strip().splitlines()
-            console.print(
-                f"[red]failed[/] {escape(one.job.title)}: {escape(error[-1])}", highlight=False
-            )
+            console.print(f"[red]failed[/] {escape(one.job.title)}: {escape(error[-1])}", highlight=False)
         elif one.state == "running":
             console.print(f"running {escape(one.job.title)}", highlight=False)
 
@@ -168,12 +140,9 @@ def table(
     spec: SpecFile,
     results: Results = None,
     more: More = None,
-    form: Annotated[
-        str, typer.Option("--format", help="rich, markdown, latex, csv or html.")
-    ] = "rich",
+    form: Annotated[str, typer.Option("--format", help="rich, markdown, latex, csv or html.")] = "rich",
     against: Annotated[
-        str | None,
-        typer.Option(help="Mark what is better (▲) or worse (▼) than this loss beyond chance."),
+        str | None, typer.Option(help="Mark what is better (▲) or worse (▼) than this loss beyond chance.")
     ] = None,
 ) -> None:
     """Print the table: mean and standard deviation over folds, best bold, second underlined."""
@@ -186,9 +155,7 @@ def table(
         folder = _folder(described, results)
         told = records(described, folder)
         if not told:
-            raise InputError(
-                f"no run of {described.name} is finished yet; `orcu bench run {spec}` does them."
-            )
+            raise InputError(f"no run of {described.name} is finished yet; `orcu bench run {spec}` does them.")
         left = sum(one.state != "finished" for one in planned_runs)
         if left:
             Console(stderr=True).print(
@@ -209,10 +176,7 @@ def table(
             highlight=False,
         )
     for data, metric, loss in chosen(described, records(described, folder, rows="validation")):
-        screen.print(
-            f"chosen on {escape(data)} by {metric} of validation rows: {escape(loss)}",
-            highlight=False,
-        )
+        screen.print(f"chosen on {escape(data)} by {metric} of validation rows: {escape(loss)}", highlight=False)
 
 
 @bench_app.command()
@@ -220,9 +184,7 @@ def report(
     spec: SpecFile,
     results: Results = None,
     more: More = None,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Write here; report.html beside the results.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Write here; report.html beside the results.")] = None,
 ) -> None:
     """Write one HTML page for the whole benchmark."""
     from orcu.bench.report import page
@@ -231,9 +193,7 @@ def report(
     described, found = _read(spec, results, more)
     with bad_data():
         if not any(one.state == "finished" for one in found):
-            raise InputError(
-                f"no run of {described.name} is finished yet; `orcu bench run {spec}` does them."
-            )
+            raise InputError(f"no run of {described.name} is finished yet; `orcu bench run {spec}` does them.")
         target = out or _folder(described, results) / "report.html"
         check_paths([], [target])
         with Console(stderr=True).status("drawing"):
@@ -251,9 +211,7 @@ def compare(spec: SpecFile, results: Results = None, more: More = None) -> None:
 
     described, _ = _read(spec, results, more)
     with bad_data():
-        found = compared(
-            described, lines(described, records(described, _folder(described, results)))
-        )
+        found = compared(described, lines(described, records(described, _folder(described, results))))
         if not found:
             raise InputError(
                 f"nothing to compare: {described.name} answers no table of the paper."
@@ -262,15 +220,18 @@ def compare(spec: SpecFile, results: Results = None, more: More = None) -> None:
             )
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("data", "loss", "calibrator", "metric", "paper", "ours", "difference", "folds"):
-        shown.add_column(
-            heading,
-            justify="left" if heading in {"data", "loss", "calibrator", "metric"} else "right",
-        )
+        shown.add_column(heading, justify="left" if heading in {"data", "loss", "calibrator", "metric"} else "right")
     for row in found:
         shown.add_row(
-            row["data"], row["loss"], row["calibrator"], row["metric"], f"{row['paper']:.2f}", f"{row['ours']:.2f}",
-            f"{row['difference']:+.2f}", str(row["folds"]),
-        )  # fmt: skip
+            row["data"],
+            row["loss"],
+            row["calibrator"],
+            row["metric"],
+            f"{row['paper']:.2f}",
+            f"{row['ours']:.2f}",
+            f"{row['difference']:+.2f}",
+            str(row["folds"]),
+        )
     Console().print(shown)
 
 
@@ -291,13 +252,13 @@ def _shared(todo: list[Any], console: Console) -> None:
             task = bar.add_task(f"{title}: shared work")
             if prepared.manifest.about.kind == IMAGES:
                 build(
-                    prepared.manifest, cache_folder(prepared.folder, data.size), data.size,
+                    prepared.manifest,
+                    cache_folder(prepared.folder, data.size),
+                    data.size,
                     progress=lambda stage, done, total, t=task: bar.update(t, completed=done, total=total),  # type: ignore[misc]
-                )  # fmt: skip
-            if data.frozen:
-                settings = Settings(
-                    backbone=data.backbone, weights=data.weights, frozen=True, size=data.size
                 )
+            if data.frozen:
+                settings = Settings(backbone=data.backbone, weights=data.weights, frozen=True, size=data.size)
                 run = Run(prepared, prepared.split(data.protocol, job.fold), settings)
                 run.features(lambda done, total, t=task: bar.update(t, completed=done, total=total))  # type: ignore[misc]
 
@@ -305,13 +266,7 @@ def _shared(todo: list[Any], console: Console) -> None:
 def _print_table(spec: "Spec", found: list[Any]) -> None:
     from orcu.bench.columns import heading
 
-    shown = Table(
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-        title=spec.title or spec.name,
-        title_justify="left",
-    )
+    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), title=spec.title or spec.name, title_justify="left")
     several = len(spec.calibrators) > 1
     for title in ("data", *(["calibrator"] if several else []), "loss"):
         shown.add_column(title)
@@ -385,6 +340,11 @@ def _folder(spec: "Spec", results: Path | None) -> Path:
 def _bar() -> Progress:
     screen = Console(stderr=True)
     return Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        console=screen, transient=True, disable=not screen.is_terminal,
-    )  # fmt: skip
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=screen,
+        transient=True,
+        disable=not screen.is_terminal,
+    )

@@ -33,21 +33,17 @@ if TYPE_CHECKING:
     from orcu.predictions import Predictions
 
 calibrate_app = typer.Typer(
-    help="Calibrate predictions: fit a calibrator, apply it, compare all of them.",
-    no_args_is_help=True,
+    help="Calibrate predictions: fit a calibrator, apply it, compare all of them.", no_args_is_help=True
 )
 COLUMNS = ("accuracy", "mae", "ece", "sce", "rps", "nll", "unimodality")
 
 
 @calibrate_app.command("fit")
 def fit(
-    file: Annotated[
-        Path, typer.Argument(help="Labelled predictions the model was not trained on.")
-    ],
+    file: Annotated[Path, typer.Argument(help="Labelled predictions the model was not trained on.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="Write the calibrator here, as JSON.")],
     method: Annotated[
-        str,
-        typer.Option(help="A calibrator, or several joined by +, such as dirichlet+projection."),
+        str, typer.Option(help="A calibrator, or several joined by +, such as dirichlet+projection.")
     ] = "gap",
     label: Label = None,
     probs: Probs = None,
@@ -65,9 +61,16 @@ def fit(
     check_paths([file], [out])
     made = calibrators.create(method)
     options = reading_options(
-        probs=probs, logits=logits, classes=classes, sep=sep, decimal=decimal, label=label, weight=weight,
-        id=id_column, percent=percent,
-    )  # fmt: skip
+        probs=probs,
+        logits=logits,
+        classes=classes,
+        sep=sep,
+        decimal=decimal,
+        label=label,
+        weight=weight,
+        id=id_column,
+        percent=percent,
+    )
     console = Console()
     with bad_data(), told_warnings():
         told = _read(file, options)
@@ -78,9 +81,7 @@ def fit(
         before, after = _judged(values, rows.y), _judged(made.predict_logits(values), rows.y)
     _tell(console, told, replaced)
     write_fitted(out, made, told.classes, file)
-    console.print(
-        _table({"as it was": before, method: after}, "on the fitting rows, which flatters it")
-    )
+    console.print(_table({"as it was": before, method: after}, "on the fitting rows, which flatters it"))
     console.print(f"wrote {escape(str(out))}", highlight=False)
 
 
@@ -88,9 +89,7 @@ def fit(
 def apply(
     file: Annotated[Path, typer.Argument(help="Predictions to calibrate; labels are not needed.")],
     calibrator: Annotated[Path, typer.Argument(help="What `orcu calibrate fit` wrote.")],
-    out: Annotated[
-        Path, typer.Option("-o", "--out", help="Write the predictions here (.parquet, .csv).")
-    ],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Write the predictions here (.parquet, .csv).")],
     label: Label = None,
     probs: Probs = None,
     logits: Logits = None,
@@ -109,9 +108,18 @@ def apply(
 
     check_paths([file, calibrator], [out])
     options = reading_options(
-        probs=probs, logits=logits, classes=classes, sep=sep, decimal=decimal, label=label, weight=weight,
-        id=id_column, group=group, subject=cluster, percent=percent,
-    )  # fmt: skip
+        probs=probs,
+        logits=logits,
+        classes=classes,
+        sep=sep,
+        decimal=decimal,
+        label=label,
+        weight=weight,
+        id=id_column,
+        group=group,
+        subject=cluster,
+        percent=percent,
+    )
     console = Console()
     with bad_data():
         fitted = calibrators.load(calibrator)
@@ -134,12 +142,8 @@ def apply(
 
 @calibrate_app.command("compare")
 def compare(
-    file: Annotated[
-        Path, typer.Argument(help="Labelled predictions the model was not trained on.")
-    ],
-    test: Annotated[
-        Path | None, typer.Option(help="Judge on these; without it by cross-validation on FILE.")
-    ] = None,
+    file: Annotated[Path, typer.Argument(help="Labelled predictions the model was not trained on.")],
+    test: Annotated[Path | None, typer.Option(help="Judge on these; without it by cross-validation on FILE.")] = None,
     label: Label = None,
     probs: Probs = None,
     logits: Logits = None,
@@ -149,12 +153,9 @@ def compare(
     sep: Separator = None,
     decimal: Decimal = None,
     unimodality: Annotated[
-        float,
-        typer.Option(min=0, max=1, help="The share of unimodal predictions that is asked for."),
+        float, typer.Option(min=0, max=1, help="The share of unimodal predictions that is asked for.")
     ] = 0.99,
-    report: Annotated[
-        Path | None, typer.Option(help="With --test: write an HTML report here.")
-    ] = None,
+    report: Annotated[Path | None, typer.Option(help="With --test: write an HTML report here.")] = None,
 ) -> None:
     """Compare every calibrator: accuracy, errors, scores and shape, and recommend one."""
     from orcu import calibrators
@@ -194,25 +195,19 @@ def compare(
                     task, description=f"{name}, five folds", completed=done, total=of
                 ),
             )
-        rows = {
-            name: {column: row[column] for column in COLUMNS} for name, row in found.table.items()
-        }
+        rows = {name: {column: row[column] for column in COLUMNS} for name, row in found.table.items()}
         where = "five-fold cross-validation"
         if test is not None and new is not None:
             if new.classes != told.classes:
                 raise InputError(f"{test.name}: its classes are {', '.join(new.classes)}.")
-            rows, page = _on_test(
-                list(found.table), values, y, new, found.chosen, report is not None
-            )
+            rows, page = _on_test(list(found.table), values, y, new, found.chosen, report is not None)
             where = f"fitted on {file.name}, judged on {test.name}"
             if report is not None:
                 with replacing(report) as temporary:
                     temporary.write_text(page, encoding="utf-8")
     _tell(console, told, replaced)
     console.print(_table(rows, where, found.chosen))
-    console.print(
-        f"→ {found.chosen}: chosen on {escape(file.name)} by this {found.rule}", highlight=False
-    )
+    console.print(f"→ {found.chosen}: chosen on {escape(file.name)} by this {found.rule}", highlight=False)
     if report is not None:
         console.print(f"wrote {escape(str(report))}", highlight=False)
 
@@ -228,11 +223,7 @@ def _on_test(
     labels, values = test.rows().y, test.as_logits()[0]
     told = {}
     for name in names:
-        moved = (
-            values
-            if name == "none"
-            else calibrators.create(name).fit(logits, y).predict_logits(values)
-        )
+        moved = values if name == "none" else calibrators.create(name).fit(logits, y).predict_logits(values)
         told[name] = Predictions(logits=moved, y=labels)
     rows = {name: _judged(one.logits, labels) for name, one in told.items()}
     if not paged:
@@ -240,9 +231,7 @@ def _on_test(
     for one in told.values():
         one.classes = test.classes
     others = {name: one for name, one in told.items() if name != chosen}
-    return rows, evaluate(told[chosen], compare=others, name=chosen).to_html(
-        title="Which calibrator?"
-    )
+    return rows, evaluate(told[chosen], compare=others, name=chosen).to_html(title="Which calibrator?")
 
 
 def _read(file: Path, options: dict[str, Any]) -> "Predictions":
@@ -267,9 +256,7 @@ def _table(rows: dict[str, dict[str, float]], title: str, chosen: str = "") -> T
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), title=title, title_justify="left")
     table.add_column("method", overflow="fold")
     for name in COLUMNS:
-        table.add_column(
-            f"{name} {ARROWS[METRICS.get(name).better]}", justify="right", no_wrap=True
-        )
+        table.add_column(f"{name} {ARROWS[METRICS.get(name).better]}", justify="right", no_wrap=True)
     for method, row in rows.items():
         cells = [shown(row[name], percent=METRICS.get(name).percent) for name in COLUMNS]
         style = "bold green" if method == chosen else ""
@@ -281,6 +268,4 @@ def _tell(console: Console, told: "Predictions", replaced: int) -> None:
     for note in [*told.notes, told.mapping]:
         console.print(f"[dim]{escape(note)}[/]", highlight=False)
     if replaced:
-        console.print(
-            f"[dim]{replaced:,} probabilities of 0 became half the smallest positive value, for logits[/]"
-        )
+        console.print(f"[dim]{replaced:,} probabilities of 0 became half the smallest positive value, for logits[/]")

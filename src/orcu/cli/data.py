@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from orcu.cli.options import bad_data, pairs
@@ -24,9 +17,7 @@ from orcu.errors import InputError
 if TYPE_CHECKING:
     from orcu.data import Card, Prepared
 
-data_app = typer.Typer(
-    help="Data sets: the paper's, open ones, and your own images or tables.", no_args_is_help=True
-)
+data_app = typer.Typer(help="Data sets: the paper's, open ones, and your own images or tables.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="A data set; `orcu data list` shows them.")]
 PreparedName = Annotated[str, typer.Argument(help="A prepared data set, or its folder.")]
 STAGES = {"scan": "reading the lists", "check": "checking images", "decode": "decoding images"}
@@ -41,17 +32,20 @@ def list_sets() -> None:
     here = set(prepared_names())
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("name", "what", "classes", "rows", "how to get it", "prepared"):
-        table.add_column(
-            heading, justify="right" if heading in {"classes", "rows"} else "left", overflow="fold"
-        )
+        table.add_column(heading, justify="right" if heading in {"classes", "rows"} else "left", overflow="fold")
     for name in sorted(data.names(), key=lambda n: (not data.card(n).paper, n)):
         card = data.card(name)
         rows = "" if card.counts is None else f"{sum(card.counts):,}"
         prepared = "yes" if name in here else ""
         table.add_row(
-            name, card.kind, str(len(card.classes) or ""), rows, escape(_way(name, card)), prepared,
+            name,
+            card.kind,
+            str(len(card.classes) or ""),
+            rows,
+            escape(_way(name, card)),
+            prepared,
             style="bold" if card.paper else "",
-        )  # fmt: skip
+        )
     console = Console()
     console.print(table)
     console.print("[dim]bold: the paper's sets. `orcu data info NAME` tells more.[/]")
@@ -65,19 +59,27 @@ def info(name: Name) -> None:
     cls, card = data.DATASETS.get(name), data.card(name)
     console = Console()
     console.print(f"[bold]{name}[/]: {escape(card.title)}", highlight=False)
-    counts = None if card.counts is None else ", ".join(
-        f"{label} {count:,}" for label, count in zip(card.classes, card.counts, strict=True)
-    )  # fmt: skip
+    counts = (
+        None
+        if card.counts is None
+        else ", ".join(f"{label} {count:,}" for label, count in zip(card.classes, card.counts, strict=True))
+    )
     protocols = ", ".join(f"{key} ({p.num_folds} folds)" for key, p in cls.protocols.items())
     options = (cls.__doc__ or "").partition("Args:")[2].strip()
     grid = Table.grid(padding=(0, 2))
     grid.add_column(justify="right", style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     for heading, text in (
-        ("kind", card.kind), ("classes", counts or ", ".join(card.classes) or "yours"),
-        ("protocols", protocols), ("options", options), ("licence", card.licence), ("cite", card.citation),
-        ("get it", card.obtain), ("layout", card.layout), ("note", card.notes),
-    ):  # fmt: skip
+        ("kind", card.kind),
+        ("classes", counts or ", ".join(card.classes) or "yours"),
+        ("protocols", protocols),
+        ("options", options),
+        ("licence", card.licence),
+        ("cite", card.citation),
+        ("get it", card.obtain),
+        ("layout", card.layout),
+        ("note", card.notes),
+    ):
         if text:
             grid.add_row(heading, escape(" ".join(text.split())))
     console.print(grid)
@@ -90,25 +92,19 @@ def prepare(
     name: Name,
     root: Annotated[Path | None, typer.Option(help="The folder of its files.")] = None,
     out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", help="Where to write; a folder of the store by default."),
+        Path | None, typer.Option("-o", "--out", help="Where to write; a folder of the store by default.")
     ] = None,
     size: Annotated[
-        int | None,
-        typer.Option(min=8, max=2048, help="Also decode all images to squares of this side."),
+        int | None, typer.Option(min=8, max=2048, help="Also decode all images to squares of this side.")
     ] = None,
     option: Annotated[
-        list[str] | None,
-        typer.Option("--option", help="KEY=VALUE of the data set; may be repeated."),
+        list[str] | None, typer.Option("--option", help="KEY=VALUE of the data set; may be repeated.")
     ] = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Go on without images that are missing or damaged.")
     ] = False,
     download: Annotated[
-        bool,
-        typer.Option(
-            "--download", help="Fetch the files into --root first, where the licence allows it."
-        ),
+        bool, typer.Option("--download", help="Fetch the files into --root first, where the licence allows it.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Of the folds.")] = 0,
 ) -> None:
@@ -129,14 +125,7 @@ def prepare(
             bar.update(tasks[stage], completed=done, total=total or None)
 
         prepared, found = data.prepare(
-            name,
-            root,
-            out=out,
-            options=options,
-            size=size,
-            skip_bad=skip_bad,
-            seed=seed,
-            progress=tell,
+            name, root, out=out, options=options, size=size, skip_bad=skip_bad, seed=seed, progress=tell
         )
     for line in found.lines():
         console.print(escape(line), highlight=False)
@@ -147,8 +136,7 @@ def prepare(
 
 @data_app.command()
 def folds(
-    name: PreparedName,
-    seed: Annotated[int | None, typer.Option(help="Make the folds anew with this seed.")] = None,
+    name: PreparedName, seed: Annotated[int | None, typer.Option(help="Make the folds anew with this seed.")] = None
 ) -> None:
     """Show the folds of a prepared data set: rows of each split and class."""
     from orcu import data
@@ -157,9 +145,7 @@ def folds(
     with bad_data():
         prepared = data.load(name)
         if seed is not None:
-            write_folds(
-                prepared.folder, prepared.manifest, prepared.manifest.dataset().protocols, seed
-            )
+            write_folds(prepared.folder, prepared.manifest, prepared.manifest.dataset().protocols, seed)
             prepared = data.load(name)
         table = _fold_table(prepared)
     Console().print(table)
@@ -168,9 +154,7 @@ def folds(
 @data_app.command()
 def show(
     name: PreparedName,
-    out: Annotated[
-        Path, typer.Option("-o", "--out", help="Folder of the contact sheets.")
-    ] = Path(),
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the contact sheets.")] = Path(),
     count: Annotated[int, typer.Option(min=1, max=400, help="How many of each class.")] = 24,
     seed: Annotated[int, typer.Option(help="Another sample.")] = 0,
 ) -> None:
@@ -193,16 +177,12 @@ def show(
                 if manifest.about.kind == TEXTS:
                     told = manifest.column("text")[row]
                 else:
-                    told = ", ".join(
-                        f"{key} {manifest.feature(key)[row]}" for key in manifest.about.features
-                    )
+                    told = ", ".join(f"{key} {manifest.feature(key)[row]}" for key in manifest.about.features)
                 console.print(f"  {escape(told)}", highlight=False)
 
 
 @data_app.command()
-def table(
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
-) -> None:
+def table(markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False) -> None:
     """Counts and shares of each label in every prepared set (the paper's appendix, Table I)."""
     from orcu import data
     from orcu.data.store import prepared_names, store_folder
@@ -244,9 +224,13 @@ def _way(name: str, card: "Card") -> str:
 
 def _progress() -> Progress:
     return Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        console=Console(stderr=True), transient=True,
-    )  # fmt: skip
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
 
 
 def _download(name: str, card: "Card", root: Path | None, bar: Progress) -> None:
@@ -268,15 +252,14 @@ def _fold_table(prepared: "Prepared") -> Table:
     manifest = prepared.manifest
     about = json.loads(prepared.folds.schema.metadata[b"orcu"])
     shown = Table(
-        box=None, pad_edge=False, padding=(0, 2, 0, 0), title=f"{prepared.name}, seed {about['seed']}",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+        title=f"{prepared.name}, seed {about['seed']}",
         title_justify="left",
-    )  # fmt: skip
+    )
     for heading in ("protocol", "fold", "split", "rows", *manifest.classes):
-        shown.add_column(
-            heading,
-            justify="left" if heading in {"protocol", "split"} else "right",
-            overflow="fold",
-        )
+        shown.add_column(heading, justify="left" if heading in {"protocol", "split"} else "right", overflow="fold")
     for protocol, count in prepared.protocols().items():
         for fold in range(count):
             for split, rows in prepared.split(protocol, fold).items():

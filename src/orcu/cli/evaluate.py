@@ -51,14 +51,10 @@ def evaluate(
     probs: Probs = None,
     logits: Logits = None,
     classes: Classes = None,
-    group: Annotated[
-        str | None, typer.Option(help="Column of groups to judge side by side.")
-    ] = None,
+    group: Annotated[str | None, typer.Option(help="Column of groups to judge side by side.")] = None,
     weight: Weight = None,
     id_column: Id = None,
-    cluster: Annotated[
-        str | None, typer.Option(help="Column of subjects; the bootstrap draws whole subjects.")
-    ] = None,
+    cluster: Annotated[str | None, typer.Option(help="Column of subjects; the bootstrap draws whole subjects.")] = None,
     decide: Annotated[
         str, typer.Option(help="How to decide for a class: argmax, median (least MAE) or mean.")
     ] = "argmax",
@@ -68,33 +64,21 @@ def evaluate(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the resamples.")] = 0,
     bins: Annotated[int, typer.Option(min=1, help="Bins of the calibration errors.")] = 15,
     compare: Annotated[
-        list[Path] | None,
-        typer.Option(help="Another model's predictions for the same rows; repeatable."),
+        list[Path] | None, typer.Option(help="Another model's predictions for the same rows; repeatable.")
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML report here.")] = None,
-    json_path: Annotated[
-        Path | None, typer.Option("--json", help="Write all numbers here.")
-    ] = None,
+    json_path: Annotated[Path | None, typer.Option("--json", help="Write all numbers here.")] = None,
     fail_if: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Exit with code 4 if this holds: 'sce>0.05', 'sce.low>0.05'; repeatable."
-        ),
+        list[str] | None, typer.Option(help="Exit with code 4 if this holds: 'sce>0.05', 'sce.low>0.05'; repeatable.")
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the report.")] = None,
-    show_ids: Annotated[
-        bool, typer.Option("--show-ids", help="Let row ids appear in the report.")
-    ] = False,
+    show_ids: Annotated[bool, typer.Option("--show-ids", help="Let row ids appear in the report.")] = False,
     percent: Percent = False,
     sep: Separator = None,
     decimal: Decimal = None,
-    launcher: Annotated[
-        str, typer.Option(help="What reads the files of a large folder: local or ray.")
-    ] = "local",
+    launcher: Annotated[str, typer.Option(help="What reads the files of a large folder: local or ray.")] = "local",
     jobs: Annotated[int, typer.Option(min=1, help="Files of a folder read at once.")] = 1,
-    address: Annotated[
-        str | None, typer.Option(help="Of a Ray cluster; by default one of this machine.")
-    ] = None,
+    address: Annotated[str | None, typer.Option(help="Of a Ray cluster; by default one of this machine.")] = None,
 ) -> None:
     """Judge a model's predictions: metrics with intervals, a report to show, gates for CI.
 
@@ -109,9 +93,18 @@ def evaluate(
     if decide not in RULES:
         raise UnknownNameError("decision rule", decide, list(RULES))
     options = reading_options(
-        probs=probs, logits=logits, classes=classes, sep=sep, decimal=decimal, label=label, group=group,
-        weight=weight, id=id_column, subject=cluster, percent=percent,
-    )  # fmt: skip
+        probs=probs,
+        logits=logits,
+        classes=classes,
+        sep=sep,
+        decimal=decimal,
+        label=label,
+        group=group,
+        weight=weight,
+        id=id_column,
+        subject=cluster,
+        percent=percent,
+    )
     with bad_data():
         found = _judge(paths, options, decide, bootstrap, seed, bins, spread)
         outputs = _outputs(found, paths, title, show_ids, report, json_path)
@@ -128,9 +121,7 @@ def evaluate(
     tripped = [gate for gate in gates if gate.trips(found)]
     for gate in gates:
         mark = "[bold red]tripped[/]" if gate in tripped else "[green]passed[/]"
-        console.print(
-            f"gate {escape(gate.text)}: {mark} ({escape(gate.told(found))})", highlight=False
-        )
+        console.print(f"gate {escape(gate.text)}: {mark} ({escape(gate.told(found))})", highlight=False)
     if tripped:
         raise typer.Exit(GATE_TRIPPED)
 
@@ -158,9 +149,7 @@ def _judge(
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     screen = Console(stderr=True)
     with (
-        Progress(
-            *columns, console=screen, transient=True, disable=not screen.is_terminal
-        ) as progress,
+        Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress,
         spread as launcher,
     ):
         task = progress.add_task("reading")
@@ -169,16 +158,26 @@ def _judge(
             progress.update(task, description=f"{stage}: {rows:,} rows")
 
         return judge(
-            sources[0], compare=dict(zip(names[1:], sources[1:], strict=True)), name=names[0],
-            decide=decide, bootstrap=bootstrap, seed=seed, bins=bins, progress=told,
+            sources[0],
+            compare=dict(zip(names[1:], sources[1:], strict=True)),
+            name=names[0],
+            decide=decide,
+            bootstrap=bootstrap,
+            seed=seed,
+            bins=bins,
+            progress=told,
             launcher=launcher,
-        )  # fmt: skip
+        )
 
 
 def _outputs(
-    found: "Evaluation", paths: list[Path], title: str | None, show_ids: bool, report: Path | None,
+    found: "Evaluation",
+    paths: list[Path],
+    title: str | None,
+    show_ids: bool,
+    report: Path | None,
     json_path: Path | None,
-) -> dict[Path, str]:  # fmt: skip
+) -> dict[Path, str]:
     if report is None and json_path is None:
         return {}
     from orcu.report.build import Provenance
@@ -246,9 +245,7 @@ def _print(console: Console, found: "Evaluation") -> None:
     for other, differences in found.differences.items():
         table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
         for heading in (f"{found.name} minus {other}", "difference", "95 % interval", "in favour"):
-            table.add_column(
-                escape(heading), justify="left" if "minus" in heading else "right", no_wrap=True
-            )
+            table.add_column(escape(heading), justify="left" if "minus" in heading else "right", no_wrap=True)
         for metric in all_metrics():
             difference = plain.shown_difference(differences[metric.name], metric)
             table.add_row(metric.title, *difference)
@@ -265,9 +262,7 @@ def _group_table(found: "Evaluation") -> Table:
     table.add_column("group")
     table.add_column("rows", justify="right")
     for metric in shown:
-        table.add_column(
-            f"{metric.name} {plain.ARROWS[metric.better]}", justify="right", no_wrap=True
-        )
+        table.add_column(f"{metric.name} {plain.ARROWS[metric.better]}", justify="right", no_wrap=True)
     for name, group in found.groups.items():
         marks = {"beyond chance": " ✗", "within chance": " ✓", "": ""}
         cells = [plain.shown_value(group, m) + marks[verdict(group, m.name)] for m in shown]

@@ -10,27 +10,16 @@ from orcu.errors import InputError
 
 
 def explore(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file to write.")] = Path(
-        "orcu-explore.html"
-    ),
-    open_it: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
-    ] = True,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file to write.")] = Path("orcu-explore.html"),
+    open_it: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
     classes: Annotated[int, typer.Option(help="Number of classes C, 2..12.")] = 5,
-    label: Annotated[
-        int | None, typer.Option(help="The observed class, 0..C-1; by default the middle one.")
-    ] = None,
+    label: Annotated[int | None, typer.Option(help="The observed class, 0..C-1; by default the middle one.")] = None,
     scale: Annotated[float, typer.Option(help="Barrier scale s, 0.05..50.")] = 3.0,
     distance: Annotated[
-        str,
-        typer.Option(help="Distance of the soft targets: squared, absolute, huber, exponential."),
+        str, typer.Option(help="Distance of the soft targets: squared, absolute, huber, exponential.")
     ] = "squared",
-    regularizer: Annotated[
-        str, typer.Option(help="On the directed gaps: lbe, hinge, softplus, none.")
-    ] = "lbe",
-    logits: Annotated[
-        str | None, typer.Option(help="C numbers to start with: '0, 1.5, -2, 0.3, -1'.")
-    ] = None,
+    regularizer: Annotated[str, typer.Option(help="On the directed gaps: lbe, hinge, softplus, none.")] = "lbe",
+    logits: Annotated[str | None, typer.Option(help="C numbers to start with: '0, 1.5, -2, 0.3, -1'.")] = None,
 ) -> None:
     """Write the explorer and open it: drag the logits and watch what ORCU does to a prediction."""
     from orcu.explore import write

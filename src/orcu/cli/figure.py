@@ -19,9 +19,7 @@ FAILED = 2
 
 
 def figure(
-    names: Annotated[
-        list[str], typer.Argument(help="Names of figures, 'all', or 'list' to see them.")
-    ],
+    names: Annotated[list[str], typer.Argument(help="Names of figures, 'all', or 'list' to see them.")],
     from_: Annotated[
         list[str] | None,
         typer.Option(
@@ -30,25 +28,15 @@ def figure(
         ),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "-o", "--out", help="A .pdf, .svg or .png file; a folder for several figures."
-        ),
+        Path | None, typer.Option("-o", "--out", help="A .pdf, .svg or .png file; a folder for several figures.")
     ] = None,
     format_: Annotated[
-        str | None,
-        typer.Option("--format", help="Of several figures: pdf, svg or png; pdf by default."),
+        str | None, typer.Option("--format", help="Of several figures: pdf, svg or png; pdf by default.")
     ] = None,
     data: Annotated[str | None, typer.Option(help="Only these data sets: a,b.")] = None,
-    losses: Annotated[
-        str | None, typer.Option(help="Only these losses, in this order: a,b.")
-    ] = None,
-    width: Annotated[
-        str, typer.Option(help="column (3.5 in), page (7.16 in) or screen (10 in).")
-    ] = "page",
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="KEY=VALUE of a figure, such as scale=5.")
-    ] = None,
+    losses: Annotated[str | None, typer.Option(help="Only these losses, in this order: a,b.")] = None,
+    width: Annotated[str, typer.Option(help="column (3.5 in), page (7.16 in) or screen (10 in).")] = "page",
+    set_: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE of a figure, such as scale=5.")] = None,
     label: Label = None,
     probs: Probs = None,
     logits: Logits = None,
@@ -72,20 +60,16 @@ def figure(
     several = len(names) > 1 or names == [ALL]
     if several:
         if out.suffix:
-            raise InputError(
-                f"-o {out}: several figures go into a folder; give one, and --format pdf."
-            )
+            raise InputError(f"-o {out}: several figures go into a folder; give one, and --format pdf.")
         kind = checked_format(format_ or "pdf")
     else:
         kind = checked_format(out.suffix.removeprefix(".") or out.name)
         if format_ is not None and checked_format(format_) != kind:
-            raise InputError(
-                f"--format {format_}: -o {out} says {kind}; give one of the two, or let them agree."
-            )
+            raise InputError(f"--format {format_}: -o {out} says {kind}; give one of the two, or let them agree.")
     _refuse_idle(names, data=data, losses=losses)
     reading = reading_options(
         probs=probs, logits=logits, classes=classes, sep=None, decimal=None, label=label, id=id_column
-    )  # fmt: skip
+    )
     sources = Sources(from_ or [], data=_parts(data), losses=_parts(losses), reading=reading)
     _refuse_unread(sources, reading)
     given = pairs(set_ or [], "--set")
@@ -161,9 +145,7 @@ def _refuse_idle(names: list[str], **given: str | None) -> None:
     asked = FIGURES.names() if ALL in names else names
     for option, text in given.items():
         if text is not None and not any(option in FIGURES.get(name).takes for name in asked):
-            raise InputError(
-                f"--{option}: {', '.join(asked)} has no {option} to choose from; leave it out."
-            )
+            raise InputError(f"--{option}: {', '.join(asked)} has no {option} to choose from; leave it out.")
 
 
 def _refuse_unread(sources: "Sources", reading: dict[str, Any]) -> None:
@@ -171,9 +153,7 @@ def _refuse_unread(sources: "Sources", reading: dict[str, Any]) -> None:
     runs = sources.runs()
     for option, value in reading.items():
         if value is not None and not any(run.is_file for run in runs):
-            raise InputError(
-                f"--{option}: only files of predictions are read by it, and --from names none."
-            )
+            raise InputError(f"--{option}: only files of predictions are read by it, and --from names none.")
 
 
 def _parts(text: str | None) -> list[str]:
@@ -189,9 +169,7 @@ def _listed() -> Table:
         table.add_column(heading, no_wrap=heading in ("figure", "paper"))
     for name in FIGURES.names():
         kind = FIGURES.get(name)
-        options = ", ".join(
-            f"{key}={value}" if value != "" else key for key, value in kind.options().items()
-        )
+        options = ", ".join(f"{key}={value}" if value != "" else key for key, value in kind.options().items())
         shown = escape(kind.title) + (f"\n[dim]{escape(options)}[/]" if options else "")
         table.add_row(name, shown, kind.paper, kind.needs or "nothing")
     return table

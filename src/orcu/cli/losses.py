@@ -65,9 +65,14 @@ def _catalogue(title: str, registry: "Registry[type[OrdinalLoss]]") -> Table:
 def _card(kind: str, loss: "type[OrdinalLoss]") -> Table:
     card = loss.card
     table = Table(
-        title=f"{card.title} ({kind} {card.name!r})", title_justify="left", title_style="bold",
-        box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0),
-    )  # fmt: skip
+        title=f"{card.title} ({kind} {card.name!r})",
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        show_header=False,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
     table.add_column(style="dim", no_wrap=True)
     table.add_column()
     rows = {
@@ -76,9 +81,7 @@ def _card(kind: str, loss: "type[OrdinalLoss]") -> Table:
         "paper": card.paper,
         "options": "\n".join(_options(card)) or "none",
         "class": f"{loss.__module__}.{loss.__name__}",
-        "batch": "a statistic of the whole batch: no per-sample values"
-        if loss.batch_statistic
-        else "",
+        "batch": "a statistic of the whole batch: no per-sample values" if loss.batch_statistic else "",
         "labels": "integers only" if not loss.soft_labels else "integers, or distributions (n, C)",
         "notes": card.notes,
     }

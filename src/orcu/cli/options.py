@@ -23,38 +23,19 @@ BAD_DATA = 3
 
 Label = Annotated[str | None, typer.Option("--label", help="Column of the true class.")]
 Probs = Annotated[
-    str | None,
-    typer.Option(
-        "--probs", help="Columns of probabilities: 'p_*' (the star is the class) or a,b,c."
-    ),
+    str | None, typer.Option("--probs", help="Columns of probabilities: 'p_*' (the star is the class) or a,b,c.")
 ]
-Logits = Annotated[
-    str | None, typer.Option("--logits", help="Columns of logits, in place of --probs.")
-]
-Classes = Annotated[
-    str | None, typer.Option("--classes", help="Class names, lowest first: none,mild,severe.")
-]
+Logits = Annotated[str | None, typer.Option("--logits", help="Columns of logits, in place of --probs.")]
+Classes = Annotated[str | None, typer.Option("--classes", help="Class names, lowest first: none,mild,severe.")]
 Weight = Annotated[str | None, typer.Option("--weight", help="Column of row weights.")]
-Id = Annotated[
-    str | None, typer.Option("--id", help="Column of row ids; models are matched by it.")
-]
+Id = Annotated[str | None, typer.Option("--id", help="Column of row ids; models are matched by it.")]
 Percent = Annotated[bool, typer.Option("--percent", help="Probabilities run from 0 to 100.")]
-Separator = Annotated[
-    str | None, typer.Option("--sep", help="Separator of a CSV file, if not recognised.")
-]
-Decimal = Annotated[
-    str | None, typer.Option("--decimal", help="Decimal sign of a CSV file: . or ,")
-]
+Separator = Annotated[str | None, typer.Option("--sep", help="Separator of a CSV file, if not recognised.")]
+Decimal = Annotated[str | None, typer.Option("--decimal", help="Decimal sign of a CSV file: . or ,")]
 
 
 def reading_options(
-    *,
-    probs: str | None,
-    logits: str | None,
-    classes: str | None,
-    sep: str | None,
-    decimal: str | None,
-    **columns: Any,
+    *, probs: str | None, logits: str | None, classes: str | None, sep: str | None, decimal: str | None, **columns: Any
 ) -> dict[str, Any]:
     """What `orcu.reading.open_predictions` takes, from what the user typed.
 
@@ -69,9 +50,7 @@ def reading_options(
     if decimal not in {None, ".", ","}:
         raise InputError(f"--decimal: expected . or , and got {decimal!r}.")
     names = None if classes is None else [name.strip() for name in classes.split(",")]
-    return {
-        "probs": probs, "logits": logits, "classes": names, "sep": separator, "decimal": decimal, **columns,
-    }  # fmt: skip
+    return {"probs": probs, "logits": logits, "classes": names, "sep": separator, "decimal": decimal, **columns}
 
 
 def check_paths(inputs: list[Path], outputs: list[Path | None], *, folders: bool = False) -> None:
@@ -110,9 +89,7 @@ def bad_data() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        Console(stderr=True, soft_wrap=True).print(
-            f"[bold red]bad data:[/] {escape(str(error))}", highlight=False
-        )
+        Console(stderr=True, soft_wrap=True).print(f"[bold red]bad data:[/] {escape(str(error))}", highlight=False)
         raise typer.Exit(BAD_DATA) from None
 
 
@@ -142,8 +119,7 @@ def check_classes(fitted: Path, classes: tuple[str, ...], source: Path) -> None:
     named = tuple(json.loads(fitted.read_text()).get("classes", classes))
     if named != classes:
         raise InputError(
-            f"{source.name}: its classes are {', '.join(classes)}, {fitted.name} was fitted for "
-            f"{', '.join(named)}."
+            f"{source.name}: its classes are {', '.join(classes)}, {fitted.name} was fitted for {', '.join(named)}."
         )
 
 

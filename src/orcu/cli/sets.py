@@ -27,29 +27,18 @@ from orcu.cli.options import (
 )
 from orcu.errors import InputError
 
-sets_app = typer.Typer(
-    help="Prediction sets without holes: right as often as promised.", no_args_is_help=True
-)
+sets_app = typer.Typer(help="Prediction sets without holes: right as often as promised.", no_args_is_help=True)
 
 
 @sets_app.command("fit")
 def fit(
-    file: Annotated[
-        Path, typer.Argument(help="Labelled, calibrated predictions of rows used for nothing else.")
-    ],
-    out: Annotated[
-        Path, typer.Option("-o", "--out", help="Write the sets' thresholds here, as JSON.")
-    ],
+    file: Annotated[Path, typer.Argument(help="Labelled, calibrated predictions of rows used for nothing else.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Write the sets' thresholds here, as JSON.")],
     alpha: Annotated[float, typer.Option(help="The share of misses that is allowed.")] = 0.1,
     calibrator: Annotated[
-        Path | None,
-        typer.Option(
-            help="The calibrator that made the predictions, to refuse rows it was fitted on."
-        ),
+        Path | None, typer.Option(help="The calibrator that made the predictions, to refuse rows it was fitted on.")
     ] = None,
-    conditional: Annotated[
-        bool, typer.Option("--conditional", help="Keep the promise for every true class.")
-    ] = False,
+    conditional: Annotated[bool, typer.Option("--conditional", help="Keep the promise for every true class.")] = False,
     label: Label = None,
     probs: Probs = None,
     logits: Logits = None,
@@ -78,28 +67,19 @@ def fit(
         told = _read(file, options)
         for step in told.history:
             if step.get("shared"):
-                raise InputError(
-                    f"{file.name}: {step['shared']:,} of the {step['rows']:,} rows {REUSED}"
-                )
+                raise InputError(f"{file.name}: {step['shared']:,} of the {step['rows']:,} rows {REUSED}")
         made = OrdinalPredictionSets(alpha=alpha, conditional=conditional)
         named = None if calibrator is None else calibrators.load(calibrator)
         made.fit(told.probs, told.rows().y, ids=told.ids, calibrator=named)
     write_fitted(out, made, told.classes, file)
-    Console().print(
-        f"wrote {escape(str(out))}: fitted on {made.fitted_on_.count:,} rows", highlight=False
-    )
+    Console().print(f"wrote {escape(str(out))}: fitted on {made.fitted_on_.count:,} rows", highlight=False)
 
 
 @sets_app.command("apply")
 def apply(
     file: Annotated[Path, typer.Argument(help="Calibrated predictions; labels are not needed.")],
     sets: Annotated[Path, typer.Argument(help="What `orcu sets fit` wrote.")],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "-o", "--out", help="Write id, lowest and highest class here (.csv, .parquet)."
-        ),
-    ],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Write id, lowest and highest class here (.csv, .parquet).")],
     label: Label = None,
     probs: Probs = None,
     logits: Logits = None,
@@ -118,24 +98,27 @@ def apply(
 
     check_paths([file, sets], [out])
     options = reading_options(
-        probs=probs, logits=logits, classes=classes, sep=sep, decimal=decimal, label=label, id=id_column,
+        probs=probs,
+        logits=logits,
+        classes=classes,
+        sep=sep,
+        decimal=decimal,
+        label=label,
+        id=id_column,
         percent=percent,
-    )  # fmt: skip
+    )
     console = Console()
     with bad_data():
         fitted = OrdinalPredictionSets.load(sets)
         told = _read(file, options)
         check_classes(sets, told.classes, file)
         fitted.fitted_on_.refuse(
-            UsedRows.of(told.probs, told.ids),
-            because=f"in {file.name} have fitted these sets; apply them to others.",
+            UsedRows.of(told.probs, told.ids), because=f"in {file.name} have fitted these sets; apply them to others."
         )
         low, high = fitted.predict(told.probs)
     names = np.array(told.classes, dtype=object)
     ids = np.arange(1, len(told) + 1) if told.ids is None else told.ids
-    table = pa.table(
-        {"id": pa.array(ids), "lowest": names[low], "highest": names[high], "size": high - low + 1}
-    )
+    table = pa.table({"id": pa.array(ids), "lowest": names[low], "highest": names[high], "size": high - low + 1})
     write_table(table, out)
     if told.y is not None:
         found = fitted.quality(told.probs, told.y, ids=told.ids)
@@ -143,10 +126,6 @@ def apply(
             f"coverage {found.coverage:.1%} (promised {1 - fitted.alpha:.1%}), mean size {found.size:.2f}",
             highlight=False,
         )
-        for name, share, size in zip(
-            told.classes, found.class_coverage, found.class_size, strict=True
-        ):
-            console.print(
-                f"  {escape(name)}: coverage {share:.1%}, mean size {size:.2f}", highlight=False
-            )
+        for name, share, size in zip(told.classes, found.class_coverage, found.class_size, strict=True):
+            console.print(f"  {escape(name)}: coverage {share:.1%}, mean size {size:.2f}", highlight=False)
     console.print(f"wrote {escape(str(out))}", highlight=False)

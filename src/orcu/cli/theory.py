@@ -18,8 +18,7 @@ def theory(
     label: Annotated[int, typer.Option(help="The observed class, 0..C-1.")] = 2,
     scale: Annotated[float, typer.Option(help="Barrier scale s, above 0.")] = 3.0,
     distance: Annotated[
-        str,
-        typer.Option(help="Distance of the soft targets: squared, absolute, huber, exponential."),
+        str, typer.Option(help="Distance of the soft targets: squared, absolute, huber, exponential.")
     ] = "squared",
 ) -> None:
     """Check every statement of the paper's theory and show where ORCU pulls a prediction."""
@@ -28,8 +27,7 @@ def theory(
     checks = verify(classes, label, scale, distance)
     Console().print(
         Group(
-            f"\n[bold]ORCU in theory[/]: {classes} classes, label {label}, scale {scale:g}, "
-            f"{distance} distance\n",
+            f"\n[bold]ORCU in theory[/]: {classes} classes, label {label}, scale {scale:g}, {distance} distance\n",
             _check_table(checks),
             "",
             _sketch(equilibrium(classes, label, scale, distance)),
@@ -47,9 +45,7 @@ def _check_table(checks: "list[Check]") -> Table:
     marks = {True: "[green]✓[/]", False: "[bold red]✗[/]", None: "[yellow]-[/]"}
     for check in checks:
         measured = "" if check.passed is None else f"{check.measured:.3g}"
-        table.add_row(
-            marks[check.passed], escape(check.statement), check.source, measured, check.requirement
-        )
+        table.add_row(marks[check.passed], escape(check.statement), check.source, measured, check.requirement)
     passed, failed = (sum(check.passed is mark for check in checks) for mark in (True, False))
     untried = [f"{check.source}: {check.note}" for check in checks if check.passed is None]
     table.caption = f"{passed} hold, {failed} fail, {len(untried)} not tried"

@@ -23,52 +23,29 @@ if TYPE_CHECKING:
 ENOUGH_STEPS = 5  # before the total time is foretold
 SHOWN = ("ece", "sce", "ace", "qwk", "unimodality")
 
-Data = Annotated[
-    str,
-    typer.Option("--data", help="A data set: a name, `folder` or `table`, or a prepared folder."),
-]
-Root = Annotated[
-    Path | None, typer.Option("--root", help="The folder of its files, if it is not prepared yet.")
-]
+Data = Annotated[str, typer.Option("--data", help="A data set: a name, `folder` or `table`, or a prepared folder.")]
+Root = Annotated[Path | None, typer.Option("--root", help="The folder of its files, if it is not prepared yet.")]
 Option = Annotated[list[str] | None, typer.Option("--option", help="KEY=VALUE of the data set.")]
 Backbone = Annotated[
-    str,
-    typer.Option(
-        "--backbone", help="A timm model for images, bert-tiny, minilm or a folder for texts."
-    ),
+    str, typer.Option("--backbone", help="A timm model for images, bert-tiny, minilm or a folder for texts.")
 ]
-Weights = Annotated[
-    str, typer.Option("--weights", help="pretrained, random, or a .safetensors or .pth file.")
-]
-Download = Annotated[
-    bool, typer.Option("--download", help="Fetch pretrained weights from the hub.")
-]
+Weights = Annotated[str, typer.Option("--weights", help="pretrained, random, or a .safetensors or .pth file.")]
+Download = Annotated[bool, typer.Option("--download", help="Fetch pretrained weights from the hub.")]
 FrozenFlag = Annotated[
     bool | None,
-    typer.Option(
-        "--frozen/--fine-tune",
-        help="Train on features of a frozen backbone; the default without a GPU.",
-    ),
+    typer.Option("--frozen/--fine-tune", help="Train on features of a frozen backbone; the default without a GPU."),
 ]
 Size = Annotated[int, typer.Option("--size", min=8, max=2048, help="Side of the images in pixels.")]
 Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="KEY=VALUE of the recipe, such as epochs=20 or batch_size=32."),
+    list[str] | None, typer.Option("--set", help="KEY=VALUE of the recipe, such as epochs=20 or batch_size=32.")
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Of split, weights, order and augmentation.")]
-SkipBad = Annotated[
-    bool, typer.Option("--skip-bad", help="Go on without images that are missing or damaged.")
-]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Go on without images that are missing or damaged.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")]
 
 
 def prepared_data(
-    name: str,
-    root: Path | None,
-    options: dict[str, Any],
-    out: Path,
-    console: Console,
-    skip_bad: bool = False,
+    name: str, root: Path | None, options: dict[str, Any], out: Path, console: Console, skip_bad: bool = False
 ) -> "Prepared":
     """A prepared data set; one that is not prepared yet is, inside the result's folder."""
     from orcu import data
@@ -78,9 +55,7 @@ def prepared_data(
     if there and root is None and not options:
         return data.load(there[0])
     if Path(name).is_dir() and name not in data.names():
-        raise InputError(
-            f"--data {name}: to train on your own images say --data folder --root {name}."
-        )
+        raise InputError(f"--data {name}: to train on your own images say --data folder --root {name}.")
     kept = out / "data"
     if not (kept / MANIFEST).exists():
         prepared, found = data.prepare(name, root, out=kept, options=options, skip_bad=skip_bad)
@@ -89,9 +64,7 @@ def prepared_data(
             fresh, found = data.prepare(name, root, out=folder, options=options, skip_bad=skip_bad)
             prepared = data.load(kept)
             if fresh.manifest.digest != prepared.manifest.digest:
-                raise InputError(
-                    f"{out}: was made from other data; choose another folder or delete it."
-                )
+                raise InputError(f"{out}: was made from other data; choose another folder or delete it.")
     for line in found.lines():
         if "protocol" not in line:  # the split is another
             console.print(f"[dim]{escape(line)}[/]", highlight=False)
@@ -126,9 +99,7 @@ def settings_for(
     if frozen is None:
         frozen = slow and given["weights"] != "random"
         if frozen:
-            given["backbone"] = given["backbone"] or (
-                "efficientnet_lite0" if kind == IMAGES else "minilm"
-            )
+            given["backbone"] = given["backbone"] or ("efficientnet_lite0" if kind == IMAGES else "minilm")
             console.print(
                 f"no GPU: training on features of a frozen {given['backbone']}; --fine-tune trains all of it",
                 highlight=False,
@@ -137,9 +108,11 @@ def settings_for(
         with first_before_others(), Progress(console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task("decoding images")
             build(
-                prepared.manifest, cache_folder(prepared.folder, given["size"]), given["size"],
+                prepared.manifest,
+                cache_folder(prepared.folder, given["size"]),
+                given["size"],
                 progress=lambda stage, done, total: bar.update(task, completed=done, total=total),
-            )  # fmt: skip
+            )
     return Settings(frozen=bool(frozen) and kind != TABLE, **given)
 
 
@@ -155,11 +128,7 @@ def slow_way(prepared: "Prepared", settings: "Settings", device: str) -> bool:
 def _duration(seconds: float) -> str:
     if seconds < 90:
         return f"about {seconds:.0f} seconds"
-    return (
-        f"about {seconds / 60:.0f} minutes"
-        if seconds < 5400
-        else f"about {seconds / 3600:.1f} hours"
-    )
+    return f"about {seconds / 60:.0f} minutes" if seconds < 5400 else f"about {seconds / 3600:.1f} hours"
 
 
 @contextmanager
@@ -169,9 +138,7 @@ def bars(
     """Bars for a training and for frozen features; once, early, the time that it will take."""
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     writer = _tensorboard(board)
-    with Progress(
-        *columns, console=Console(stderr=True, quiet=console.quiet), transient=True
-    ) as bar:
+    with Progress(*columns, console=Console(stderr=True, quiet=console.quiet), transient=True) as bar:
         tasks: dict[str, TaskID] = {}
         foretold = False
 
@@ -190,34 +157,18 @@ def bars(
             if moment.curve is not None:
                 for name, value in moment.curve.items() if writer is not None else ():
                     writer.add_scalar(name, value, moment.epoch)
-                numbers = ", ".join(
-                    f"{name} {moment.curve[f'validation_{name}']:.3f}" for name in SHOWN
-                )
+                numbers = ", ".join(f"{name} {moment.curve[f'validation_{name}']:.3f}" for name in SHOWN)
                 parts = {k: v for k, v in moment.curve.items() if k.startswith("train_")}
-                losses = ", ".join(
-                    f"{key.removeprefix('train_')} {value:.3f}" for key, value in parts.items()
-                )
-                rates = "/".join(
-                    f"{v:.0e}" for k, v in moment.curve.items() if k.startswith("rate_")
-                )
+                losses = ", ".join(f"{key.removeprefix('train_')} {value:.3f}" for key, value in parts.items())
+                rates = "/".join(f"{v:.0e}" for k, v in moment.curve.items() if k.startswith("rate_"))
                 bar.console.print(
                     f"[dim]{prefix}epoch {moment.epoch + 1:3d}  {losses}  validation {numbers}  rates {rates}[/]",
                     highlight=False,
                 )
-            bar.update(
-                task("training"),
-                description=text,
-                completed=done,
-                total=moment.epochs * moment.steps,
-            )
+            bar.update(task("training"), description=text, completed=done, total=moment.epochs * moment.steps)
 
         def features(done: int, total: int) -> None:
-            bar.update(
-                task("features"),
-                description="features of the frozen backbone",
-                completed=done,
-                total=total,
-            )
+            bar.update(task("features"), description="features of the frozen backbone", completed=done, total=total)
 
         yield watch, features
     if writer is not None:

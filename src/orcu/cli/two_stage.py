@@ -39,9 +39,7 @@ def two_stage(
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the result.")],
     root: Root = None,
     option: Option = None,
-    protocol: Annotated[
-        str | None, typer.Option(help="A protocol; the paper's where there is one.")
-    ] = None,
+    protocol: Annotated[str | None, typer.Option(help="A protocol; the paper's where there is one.")] = None,
     folds: Annotated[int | None, typer.Option(min=1, help="Only the first so many folds.")] = None,
     scale: Annotated[float, typer.Option(help="s.")] = 3.0,
     epochs: Annotated[str, typer.Option(help="Epochs of stage one and stage two.")] = "50/50",
@@ -68,9 +66,18 @@ def two_stage(
             raise InputError(f"epochs: expected two numbers such as 50/50, got {epochs!r}.")
         prepared = prepared_data(data, root, pairs(option or [], "--option"), out, console)
         settings = settings_for(
-            prepared, console, loss="sord", backbone=backbone, weights=weights, download=download, frozen=frozen,
-            size=size, recipe=recipe_changes(set_ or []), seed=seed, device=device,
-        )  # fmt: skip
+            prepared,
+            console,
+            loss="sord",
+            backbone=backbone,
+            weights=weights,
+            download=download,
+            frozen=frozen,
+            size=size,
+            recipe=recipe_changes(set_ or []),
+            seed=seed,
+            device=device,
+        )
         known = prepared.protocols()
         protocol = protocol or ("paper" if "paper" in known else next(iter(known)))
         count = min(folds or known.get(protocol, 1), known.get(protocol, 1))
@@ -78,10 +85,15 @@ def two_stage(
         for fold in range(count):
             with bars(console) as (watch, _):
                 found = both_stages(
-                    prepared, prepared.split(protocol, fold), settings, out / f"fold_{fold}", scale=scale,
-                    epochs=(int(first), int(second)), device=device,
+                    prepared,
+                    prepared.split(protocol, fold),
+                    settings,
+                    out / f"fold_{fold}",
+                    scale=scale,
+                    epochs=(int(first), int(second)),
+                    device=device,
                     progress=partial(_stage_watch, watch, fold),
-                )  # fmt: skip
+                )
             records += [{"fold": fold, **record} for record in found]
     table = summary(records)
     write_table(pa.Table.from_pylist(records), out / "curves.parquet")
@@ -103,8 +115,11 @@ def _stage_table(rows: list[dict[str, Any]]) -> Table:
     for row in rows:
         own = row["alignment"] == row["alignment"]
         shown.add_row(
-            row["branch"], f"{100 * row['feasible_active']:.2f}" if own else "-",
-            f"{row['alignment']:.4f}" if own else "-", f"{100 * row['feasible_sce']:.2f}",
-            f"{100 * row['feasible_ece']:.2f}", f"{100 * row['feasible_unimodality']:.1f}",
-        )  # fmt: skip
+            row["branch"],
+            f"{100 * row['feasible_active']:.2f}" if own else "-",
+            f"{row['alignment']:.4f}" if own else "-",
+            f"{100 * row['feasible_sce']:.2f}",
+            f"{100 * row['feasible_ece']:.2f}",
+            f"{100 * row['feasible_unimodality']:.1f}",
+        )
     return shown

@@ -9,10 +9,7 @@ from orcu.data.manifest import Manifest
 from orcu.data.prepare import prepare
 from orcu.data.store import Prepared, load
 
-__all__ = [
-    "DATASETS", "Card", "Dataset", "Manifest", "Prepared", "Row", "card", "create", "load", "names",
-    "prepare",
-]  # fmt: skip
+__all__ = ["DATASETS", "Card", "Dataset", "Manifest", "Prepared", "Row", "card", "create", "load", "names", "prepare"]
 
 names = DATASETS.names
 create = DATASETS.create

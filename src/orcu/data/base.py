@@ -78,9 +78,7 @@ class Dataset(ABC):
     """
 
     card: ClassVar[Card]
-    protocols: ClassVar[Mapping[str, Protocol]] = {
-        PROTOCOL_OF_OPEN_SETS: Rotation(parts=5, by_subject=True)
-    }
+    protocols: ClassVar[Mapping[str, Protocol]] = {PROTOCOL_OF_OPEN_SETS: Rotation(parts=5, by_subject=True)}
 
     @abstractmethod
     def rows(self, root: Path) -> Iterator[Row]:
@@ -118,8 +116,7 @@ def need_file(path: Path, card: Card) -> Path:
     """
     if not path.exists():
         raise InputError(
-            f"{path}: there is no such file or folder. Expected layout: {card.layout} How to get it: "
-            f"{card.obtain}"
+            f"{path}: there is no such file or folder. Expected layout: {card.layout} How to get it: {card.obtain}"
         )
     return path
 

@@ -52,9 +52,7 @@ def _usable(rows: Any, batch_size: int) -> RowNumbers:
     if len(numbers) == 0:
         raise InputError("rows: none are given; a split must not be empty.")
     if not np.issubdtype(numbers.dtype, np.integer):
-        raise InputError(
-            f"rows: expected row numbers, got {numbers.dtype}; use np.flatnonzero of a mask."
-        )
+        raise InputError(f"rows: expected row numbers, got {numbers.dtype}; use np.flatnonzero of a mask.")
     return numbers
 
 
@@ -106,9 +104,7 @@ class ImageBatches:
         import torch
 
         order = ordered(self.rows, self.shuffle, self.seed, number)
-        generator = torch.Generator().manual_seed(
-            int(np.random.default_rng([self.seed, number, 1]).integers(2**62))
-        )
+        generator = torch.Generator().manual_seed(int(np.random.default_rng([self.seed, number, 1]).integers(2**62)))
         mean = torch.as_tensor(self.mean, dtype=torch.float32, device=self.device)
         std = torch.as_tensor(self.std, dtype=torch.float32, device=self.device)
         parts = [order[i : i + self.batch_size] for i in range(0, len(order), self.batch_size)]
@@ -119,9 +115,7 @@ class ImageBatches:
                 if step + 1 < len(parts):
                     coming = pool.submit(self._gather, parts[step + 1])
                 images = torch.from_numpy(pixels).to(self.device, non_blocking=True)
-                images = (
-                    self.augmentation(images, generator) if self.augmentation else images.float()
-                )
+                images = self.augmentation(images, generator) if self.augmentation else images.float()
                 labels = torch.from_numpy(self.labels[part]).to(self.device)
                 yield normalized(images, mean, std), labels
 

@@ -42,21 +42,15 @@ class ImageCache:
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder = folder
         if not folder.is_dir():
-            raise InputError(
-                f"{folder}: there is no image cache; make it with `orcu data prepare NAME --size N`."
-            )
+            raise InputError(f"{folder}: there is no image cache; make it with `orcu data prepare NAME --size N`.")
         try:
             self.index: dict[str, Any] = json.loads((folder / INDEX).read_text())
             self.sums: FloatArray = np.load(folder / SUMS, allow_pickle=False)
             there = (folder / PIXELS).stat().st_size
         except (OSError, ValueError) as error:
-            raise InputError(
-                f"{folder}: the cache is damaged ({error}); run `orcu data prepare` again."
-            ) from None
+            raise InputError(f"{folder}: the cache is damaged ({error}); run `orcu data prepare` again.") from None
         if self.index["manifest"] != manifest.digest or self.index["version"] != VERSION:
-            raise InputError(
-                f"{folder}: this cache was made from another manifest; run `orcu data prepare` again."
-            )
+            raise InputError(f"{folder}: this cache was made from another manifest; run `orcu data prepare` again.")
         size = int(self.index["size"])
         shape = (len(manifest), 3, size, size)
         if there != np.prod(shape) or len(self.sums) != len(manifest):
@@ -72,9 +66,7 @@ class ImageCache:
         Raises:
             InputError: naming the first block that has changed.
         """
-        for block, (part, known) in enumerate(
-            zip(_blocks(self.images), self.index["sha256"], strict=True)
-        ):
+        for block, (part, known) in enumerate(zip(_blocks(self.images), self.index["sha256"], strict=True)):
             if sha256(part.data).hexdigest() != known:
                 raise InputError(
                     f"{self.folder}: images {block * BLOCK} to {block * BLOCK + len(part) - 1} are not as "
@@ -126,32 +118,23 @@ def build(
         return _built(manifest, folder, size, workers, progress)
 
 
-def _built(
-    manifest: Manifest, folder: Path, size: int, workers: int | None, progress: Progress | None
-) -> ImageCache:
+def _built(manifest: Manifest, folder: Path, size: int, workers: int | None, progress: Progress | None) -> ImageCache:
     part = folder.with_name(f".{folder.name}.part")
     part.mkdir(parents=True, exist_ok=True)
     shape = (len(manifest), 3, size, size)
     ticket = {"version": VERSION, "manifest": manifest.digest, "size": size, "block": BLOCK}
     done = _resumed(part, ticket, shape)
     enough_space(part, int(np.prod(shape)))
-    images = np.memmap(
-        part / PIXELS, dtype=np.uint8, mode="r+" if (part / PIXELS).exists() else "w+", shape=shape
-    )
+    images = np.memmap(part / PIXELS, dtype=np.uint8, mode="r+" if (part / PIXELS).exists() else "w+", shape=shape)
     dataset, root, paths = manifest.dataset(), manifest.root, manifest.column("path")
 
     def decode(row: int) -> None:
-        images[row] = resized(dataset.preprocess(read_image(root, paths[row])), size).transpose(
-            2, 0, 1
-        )
+        images[row] = resized(dataset.preprocess(read_image(root, paths[row])), size).transpose(2, 0, 1)
 
     sums = np.zeros((len(manifest), 2, 3))
     digests = []
     try:
-        with (
-            ThreadPoolExecutor(workers or os.cpu_count()) as pool,
-            (part / JOURNAL).open("a") as journal,
-        ):
+        with ThreadPoolExecutor(workers or os.cpu_count()) as pool, (part / JOURNAL).open("a") as journal:
             for block, pixels in enumerate(_blocks(images)):
                 first = block * BLOCK
                 found = sha256(pixels.data).hexdigest() if block in done else ""

@@ -64,19 +64,16 @@ class DiabeticRetinopathy(Dataset):
                     image = line["image"]
                     patient = image.rsplit("_", 1)[0]
                     yield Row(
-                        image, position(line["level"], _LEVELS, f"{table}: {image}"),
-                        path=_existing(root, f"{folder}/{image}"), subject=patient, split=folder,
-                    )  # fmt: skip
+                        image,
+                        position(line["level"], _LEVELS, f"{table}: {image}"),
+                        path=_existing(root, f"{folder}/{image}"),
+                        subject=patient,
+                        split=folder,
+                    )
         if self.aptos is not None:
             for row in Aptos2019().rows(Path(self.aptos)):
                 path = str(Path(self.aptos).resolve() / str(row.path))
-                yield Row(
-                    f"aptos/{row.id}",
-                    row.label,
-                    path=path,
-                    subject=f"aptos/{row.id}",
-                    split="aptos",
-                )
+                yield Row(f"aptos/{row.id}", row.label, path=path, subject=f"aptos/{row.id}", split="aptos")
 
     @staticmethod
     def preprocess(image: "Image") -> "Image":

@@ -11,10 +11,17 @@ NUMBERS = ("carat", "depth", "table", "price", "x", "y", "z")
 TARGETS = {  # each from worst to best, with the stones that have it
     "cut": {"Fair": 1610, "Good": 4906, "Very Good": 12082, "Premium": 13791, "Ideal": 21551},
     "clarity": {
-        "I1": 741, "SI2": 9194, "SI1": 13065, "VS2": 12258, "VS1": 8171, "VVS2": 5066, "VVS1": 3655, "IF": 1790,
+        "I1": 741,
+        "SI2": 9194,
+        "SI1": 13065,
+        "VS2": 12258,
+        "VS1": 8171,
+        "VVS2": 5066,
+        "VVS1": 3655,
+        "IF": 1790,
     },
     "color": {"J": 2808, "I": 5422, "H": 8304, "G": 11292, "F": 9542, "E": 9797, "D": 6775},
-}  # fmt: skip
+}
 
 
 @DATASETS.register("diamonds")

@@ -8,7 +8,5 @@ from orcu.data.skordinal_tables import SkordinalTable, skordinal_card
 class Era(SkordinalTable):
     """ERA: employee rejection or acceptance."""
 
-    card = skordinal_card(
-        "ERA: employee rejection or acceptance", (92, 142, 181, 172, 158, 118, 88, 31, 18)
-    )
+    card = skordinal_card("ERA: employee rejection or acceptance", (92, 142, 181, 172, 158, 118, 88, 31, 18))
     loader = "load_era"

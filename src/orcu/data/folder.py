@@ -31,9 +31,7 @@ class Folder(Dataset):
         layout="<class>/<image>, at any depth.",
     )
 
-    def __init__(
-        self, *, classes: Sequence[str] | str | None = None, subject: str | None = None
-    ) -> None:
+    def __init__(self, *, classes: Sequence[str] | str | None = None, subject: str | None = None) -> None:
         self._given = classes.split(",") if isinstance(classes, str) else classes
         self._found: tuple[str, ...] = tuple(name.strip() for name in self._given or ())
         if len(set(self._found)) < len(self._found):
@@ -43,9 +41,7 @@ class Folder(Dataset):
         except re.error as error:
             raise InputError(f"subject: {subject!r} is no regular expression ({error}).") from None
         if self._subject is not None and self._subject.groups < 1:
-            raise InputError(
-                f"subject: {subject!r} needs a group in brackets, such as patient(\\d+)."
-            )
+            raise InputError(f"subject: {subject!r} needs a group in brackets, such as patient(\\d+).")
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -54,21 +50,15 @@ class Folder(Dataset):
 
     def rows(self, root: Path) -> Iterator[Row]:
         """The images of each class, by path."""
-        folders = sorted(
-            path.name for path in root.iterdir() if path.is_dir() and path.name[0] != "."
-        )
+        folders = sorted(path.name for path in root.iterdir() if path.is_dir() and path.name[0] != ".")
         if self._given is None:
             self._found = _numbered(folders, root)
         missing = [name for name in self._found if name not in folders]
         if missing:
-            raise InputError(
-                f"{root}: no folder {missing[0]!r}; there are {', '.join(folders) or 'none'}."
-            )
+            raise InputError(f"{root}: no folder {missing[0]!r}; there are {', '.join(folders) or 'none'}.")
         left = [name for name in folders if name not in self._found]
         if left:
-            raise InputError(
-                f"{root}: the folder {left[0]!r} is none of the classes; move it elsewhere."
-            )
+            raise InputError(f"{root}: the folder {left[0]!r} is none of the classes; move it elsewhere.")
         for label, name in enumerate(self._found):
             for file in sorted((root / name).rglob("*")):
                 if file.suffix.lower() in SUFFIXES and (file.is_file() or file.is_symlink()):
@@ -80,9 +70,7 @@ class Folder(Dataset):
             return None
         found = self._subject.search(path)
         if found is None:
-            raise InputError(
-                f"{path}: the pattern {self._subject.pattern!r} finds no subject in it."
-            )
+            raise InputError(f"{path}: the pattern {self._subject.pattern!r} finds no subject in it.")
         return found[1]
 
 

@@ -114,9 +114,7 @@ class FixedTest(Protocol):
         else:
             rest, first = used, 0
             shares = [self.test] + [(1 - self.test) / self.parts] * self.parts
-        part[rest] = first + partition(
-            cases.take(rest), shares, by_subject=self.by_subject, seed=seed
-        )
+        part[rest] = first + partition(cases.take(rest), shares, by_subject=self.by_subject, seed=seed)
         for fold in range(self.parts):
             splits = np.where(part == UNUSED, UNUSED, TRAIN).astype(np.int8)
             splits[part == 0] = TEST
@@ -204,9 +202,7 @@ class Lists(Protocol):
 
     def _assign(self, cases: Cases, seed: int) -> Iterator[SplitArray]:
         if self.folder is None:
-            raise InputError(
-                "this protocol needs its authors' lists; say where they are with `--option lists=FOLDER`."
-            )
+            raise InputError("this protocol needs its authors' lists; say where they are with `--option lists=FOLDER`.")
         row_of = {name.rsplit("/", 1)[-1]: row for row, name in enumerate(cases.ids)}
         test = np.array([split == "test" for split in cases.published])
         for fold in range(self.parts):
@@ -215,9 +211,7 @@ class Lists(Protocol):
                 path = self.folder / f"fold_{fold}" / file
                 if not path.is_file():
                     raise InputError(f"{path}: there is no such list.")
-                names = [
-                    name for listed in json.loads(path.read_text()).values() for name in listed
-                ]
+                names = [name for listed in json.loads(path.read_text()).values() for name in listed]
                 unknown = [name for name in names if name not in row_of]
                 if unknown:
                     raise InputError(
@@ -228,9 +222,7 @@ class Lists(Protocol):
             yield splits
 
 
-def partition(
-    cases: Cases, shares: Sequence[float], *, by_subject: bool = False, seed: int = 0
-) -> IntArray:
+def partition(cases: Cases, shares: Sequence[float], *, by_subject: bool = False, seed: int = 0) -> IntArray:
     """Divide rows into parts of given shares: stratified, groups kept whole, decided by hashes.
 
     Groups come in order of size, then of their hash; each goes to the part that lacks its classes
@@ -243,9 +235,7 @@ def partition(
         seed: for another division.
 
     Example:
-        >>> cases = Cases(
-        ...     list("abcdefghij"), np.array([0, 1] * 5), [None] * 10, [None] * 10, [None] * 10
-        ... )
+        >>> cases = Cases(list("abcdefghij"), np.array([0, 1] * 5), [None] * 10, [None] * 10, [None] * 10)
         >>> np.bincount(partition(cases, [0.5, 0.5])).tolist()
         [5, 5]
     """
@@ -273,9 +263,7 @@ def balanced_sample(cases: Cases, seed: int) -> npt.NDArray[np.intp]:
     """As many rows of each class as the smallest class has, drawn by hash, in the order of the rows.
 
     Example:
-        >>> cases = Cases(
-        ...     list("abcde"), np.array([0, 0, 0, 1, 1]), [None] * 5, [None] * 5, [None] * 5
-        ... )
+        >>> cases = Cases(list("abcde"), np.array([0, 0, 0, 1, 1]), [None] * 5, [None] * 5, [None] * 5)
         >>> balanced_sample(cases, seed=0).size
         4
     """

@@ -55,18 +55,11 @@ class ImageAesthetics(Dataset):
         """The rows of the table, in its order."""
         table = need_file(root / TSV, self.card)
         votes = list(_votes(table))
-        rule = HALVES[
-            self.halves if self.halves != "nearest" else nearest_rule([m for _, m, _ in votes])
-        ]
+        rule = HALVES[self.halves if self.halves != "nearest" else nearest_rule([m for _, m, _ in votes])]
         folder = "images/" if (root / "images").is_dir() else ""
         for photo, middle, category in votes:
-            found = next(
-                (s for s in (".jpg", ".png", ".jpeg") if (root / f"{folder}{photo}{s}").exists()),
-                ".jpg",
-            )
-            yield Row(
-                photo, rule(middle) - 1, path=f"{folder}{photo}{found}", more={"category": category}
-            )
+            found = next((s for s in (".jpg", ".png", ".jpeg") if (root / f"{folder}{photo}{s}").exists()), ".jpg")
+            yield Row(photo, rule(middle) - 1, path=f"{folder}{photo}{found}", more={"category": category})
 
 
 def nearest_rule(medians: list[float]) -> str:
@@ -95,11 +88,7 @@ def _votes(table: Path) -> Iterator[tuple[str, float, str]]:
             try:
                 votes = [int(vote) for vote in line["beauty_scores"].split(",")]
             except ValueError:
-                raise InputError(
-                    f"{table}: {photo} has votes {line['beauty_scores']!r}, expected 1..5."
-                ) from None
+                raise InputError(f"{table}: {photo} has votes {line['beauty_scores']!r}, expected 1..5.") from None
             if not all(1 <= vote <= 5 for vote in votes):
-                raise InputError(
-                    f"{table}: {photo} has a vote outside 1..5: {line['beauty_scores']!r}."
-                )
+                raise InputError(f"{table}: {photo} has a vote outside 1..5: {line['beauty_scores']!r}.")
             yield photo, float(median(votes)), line["category"]

@@ -33,12 +33,9 @@ class Limuc(Dataset):
         counts=(6105, 3052, 1254, 865),
         licence="CC BY 4.0",
         citation="Polat et al.: Labeled Images for Ulcerative Colitis (LIMUC) dataset, Zenodo 2022",
-        obtain="Fetch train_and_validation_sets.zip and test_set.zip from Zenodo record 5827695, or use "
-        "--download.",
+        obtain="Fetch train_and_validation_sets.zip and test_set.zip from Zenodo record 5827695, or use --download.",
         layout="train_and_validation_sets/Mayo 0 .. Mayo 3/UC_patient_<patient>_<n>.bmp and test_set/ likewise.",
-        downloads=tuple(
-            Download(f"{RECORD}/{part}.zip", f"{part}.zip", unpack=True) for part in PARTS
-        ),
+        downloads=tuple(Download(f"{RECORD}/{part}.zip", f"{part}.zip", unpack=True) for part in PARTS),
         paper=True,
     )
     protocols: ClassVar[Mapping[str, Protocol]] = {"paper": FixedTest(parts=10, by_subject=True)}
@@ -58,8 +55,6 @@ class Limuc(Dataset):
                         continue
                     patient = PATIENT.match(file.stem)
                     if patient is None:
-                        raise InputError(
-                            f"{file}: the name holds no patient; expected UC_patient_<patient>_<n>."
-                        )
+                        raise InputError(f"{file}: the name holds no patient; expected UC_patient_<patient>_<n>.")
                     path = f"{part}/{score}/{file.name}"
                     yield Row(path, label, path=path, subject=patient[1], split=split)

@@ -127,17 +127,13 @@ class Manifest:
             table = pq.read_table(path)
             about = json.loads((table.schema.metadata or {})[b"orcu"])
         except (OSError, pa.ArrowInvalid, KeyError, ValueError) as error:
-            raise InputError(
-                f"{path}: no manifest of orcu ({error}); run `orcu data prepare`."
-            ) from None
+            raise InputError(f"{path}: no manifest of orcu ({error}); run `orcu data prepare`.") from None
         version, digest = about.pop("schema_version"), about.pop("digest")
         if version != SCHEMA_VERSION:
             raise InputError(f"{path}: schema version {version}; run `orcu data prepare` again.")
         found = cls(table.replace_schema_metadata(None), About(**about))
         if found.digest != digest:
-            raise InputError(
-                f"{path}: its rows are not those it was written with; prepare it anew."
-            )
+            raise InputError(f"{path}: its rows are not those it was written with; prepare it anew.")
         return found
 
 
@@ -160,9 +156,7 @@ def manifest_of(rows: Sequence[Row], contents: Sequence[str | None], about: Abou
         "split": [row.split for row in rows],
         "content": list(contents),
     }
-    columns |= {
-        name: pa.array(v, pa.string()) for name, v in told.items() if any(x is not None for x in v)
-    }
+    columns |= {name: pa.array(v, pa.string()) for name, v in told.items() if any(x is not None for x in v)}
     for name in rows[0].features or {}:
         columns[FEATURE + name] = pa.array([(row.features or {})[name] for row in rows])
     for name in rows[0].more:

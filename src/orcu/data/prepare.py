@@ -14,14 +14,7 @@ from orcu.data.base import DATASETS, IMAGES, TABLE, TEXTS, Dataset, Row
 from orcu.data.cache import build
 from orcu.data.images import SUFFIXES, BadImageError, check_image
 from orcu.data.manifest import About, Manifest, manifest_of
-from orcu.data.store import (
-    MANIFEST,
-    Prepared,
-    cache_folder,
-    store_folder,
-    write_folds,
-    write_normalization,
-)
+from orcu.data.store import MANIFEST, Prepared, cache_folder, store_folder, write_folds, write_normalization
 from orcu.errors import InputError
 from orcu.inputs import as_count
 
@@ -60,9 +53,7 @@ class Findings:
         if self.extra:
             told.append(f"{len(self.extra):,} images that no row names: {_some(self.extra)}")
         if self.doubles:
-            told.append(
-                f"{self.doubles:,} rows are doubles of another; they stay on one side of a split"
-            )
+            told.append(f"{self.doubles:,} rows are doubles of another; they stay on one side of a split")
         if self.conflicts:
             pairs = [" = ".join(ids) for ids in self.conflicts]
             told.append(f"{len(pairs):,} groups of doubles have different labels: {_some(pairs)}")
@@ -105,18 +96,14 @@ def prepare(
     """
     dataset: Dataset = DATASETS.create(name, **(options or {}))
     if root is not None and dataset.card.package and dataset.card.kind == TABLE:
-        raise InputError(
-            f"root: {name} comes with the package {dataset.card.package}; leave it out."
-        )
+        raise InputError(f"root: {name} comes with the package {dataset.card.package}; leave it out.")
     base = Path(root).resolve() if root is not None else dataset.root()
     if base is None:
         raise InputError(
             f"{name}: say where its files are (--root DIR). {dataset.card.obtain} Layout: {dataset.card.layout}"
         )
     if not base.is_dir():
-        raise InputError(
-            f"{base}: {'is a file, expected its folder' if base.exists() else 'there is no such folder'}."
-        )
+        raise InputError(f"{base}: {'is a file, expected its folder' if base.exists() else 'there is no such folder'}.")
     if size is not None:
         as_count(size, name="size", minimum=8)
         if dataset.card.kind != IMAGES:
@@ -127,9 +114,7 @@ def prepare(
         raise InputError(f"{base}: its files cannot be read ({error}).") from None
     rows, contents, bad = _contents(dataset, rows, base, skip_bad, workers, progress)
     features = list(rows[0].features or {})
-    about = About(
-        name, dict(options or {}), dataset.card.kind, list(dataset.classes), str(base), features
-    )
+    about = About(name, dict(options or {}), dataset.card.kind, list(dataset.classes), str(base), features)
     manifest = manifest_of(rows, contents, about)
     folder = store_folder() / name if out is None else Path(out)
     try:
@@ -140,20 +125,21 @@ def prepare(
         raise InputError(f"{folder}: cannot be written ({error.strerror or error}).") from None
     prepared = Prepared(folder)
     if size is not None:
-        build(
-            manifest,
-            cache_folder(folder, size),
-            size,
-            workers=workers,
-            progress=progress,
-            verify=True,
-        )
+        build(manifest, cache_folder(folder, size), size, workers=workers, progress=progress, verify=True)
         write_normalization(prepared, size)
     doubles, conflicts = _doubles(manifest)
     found = Findings(
-        manifest.counts(), dataset.counts, dataset.classes, bad, _extra(rows, base), doubles, conflicts,
-        left_out, _holes(prepared), dataset.card.notes,
-    )  # fmt: skip
+        manifest.counts(),
+        dataset.counts,
+        dataset.classes,
+        bad,
+        _extra(rows, base),
+        doubles,
+        conflicts,
+        left_out,
+        _holes(prepared),
+        dataset.card.notes,
+    )
     return prepared, found
 
 
@@ -173,19 +159,15 @@ def _checked(dataset: Dataset, rows: list[Row], root: Path) -> list[Row]:
             raise InputError(f"{root}: the id {row.id!r} stands twice; ids must be different.")
         seen.add(row.id)
         if not 0 <= row.label < len(dataset.classes):
-            raise InputError(
-                f"{root}: {row.id} has label {row.label}, expected 0..{len(dataset.classes) - 1}."
-            )
+            raise InputError(f"{root}: {row.id} has label {row.label}, expected 0..{len(dataset.classes) - 1}.")
     if len({row.label for row in rows}) < 2:
-        raise InputError(
-            f"{root}: all rows have the class {dataset.classes[rows[0].label]!r}; two or more are needed."
-        )
+        raise InputError(f"{root}: all rows have the class {dataset.classes[rows[0].label]!r}; two or more are needed.")
     return rows
 
 
 def _contents(
-    dataset: Dataset, rows: list[Row], root: Path, skip_bad: bool, workers: int | None, progress: Progress | None,
-) -> tuple[list[Row], list[str | None], list[str]]:  # fmt: skip
+    dataset: Dataset, rows: list[Row], root: Path, skip_bad: bool, workers: int | None, progress: Progress | None
+) -> tuple[list[Row], list[str | None], list[str]]:
     """The rows that can be used, the digest of each one's bytes, and what is wrong with the others."""
     if dataset.card.kind == TEXTS:
         return rows, [sha256(str(row.text).encode()).hexdigest() for row in rows], []
@@ -224,9 +206,7 @@ def _doubles(manifest: Manifest) -> tuple[int, list[list[str]]]:
             groups[content].append(row)
     several = [rows for rows in groups.values() if len(rows) > 1]
     conflicts = [
-        [manifest.ids[row] for row in rows]
-        for rows in several
-        if len({int(manifest.labels[row]) for row in rows}) > 1
+        [manifest.ids[row] for row in rows] for rows in several if len({int(manifest.labels[row]) for row in rows}) > 1
     ]
     return sum(len(rows) - 1 for rows in several), conflicts
 
@@ -238,9 +218,7 @@ def _holes(prepared: Prepared) -> list[str]:
         for fold in range(folds):
             none = [name for name, rows in prepared.split(protocol, fold).items() if len(rows) == 0]
             if none:
-                found.append(
-                    f"protocol {protocol}, fold {fold} has no rows for {', '.join(none)}: too few in all"
-                )
+                found.append(f"protocol {protocol}, fold {fold} has no rows for {', '.join(none)}: too few in all")
                 break
     return found
 

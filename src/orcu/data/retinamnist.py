@@ -28,11 +28,7 @@ class RetinaMnist(Dataset):
         obtain="Fetch retinamnist.npz from Zenodo record 10519652, or use --download.",
         layout="retinamnist.npz.",
         downloads=(
-            Download(
-                f"https://zenodo.org/records/10519652/files/{FILE}",
-                FILE,
-                md5="bd4c0672f1bba3e3a89f0e4e876791e4",
-            ),
+            Download(f"https://zenodo.org/records/10519652/files/{FILE}", FILE, md5="bd4c0672f1bba3e3a89f0e4e876791e4"),
         ),
     )
     protocols: ClassVar[Mapping[str, Protocol]] = {
@@ -47,6 +43,4 @@ class RetinaMnist(Dataset):
             labels = {part: archive[f"{part}_labels"].reshape(-1) for part in SPLITS}
         for part, split in SPLITS.items():
             for index, label in enumerate(labels[part].tolist()):
-                yield Row(
-                    f"{part}/{index}", label, path=f"{FILE}#{part}_images/{index}", split=split
-                )
+                yield Row(f"{part}/{index}", label, path=f"{FILE}#{part}_images/{index}", split=split)

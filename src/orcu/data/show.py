@@ -21,9 +21,7 @@ def sample(prepared: Prepared, label: int, count: int, seed: int = 0) -> list[in
     return sorted(rows, key=lambda row: chance(seed, ids[row]))[:count]
 
 
-def contact_sheets(
-    prepared: Prepared, folder: Path, *, count: int = 24, columns: int = 6, seed: int = 0
-) -> list[Path]:
+def contact_sheets(prepared: Prepared, folder: Path, *, count: int = 24, columns: int = 6, seed: int = 0) -> list[Path]:
     """Write one PNG per class that has images; the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     manifest, written = prepared.manifest, []

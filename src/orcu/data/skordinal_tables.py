@@ -37,7 +37,5 @@ class SkordinalTable(Dataset):
         need_package("skordinal")
         data = getattr(importlib.import_module("skordinal.datasets"), self.loader)()
         names = [str(name) for name in data.feature_names]
-        for number, (values, label) in enumerate(
-            zip(data.data.tolist(), data.target.tolist(), strict=True), 1
-        ):
+        for number, (values, label) in enumerate(zip(data.data.tolist(), data.target.tolist(), strict=True), 1):
             yield Row(str(number), int(label), features=dict(zip(names, values, strict=True)))

@@ -33,16 +33,12 @@ class Sst5(Dataset):
         "with the columns label and text.",
         downloads=(
             Download(
-                "https://nlp.stanford.edu/sentiment/trainDevTestTrees_PTB.zip", "trainDevTestTrees_PTB.zip",
-                unpack=True,
+                "https://nlp.stanford.edu/sentiment/trainDevTestTrees_PTB.zip", "trainDevTestTrees_PTB.zip", unpack=True
             ),
         ),
         paper=True,
-    )  # fmt: skip
-    protocols: ClassVar[Mapping[str, Protocol]] = {
-        "paper": OneSplit(shares=(7, 1, 2)),
-        "official": OneSplit(),
-    }
+    )
+    protocols: ClassVar[Mapping[str, Protocol]] = {"paper": OneSplit(shares=(7, 1, 2)), "official": OneSplit()}
 
     def rows(self, root: Path) -> Iterator[Row]:
         """Train, dev and test, in the order of their files."""
@@ -53,9 +49,7 @@ class Sst5(Dataset):
             read = _table if file.suffix == ".tsv" else _trees
             for number, (label, text) in enumerate(read(file), 1):
                 where = f"{file}: line {number}"
-                yield Row(
-                    f"{part}/{number}", position(label, LEVELS, where), text=text, split=split
-                )
+                yield Row(f"{part}/{number}", position(label, LEVELS, where), text=text, split=split)
 
 
 def sentence(tree: str) -> str:

@@ -40,9 +40,7 @@ def load(name: str | os.PathLike[str]) -> "Prepared":
     """
     folder = Path(name) if (Path(name) / MANIFEST).exists() else store_folder() / name
     if not (folder / MANIFEST).exists():
-        raise InputError(
-            f"{name}: not prepared in {store_folder()}; run `orcu data prepare {name}` first."
-        )
+        raise InputError(f"{name}: not prepared in {store_folder()}; run `orcu data prepare {name}` first.")
     return Prepared(folder)
 
 
@@ -105,10 +103,7 @@ class Prepared:
             raise UnknownNameError(f"protocol of {self.name}", protocol, known)
         if not 0 <= fold < known[protocol]:
             raise InputError(f"fold: {protocol} has folds 0..{known[protocol] - 1}, got {fold}.")
-        chosen = pc.and_(
-            pc.equal(self.folds.column("protocol"), protocol),
-            pc.equal(self.folds.column("fold"), fold),
-        )
+        chosen = pc.and_(pc.equal(self.folds.column("protocol"), protocol), pc.equal(self.folds.column("fold"), fold))
         part = self.folds.filter(chosen)
         row_of = {name: row for row, name in enumerate(self.manifest.ids)}
         rows = np.array([row_of[name] for name in part.column("id").to_pylist()])
@@ -146,15 +141,11 @@ def cache_folder(folder: Path, size: int) -> Path:
     return folder / f"cache_{size}"
 
 
-def write_folds(
-    folder: Path, manifest: Manifest, protocols: Mapping[str, Protocol], seed: int
-) -> dict[str, int]:
+def write_folds(folder: Path, manifest: Manifest, protocols: Mapping[str, Protocol], seed: int) -> dict[str, int]:
     """Divide the rows by every protocol and write them; rows left out as doubles, by protocol."""
     cases, left_out = manifest.cases(), {}
     ids = np.array(manifest.ids, dtype=object)
-    columns: dict[str, list[npt.NDArray[np.generic]]] = {
-        n: [] for n in ("protocol", "fold", "split", "id")
-    }
+    columns: dict[str, list[npt.NDArray[np.generic]]] = {n: [] for n in ("protocol", "fold", "split", "id")}
     for name, protocol in protocols.items():
         folds, left_out[name] = protocol.folds(cases, seed)
         for fold, splits in enumerate(folds):
@@ -181,7 +172,5 @@ def write_normalization(prepared: Prepared, size: int) -> None:
             if len(train) == 0:
                 continue
             mean, std = cache.mean_and_std(train)
-            rows.append(
-                {"protocol": protocol, "fold": fold, "mean": mean.tolist(), "std": std.tolist()}
-            )
+            rows.append({"protocol": protocol, "fold": fold, "mean": mean.tolist(), "std": std.tolist()})
     write_table(pa.Table.from_pylist(rows), prepared.folder / f"normalization_{size}.parquet")

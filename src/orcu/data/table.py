@@ -70,17 +70,13 @@ class UserTable(Dataset):
         labels = _labels(table.column(self.label))
         missing = [row for row, value in enumerate(labels, 1) if is_missing(value)]
         if missing:
-            raise InputError(
-                f"{path}: row {missing[0]} has no label; drop or repair such rows first."
-            )
+            raise InputError(f"{path}: row {missing[0]} has no label; drop or repair such rows first.")
         self._found = self._order(labels)
         try:
             codes, _ = label_codes(labels, self._found, given=True)
         except InputError as error:
             raise InputError(f"{path}: column {self.label!r}: {error}") from None
-        features = {
-            name: _values(table.column(name)) for name in table.column_names if name not in special
-        }
+        features = {name: _values(table.column(name)) for name in table.column_names if name not in special}
         if not features:
             raise InputError(f"{path}: no column is left for the features.")
         columns = {
@@ -92,10 +88,11 @@ class UserTable(Dataset):
             raise InputError(f"{path}: row {ids.index(None) + 1} has no id.")
         for row, code in enumerate(codes.tolist()):
             yield Row(
-                str(row + 1) if ids is None else str(ids[row]), code,
+                str(row + 1) if ids is None else str(ids[row]),
+                code,
                 features={name: values[row] for name, values in features.items()},
                 subject=None if subjects is None or subjects[row] is None else str(subjects[row]),
-            )  # fmt: skip
+            )
 
     def _path(self, root: Path) -> Path:
         if self.file is not None:
@@ -103,9 +100,7 @@ class UserTable(Dataset):
         found = sorted(p for p in root.iterdir() if p.suffix.lower() in {".csv", ".parquet"})
         if len(found) != 1:
             names = ", ".join(path.name for path in found) or "none"
-            raise InputError(
-                f"{root}: expected one .csv or .parquet file, there are {names}; say file=NAME."
-            )
+            raise InputError(f"{root}: expected one .csv or .parquet file, there are {names}; say file=NAME.")
         return found[0]
 
     def _order(self, labels: list[Any]) -> tuple[str, ...]:

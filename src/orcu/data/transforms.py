@@ -78,16 +78,8 @@ def rotated(images: "torch.Tensor", angles: "torch.Tensor") -> "torch.Tensor":
     x = (torch.arange(width, device=images.device) + 0.5) * (2 / width) - 1
     y = (torch.arange(height, device=images.device) + 0.5) * (2 / height) - 1
     grid = images.new_empty((len(images), height, width, 2))
-    torch.add(
-        (cos[:, None] * x)[:, None, :],
-        (-sin[:, None] * y * (height / width))[:, :, None],
-        out=grid[..., 0],
-    )
-    torch.add(
-        (sin[:, None] * x * (width / height))[:, None, :],
-        (cos[:, None] * y)[:, :, None],
-        out=grid[..., 1],
-    )
+    torch.add((cos[:, None] * x)[:, None, :], (-sin[:, None] * y * (height / width))[:, :, None], out=grid[..., 0])
+    torch.add((sin[:, None] * x * (width / height))[:, None, :], (cos[:, None] * y)[:, :, None], out=grid[..., 1])
     return F.grid_sample(images, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
 
 

@@ -73,7 +73,5 @@ def lines(file: Path, columns: int) -> Iterator[tuple[Path, list[str]]]:
         for number, line in enumerate(told, 1):
             cells = line.rstrip("\n").split("\t", columns - 1)
             if len(cells) != columns:
-                raise InputError(
-                    f"{file}: line {number} has {len(cells)} columns, expected {columns}."
-                )
+                raise InputError(f"{file}: line {number} has {len(cells)} columns, expected {columns}.")
             yield file, cells

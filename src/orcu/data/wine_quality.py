@@ -32,11 +32,7 @@ class WineQuality(Dataset):
         obtain="Fetch wine+quality.zip of UCI data set 186, or use --download.",
         layout="winequality-red.csv and winequality-white.csv, separated by semicolons.",
         downloads=(
-            Download(
-                "https://archive.ics.uci.edu/static/public/186/wine+quality.zip",
-                "wine+quality.zip",
-                unpack=True,
-            ),
+            Download("https://archive.ics.uci.edu/static/public/186/wine+quality.zip", "wine+quality.zip", unpack=True),
         ),
     )
 
@@ -62,9 +58,7 @@ class WineQuality(Dataset):
             for number, line in enumerate(csv.DictReader(lines, delimiter=";"), 1):
                 where = f"{file}: line {number + 1}"
                 if "quality" not in line:
-                    raise InputError(
-                        f"{where}: no column quality; are the columns separated by semicolons?"
-                    )
+                    raise InputError(f"{where}: no column quality; are the columns separated by semicolons?")
                 label = position(line.pop("quality"), self.classes, where)
                 try:
                     features = {name: float(value) for name, value in line.items()}

@@ -102,36 +102,21 @@ def _hash(script: str) -> str:
 
 
 def _checked(
-    classes: int,
-    label: int,
-    scale: float,
-    distance: str,
-    regularizer: str,
-    logits: Sequence[float] | None,
+    classes: int, label: int, scale: float, distance: str, regularizer: str, logits: Sequence[float] | None
 ) -> dict[str, Any]:
     """The page's first state; what it could not show is refused."""
     if not 2 <= classes <= MOST_CLASSES:
         raise InputError(f"classes: expected 2..{MOST_CLASSES}, got {classes}.")
     if not 0 <= label < classes:
-        raise InputError(
-            f"label: expected 0..{classes - 1} for {classes} classes, got {label}. "
-            "Classes count from 0."
-        )
+        raise InputError(f"label: expected 0..{classes - 1} for {classes} classes, got {label}. Classes count from 0.")
     if not SCALES[0] <= scale <= SCALES[1]:
-        raise InputError(
-            f"scale: expected a number between {SCALES[0]:g} and {SCALES[1]:g}, got {scale:g}."
-        )
-    for kind, name, known in (
-        ("distance", distance, DISTANCES),
-        ("regularizer", regularizer, REGULARIZERS),
-    ):
+        raise InputError(f"scale: expected a number between {SCALES[0]:g} and {SCALES[1]:g}, got {scale:g}.")
+    for kind, name, known in (("distance", distance, DISTANCES), ("regularizer", regularizer, REGULARIZERS)):
         if name not in known:
             raise UnknownNameError(kind, name, known)
     if logits is not None:
         if len(logits) != classes:
-            raise InputError(
-                f"logits: expected {classes} numbers, one per class, got {len(logits)}."
-            )
+            raise InputError(f"logits: expected {classes} numbers, one per class, got {len(logits)}.")
         for k, value in enumerate(logits):
             if not abs(value) <= LARGEST_LOGIT:  # also refuses NaN
                 raise InputError(

@@ -41,10 +41,15 @@ def data(folds: Sequence[tuple[FloatArray, FloatArray]]) -> Band:
 def draw(ax: Any, found: Band, look: Look, *, label: str, markers: bool = False) -> None:
     """The line with its band; markers where the points are few and far between."""
     ax.fill_between(
-        found.x, found.mean - found.deviation, found.mean + found.deviation, color=look.color,
-        alpha=0.1, linewidth=0,
-    )  # fmt: skip
+        found.x, found.mean - found.deviation, found.mean + found.deviation, color=look.color, alpha=0.1, linewidth=0
+    )
     ax.plot(
-        found.x, found.mean, color=look.color, linestyle=look.line, linewidth=look.width, label=label,
-        marker=look.marker if markers else None, markersize=3.5,
-    )  # fmt: skip
+        found.x,
+        found.mean,
+        color=look.color,
+        linestyle=look.line,
+        linewidth=look.width,
+        label=label,
+        marker=look.marker if markers else None,
+        markersize=3.5,
+    )

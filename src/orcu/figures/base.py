@@ -35,9 +35,7 @@ class Figure(ABC):
     def options(cls) -> dict[str, Any]:
         """The options beside sources and width, with their defaults."""
         found = inspect.signature(cls.make).parameters.values()
-        return {
-            one.name: one.default for one in found if one.name not in {"self", "sources", "width"}
-        }
+        return {one.name: one.default for one in found if one.name not in {"self", "sources", "width"}}
 
     def lacks(self, why: str) -> InputError:
         """The error for sources that do not hold what the figure needs."""
@@ -47,9 +45,7 @@ class Figure(ABC):
 FIGURES: Registry[type[Figure]] = Registry("figure", package="orcu.figures")
 
 
-def make(
-    name: str, sources: Sources | None = None, *, width: str = style.PAGE, **options: Any
-) -> Any:
+def make(name: str, sources: Sources | None = None, *, width: str = style.PAGE, **options: Any) -> Any:
     """A figure of the registry, ready to be saved by `orcu.figures.save.save`.
 
     Args:
@@ -127,9 +123,7 @@ def note(figure: Any, text: str) -> None:
     import textwrap
 
     size = _small()
-    letters = int(
-        figure.get_size_inches()[0] * 72 / (0.54 * size)
-    )  # a letter is half as wide as high
+    letters = int(figure.get_size_inches()[0] * 72 / (0.54 * size))  # a letter is half as wide as high
     text = text.replace(" %", "\N{NO-BREAK SPACE}%")
     figure.supxlabel(textwrap.fill(text, letters), fontsize=size, color=style.ROLES["muted"])
 

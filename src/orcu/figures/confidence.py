@@ -20,9 +20,7 @@ def data(top: FloatArray) -> tuple[FloatArray, FloatArray]:
     return top[2] / total, (top[0] - top[2]) / total
 
 
-def draw(
-    ax: Any, found: tuple[FloatArray, FloatArray], *, confidence: float, accuracy: float
-) -> None:
+def draw(ax: Any, found: tuple[FloatArray, FloatArray], *, confidence: float, accuracy: float) -> None:
     """Stacked bars; the mean confidence and the accuracy as lines."""
     from matplotlib.ticker import MaxNLocator
 
@@ -30,22 +28,12 @@ def draw(
     bins = len(right)
     centers = (np.arange(bins) + 0.5) / bins
     ax.bar(centers, right, width=0.9 / bins, color=ROLES["accent"], linewidth=0, label="right")
-    ax.bar(
-        centers,
-        wrong,
-        width=0.9 / bins,
-        bottom=right,
-        color=ROLES["alarm"],
-        linewidth=0,
-        label="wrong",
-    )
+    ax.bar(centers, wrong, width=0.9 / bins, bottom=right, color=ROLES["alarm"], linewidth=0, label="wrong")
     top = float((right + wrong).max())
     ax.set_ylim(0, top * 1.35)
     for value, name, style in ((confidence, "mean confidence", "-"), (accuracy, "accuracy", ":")):
         label = f"{name} {100 * value:.0f} %"
-        ax.axvline(
-            value, ymax=0.82, color=ROLES["ink"], linewidth=1.2, linestyle=style, label=label
-        )
+        ax.axvline(value, ymax=0.82, color=ROLES["ink"], linewidth=1.2, linestyle=style, label=label)
     ax.set(xlim=(0, 1), xlabel="confidence (largest probability)", ylabel="share of rows")
     ax.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
     ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))

@@ -34,24 +34,12 @@ def draw(ax: Any, found: tuple[FloatArray, FloatArray], classes: tuple[str, ...]
             ax.add_patch(Rectangle((j, i), 0.96, 0.96, facecolor=color, alpha=alpha, linewidth=0))
             if size <= _MOST_WITH_TEXT and counts[i, j] > 0:
                 text = f"{counts[i, j]:,.0f}" if counts[i, j] >= 1 else f"{counts[i, j]:.2g}"
-                ax.text(
-                    j + 0.48, i + 0.4, text, ha="center", va="center", fontsize=8 if size < 8 else 6
-                )
+                ax.text(j + 0.48, i + 0.4, text, ha="center", va="center", fontsize=8 if size < 8 else 6)
                 share = f"{shares[i, j]:.0%}".replace("%", " %")
                 if size < 8:
-                    ax.text(
-                        j + 0.48,
-                        i + 0.72,
-                        share,
-                        ha="center",
-                        va="center",
-                        fontsize=6.5,
-                        color=ROLES["muted"],
-                    )
+                    ax.text(j + 0.48, i + 0.72, share, ha="center", va="center", fontsize=6.5, color=ROLES["muted"])
     names = [shortened(name, 12) for name in classes]
-    ax.set_xticks(
-        np.arange(size) + 0.48, names, rotation=30 if max(map(len, names)) > 5 else 0, ha="center"
-    )
+    ax.set_xticks(np.arange(size) + 0.48, names, rotation=30 if max(map(len, names)) > 5 else 0, ha="center")
     ax.set_yticks(np.arange(size) + 0.48, names)
     ax.tick_params(length=0, labelsize=8 if size <= 12 else 5)
     ax.set(xlim=(0, size), ylim=(size, 0), xlabel="decided", ylabel="true", aspect="equal")

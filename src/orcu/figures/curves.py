@@ -66,9 +66,7 @@ class CurvesFigure(Figure):
         for ax in figure.axes:
             handles, labels = ax.get_legend_handles_labels()
             known |= dict(zip(labels, handles, strict=True))
-        figure.legend(
-            known.values(), known.keys(), loc="outside upper center", ncols=3 if width == COLUMN else 6
-        )  # fmt: skip
+        figure.legend(known.values(), known.keys(), loc="outside upper center", ncols=3 if width == COLUMN else 6)
         note(figure, "validation rows; mean over folds, band: one standard deviation")
         return figure
 

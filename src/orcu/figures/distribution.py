@@ -16,9 +16,7 @@ def draw(ax: Any, probs: FloatArray, label: int, classes: tuple[str, ...]) -> No
     ax.plot([label], [-0.06], marker="^", color=ROLES["accent"], markersize=5, clip_on=False)
     names = [shortened(name, 9) for name in classes]
     long = max(map(len, names)) > 4 or size > 8
-    ax.set_xticks(
-        np.arange(size), names, rotation=40 if long else 0, ha="right" if long else "center"
-    )
+    ax.set_xticks(np.arange(size), names, rotation=40 if long else 0, ha="right" if long else "center")
     ax.set(ylim=(-0.1, 1.0), xlim=(-0.6, size - 0.4))
     ax.set_yticks([0, 0.5, 1], ["0", "50 %", "100 %"])
     ax.tick_params(axis="x", length=0)

@@ -63,23 +63,24 @@ def data(first: Predictions, second: Predictions, *, right: bool, count: int = 4
     among = np.flatnonzero((hits == right).all(axis=0))
     chosen = typical_rows(labels, two.rows().confidence, among=among, count=count)
     names = range(len(two)) if two.ids is None else two.ids
-    return [
-        Pair(str(names[row]), int(labels[row]), np.stack([one.probs[row], two.probs[row]]))
-        for row in chosen
-    ]
+    return [Pair(str(names[row]), int(labels[row]), np.stack([one.probs[row], two.probs[row]])) for row in chosen]
 
 
-def draw(
-    ax: Any, pair: Pair, names: Sequence[str], styles: Sequence[Look], classes: Sequence[str]
-) -> None:
+def draw(ax: Any, pair: Pair, names: Sequence[str], styles: Sequence[Look], classes: Sequence[str]) -> None:
     """A line with markers for each model; the lines only guide the eye. The label is dashed."""
     places = np.arange(pair.probs.shape[1])
     ax.axvline(pair.label, color=ROLES["muted"], linewidth=0.9, linestyle=(0, (3, 2)), zorder=0)
     for probs, name, look in zip(pair.probs, names, styles, strict=True):
         ax.plot(
-            places, probs, color=look.color, marker=look.marker, markersize=3.2, linewidth=1.2, label=name,
+            places,
+            probs,
+            color=look.color,
+            marker=look.marker,
+            markersize=3.2,
+            linewidth=1.2,
+            label=name,
             clip_on=False,
-        )  # fmt: skip
+        )
     ax.set_ylim(-0.03, 1.03)
     class_axis(ax, class_names(classes))
     ax.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
@@ -104,15 +105,10 @@ class DistributionsFigure(Figure):
         if len(losses) < 2:
             raise self.lacks(sources.told() if not losses else f"there is only {losses[0]}")
         if len(losses) > 2 and sources.chose_losses:
-            raise InputError(
-                f"--losses: it compares two losses, and {', '.join(losses)} are {len(losses)}; name two."
-            )
+            raise InputError(f"--losses: it compares two losses, and {', '.join(losses)} are {len(losses)}; name two.")
         names = losses[:2] if len(losses) == 2 else [losses[0], losses[-1]]
         first, second = (sources.predictions(datasets[0], name) for name in names)
-        kinds = {
-            kind: data(first, second, right=kind == "right", count=count)
-            for kind in ("right", "wrong")
-        }
+        kinds = {kind: data(first, second, right=kind == "right", count=count) for kind in ("right", "wrong")}
         columns = max(len(found) for found in kinds.values())
         if columns == 0:
             raise InputError(f"{' and '.join(names)} are never both right or both wrong.")
@@ -128,9 +124,7 @@ class DistributionsFigure(Figure):
                 ax.tick_params(labelleft=column == 0)
                 name = class_title(first.classes, found[column].label)
                 ax.set_title(
-                    fitted(name, 40 // columns)
-                    if width == COLUMN
-                    else fitted(f"label {name}", 84 // max(columns, 3))
+                    fitted(name, 40 // columns) if width == COLUMN else fitted(f"label {name}", 84 // max(columns, 3))
                 )
                 if column == 0:
                     ax.set_ylabel(f"{letter(row, f'both {kind}')}\nprobability")

@@ -43,10 +43,7 @@ def data(classes: int = 5, *, scale: float = 3.0, distance: str = "squared") -> 
 def draw(ax: Any, found: Pull, label: int) -> None:
     """Two bars per class; the label's tick is marked."""
     classes = np.arange(len(found.anchor))
-    bars = (
-        ("soft target (anchor)", found.anchor, ROLES["quiet"]),
-        ("equilibrium", found.probs, GREEN),
-    )
+    bars = (("soft target (anchor)", found.anchor, ROLES["quiet"]), ("equilibrium", found.probs, GREEN))
     for place, (name, values, color) in zip((-0.2, 0.2), bars, strict=True):
         ax.bar(classes + place, values[label], width=0.38, color=color, linewidth=0, label=name)
     class_axis(ax, [str(k) for k in classes])
@@ -65,7 +62,7 @@ class EquilibriumFigure(Figure):
 
     def make(
         self, sources: Sources, *, width: str = PAGE, classes: int = 5, scale: float = 3.0, distance: str = "squared"
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """See `data` for the options."""
         found = data(classes, scale=scale, distance=distance)
         columns = min(classes, 3 if width == COLUMN else (5 if classes in (5, 9, 10) else 4))

@@ -36,8 +36,12 @@ def draw(ax: Any, estimates: dict[str, Estimate], *, percent: bool) -> None:
 
 def _limits(estimates: dict[str, Estimate], scale: int) -> tuple[float, float]:
     """An axis that shows all values with some room, and does not blow up equal ones."""
-    ends = [scale * v for e in estimates.values() for v in (e.value, e.low, e.high, e.limit)
-            if v is not None and np.isfinite(v)]  # fmt: skip
+    ends = [
+        scale * v
+        for e in estimates.values()
+        for v in (e.value, e.low, e.high, e.limit)
+        if v is not None and np.isfinite(v)
+    ]
     low, high = min(ends, default=0.0), max(ends, default=1.0)
     room = max(0.06 * (high - low), 0.01 * scale)
     return low - room, high + room

@@ -120,9 +120,7 @@ def data(runs: dict[str, RunFiles], *, count: int = 4) -> list[Maps]:
         maps = {}
         for loss, (model, plan) in models.items():
             mean, std = (torch.tensor(v, dtype=torch.float32) for v in (plan.mean, plan.std))
-            inputs = (
-                torch.from_numpy(pixels.copy()).float()[None] / 255 - mean[:, None, None]
-            ) / std[:, None, None]
+            inputs = (torch.from_numpy(pixels.copy()).float()[None] / 255 - mean[:, None, None]) / std[:, None, None]
             maps[loss] = grad_cam(model, inputs, int(labels[row]))
         found.append(Maps(name, told[0].classes[labels[row]], pixels.transpose(1, 2, 0), maps))
     return found
@@ -191,14 +189,10 @@ class GradCamFigure(Figure):
             for ax, loss in zip(line, (None, *runs), strict=True):
                 draw(ax, found, loss)
                 if line is axes[0]:
-                    ax.set_title(
-                        "image" if loss is None else fitted(loss_title(loss), int(13 * side))
-                    )
+                    ax.set_title("image" if loss is None else fitted(loss_title(loss), int(13 * side)))
             # An axis that is off hides its label, so the label stands as text.
             name_shown = shortened(found.label, 9) if width == COLUMN else fitted(found.label, 18)
-            line[0].text(
-                -0.06, 0.5, name_shown, rotation=90, transform=line[0].transAxes, ha="right", va="center"
-            )  # fmt: skip
+            line[0].text(-0.06, 0.5, name_shown, rotation=90, transform=line[0].transAxes, ha="right", va="center")
         several = len(sources.runs(name, next(iter(runs)))) > 1
         where = sources.chosen_told(name) + ("; first fold" if several else "")
         note(

@@ -37,9 +37,8 @@ class Slopes:
 
 
 def data(
-    *, scale: float = 3.0, classes: int = 5, label: int = 2, distance: str = "squared",
-    deepest: float | None = None,
-) -> Slopes:  # fmt: skip
+    *, scale: float = 3.0, classes: int = 5, label: int = 2, distance: str = "squared", deepest: float | None = None
+) -> Slopes:
     """Slopes and gradients over gaps from -deepest to deepest / 6.
 
     The pairs are those that touch the label; the other gaps are the soft target's own,
@@ -65,13 +64,9 @@ def data(
     margin = 1 / scale**2
     deepest = as_positive(max(6.0, 4 * margin) if deepest is None else deepest, name="deepest")
     if classes < 3:
-        raise InputError(
-            f"classes: expected at least 3, for a label with a class on both sides, got {classes}."
-        )
+        raise InputError(f"classes: expected at least 3, for a label with a class on both sides, got {classes}.")
     if not 0 < label < classes - 1:
-        raise InputError(
-            f"label: expected 1..{classes - 2}, with a class on both sides, got {label}."
-        )
+        raise InputError(f"label: expected 1..{classes - 2}, with a class on both sides, got {label}.")
     ends = -margin, -margin * (1 - 1e-8)
     r = np.unique(np.concatenate([np.linspace(-deepest, deepest / 6, 561), ends]))
     slope = {
@@ -89,9 +84,7 @@ def data(
         logits[beyond] += (r - own)[:, None]
         softce = np.exp(geometry.log_probs(logits)[:, k]) - np.exp(log_anchor[k])
         sign = -geometry.gap_signs(classes)[label, k]  # of dr/dz_k
-        sides[side] = {"SoftCE alone": softce} | {
-            name: softce + sign * value for name, value in slope.items()
-        }
+        sides[side] = {"SoftCE alone": softce} | {name: softce + sign * value for name, value in slope.items()}
     return Slopes(r, slope, sides["below"], sides["above"], margin)
 
 
@@ -119,9 +112,15 @@ class GradientFigure(Figure):
     takes = ()
 
     def make(
-        self, sources: Sources, *, width: str = PAGE, scale: float = 3.0, classes: int = 5, label: int | str = "",
+        self,
+        sources: Sources,
+        *,
+        width: str = PAGE,
+        scale: float = 3.0,
+        classes: int = 5,
+        label: int | str = "",
         distance: str = "squared",
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """See `data` for the options; the label is the middle class by default."""
         y = class_or_middle(label, classes)
         found = data(scale=scale, classes=classes, label=y, distance=distance)
@@ -154,6 +153,4 @@ class GradientFigure(Figure):
 def _decades(found: Slopes) -> list[float]:
     """The powers of ten that a logarithmic axis needs for the barrier, from 0.001 to 10 at least."""
     ends = np.log10([found.slope["LBE"].min(), found.slope["LBE"].max()])
-    return [
-        10.0**p for p in range(min(-3, int(np.floor(ends[0]))), max(1, int(np.ceil(ends[1]))) + 1)
-    ]
+    return [10.0**p for p in range(min(-3, int(np.floor(ends[0]))), max(1, int(np.ceil(ends[1]))) + 1)]

@@ -43,9 +43,7 @@ class Placed:
     ece: float
 
 
-def data(
-    told: dict[str, Predictions], *, unimodal: float = 0.9, calibrated: float = 0.1
-) -> dict[str, Placed | None]:
+def data(told: dict[str, Predictions], *, unimodal: float = 0.9, calibrated: float = 0.1) -> dict[str, Placed | None]:
     """The model of each kind, by its measured unimodality and ECE; a kind may have none.
 
     Of several models of a kind the clearest is shown: the one whose two distances from the limits,
@@ -70,9 +68,7 @@ def data(
 
     for option, limit in (("unimodal", unimodal), ("calibrated", calibrated)):
         if not 0 < limit <= 1:
-            raise InputError(
-                f"{option}: expected a share above 0 and up to 1, such as 0.9 for 90 %, got {limit:g}."
-            )
+            raise InputError(f"{option}: expected a share above 0 and up to 1, such as 0.9 for 90 %, got {limit:g}.")
     found: dict[str, Placed | None] = dict.fromkeys(KINDS.values())
     clearest = dict.fromkeys(KINDS.values(), -1.0)
     for name, one in told.items():
@@ -103,13 +99,7 @@ def rows_shown(told: list[Predictions], *, count: int = 3) -> IntArray:
     return np.stack(found)
 
 
-def draw(
-    ax: Any,
-    probs: FloatArray,
-    labels: IntArray,
-    names: tuple[str, str],
-    classes: Sequence[str],
-) -> None:
+def draw(ax: Any, probs: FloatArray, labels: IntArray, names: tuple[str, str], classes: Sequence[str]) -> None:
     """Distributions (2, count, C) of rows of the lowest and the highest label; lines guide the eye."""
     places = np.arange(probs.shape[2])
     looks = ((GREEN, "o"), (LOOKS["sord"].color, "^"))
@@ -117,9 +107,16 @@ def draw(
         ax.axvline(label, color=color, linewidth=0.8, linestyle=(0, (3, 2)), zorder=0)
         for number, row in enumerate(rows):
             ax.plot(
-                places, row, color=color, marker=marker, markersize=2.8, linewidth=1.0, alpha=0.85,
-                label=name if number == 0 else None, clip_on=False,
-            )  # fmt: skip
+                places,
+                row,
+                color=color,
+                marker=marker,
+                markersize=2.8,
+                linewidth=1.0,
+                alpha=0.85,
+                label=name if number == 0 else None,
+                clip_on=False,
+            )
     ax.set(ylim=(-0.03, 1.03), xlabel="class")
     class_axis(ax, class_names(classes))
     ax.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
@@ -136,7 +133,7 @@ class IntroFigure(Figure):
 
     def make(
         self, sources: Sources, *, width: str = PAGE, count: int = 3, unimodal: float = 0.9, calibrated: float = 0.1
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """The first data set, or that of --data; ``count`` rows of the lowest and highest label."""
         at_least(1, count=count)
         datasets = sources.datasets()
@@ -156,14 +153,12 @@ class IntroFigure(Figure):
         else:
             figure, axes = grid(width, 2, len(KINDS), height=1.55, around=0.75)
             columns = [list(line) for line in zip(*axes, strict=True)]
-        for place, ((kind, one), (top, bottom)) in enumerate(
-            zip(kinds.items(), columns, strict=True)
-        ):
+        for place, ((kind, one), (top, bottom)) in enumerate(zip(kinds.items(), columns, strict=True)):
             if one is None:
                 top.set_title(letter(place, kind))
                 top.text(
                     0.5, 0.5, "no such model\namong those given", transform=top.transAxes, ha="center", va="center"
-                )  # fmt: skip
+                )
                 top.set_axis_off()
                 bottom.set_axis_off()
                 continue
@@ -185,9 +180,7 @@ class IntroFigure(Figure):
             handles, texts = ax.get_legend_handles_labels()
             known |= dict(zip(texts, handles, strict=True))
         known |= reliability.keys()
-        figure.legend(
-            known.values(), known.keys(), loc="outside upper center", ncols=2 if width == COLUMN else 5
-        )  # fmt: skip
+        figure.legend(known.values(), known.keys(), loc="outside upper center", ncols=2 if width == COLUMN else 5)
         where = f"{sources.chosen_told(datasets[0])}; " if datasets[0] else ""
         note(
             figure,

@@ -56,38 +56,38 @@ def data(table: FloatArray, *, rows: float | None = None) -> Reliability:
     base = 1 + _Z**2 / count
     middle = (rate + _Z**2 / (2 * count)) / base
     half = _Z * np.sqrt(rate * (1 - rate) / count + _Z**2 / (4 * count**2)) / base
-    return Reliability(
-        value / weight, rate, middle - half, middle + half, count, (filled + 0.5) / bins, 1 / bins
-    )
+    return Reliability(value / weight, rate, middle - half, middle + half, count, (filled + 0.5) / bins, 1 / bins)
 
 
 def draw(ax: Any, found: Reliability, *, xlabel: str = "said") -> None:
     """Points with intervals against the diagonal, rows per bin as bars below, sparse bins hollow."""
     top = found.count.max()
     ax.bar(
-        found.center, 0.16 * found.count / top, width=0.9 * found.width, bottom=-0.22,
-        color=ROLES["quiet"], linewidth=0,
-    )  # fmt: skip
-    ax.text(
-        1.0,
-        -0.045,
-        f"rows per bin, at most {top:,.0f}",
-        color=ROLES["muted"],
-        fontsize=7,
-        va="bottom",
-        ha="right",
+        found.center, 0.16 * found.count / top, width=0.9 * found.width, bottom=-0.22, color=ROLES["quiet"], linewidth=0
     )
+    ax.text(1.0, -0.045, f"rows per bin, at most {top:,.0f}", color=ROLES["muted"], fontsize=7, va="bottom", ha="right")
     ax.plot([0, 1], [0, 1], color=ROLES["muted"], linewidth=0.8, linestyle=(0, (4, 3)))
     ax.vlines(found.said, found.low, found.high, color=ROLES["accent"], linewidth=1.4, alpha=0.55)
     dense = found.count >= SPARSE
     ax.plot(
-        found.said[dense], found.seen[dense], color=ROLES["accent"], linewidth=1.0, marker="o",
-        markersize=4.5, markeredgewidth=0,
-    )  # fmt: skip
+        found.said[dense],
+        found.seen[dense],
+        color=ROLES["accent"],
+        linewidth=1.0,
+        marker="o",
+        markersize=4.5,
+        markeredgewidth=0,
+    )
     ax.plot(
-        found.said[~dense], found.seen[~dense], linestyle="none", marker="o", markersize=4.5,
-        markerfacecolor="none", markeredgecolor=ROLES["accent"], markeredgewidth=1.0,
-    )  # fmt: skip
+        found.said[~dense],
+        found.seen[~dense],
+        linestyle="none",
+        marker="o",
+        markersize=4.5,
+        markerfacecolor="none",
+        markeredgecolor=ROLES["accent"],
+        markeredgewidth=1.0,
+    )
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.22, 1.03), xlabel=xlabel, ylabel="came true")
     ax.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
     ax.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
@@ -122,24 +122,32 @@ def draw_bars(ax: Any, found: Reliability, *, ece: float, box: str = "white") ->
     for rows, strength in ((~sparse, 1.0), (sparse, 0.35)):
         places, bars = found.center[rows], {"width": 0.94 * found.width, "linewidth": 0}
         ax.bar(places, low[rows], color=ROLES["accent"], alpha=0.75 * strength, **bars)
-        ax.bar(
-            places, (high - low)[rows], bottom=low[rows], color=ROLES["alarm"], alpha=0.5 * strength,
-            **bars,
-        )  # fmt: skip
+        ax.bar(places, (high - low)[rows], bottom=low[rows], color=ROLES["alarm"], alpha=0.5 * strength, **bars)
         ax.hlines(
-            found.seen[rows], places - 0.47 * found.width, places + 0.47 * found.width,
-            color=ROLES["accent"], linewidth=1.4, alpha=max(strength, 0.5),
-        )  # fmt: skip
+            found.seen[rows],
+            places - 0.47 * found.width,
+            places + 0.47 * found.width,
+            color=ROLES["accent"],
+            linewidth=1.4,
+            alpha=max(strength, 0.5),
+        )
     ax.plot([0, 1], [0, 1], color=ROLES["ink"], linewidth=0.8, linestyle=_EXPECTED)
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     ax.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
     ax.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
     size = ax.xaxis.get_ticklabels()[0].get_fontsize()
     ax.annotate(
-        f"ECE {100 * ece:.1f} %", (0.5, 1.0), (0, 0.5 * size), xycoords="axes fraction",
-        textcoords="offset points", ha="center", va="bottom", fontsize=size, annotation_clip=False,
+        f"ECE {100 * ece:.1f} %",
+        (0.5, 1.0),
+        (0, 0.5 * size),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        ha="center",
+        va="bottom",
+        fontsize=size,
+        annotation_clip=False,
         bbox={"facecolor": box, "edgecolor": "none", "pad": 0.0},
-    )  # fmt: skip
+    )
 
 
 def title(ax: Any, text: str) -> None:
@@ -184,9 +192,7 @@ class ReliabilityGrid(Figure):
             for start in range(0, len(losses), columns)
         ]
         side = (2.9 if width == COLUMN else 6.5) / max(columns, 3)
-        figure, axes = grid(
-            width, len(lines), columns, height=side + 0.32, around=0.75, square=True
-        )
+        figure, axes = grid(width, len(lines), columns, height=side + 0.32, around=0.75, square=True)
         for row, (name, losses, start) in enumerate(lines):
             for column, ax in enumerate(axes[row]):
                 if column >= len(losses):
@@ -205,7 +211,6 @@ class ReliabilityGrid(Figure):
         figure.legend(keys().values(), keys().keys(), loc="outside upper center", ncols=3)
         note(
             figure,
-            f"{bins} bins, {sources.rows_told()}; gap: to the bin's mean confidence; pale: fewer than "
-            f"{SPARSE} rows",
+            f"{bins} bins, {sources.rows_told()}; gap: to the bin's mean confidence; pale: fewer than {SPARSE} rows",
         )
         return figure

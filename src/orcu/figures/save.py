@@ -49,6 +49,4 @@ def save(figure: Any, path: str | os.PathLike[str], *, dpi: int = 300) -> None:
         with replacing(path) as temporary, matplotlib.rc_context(style.printed(style.PAGE)):
             figure.savefig(temporary, format=kind, dpi=dpi, metadata=_METADATA[kind])
     except OSError as error:
-        raise InputError(
-            f"{path}: cannot be written ({error.strerror or error}); choose another place."
-        ) from None
+        raise InputError(f"{path}: cannot be written ({error.strerror or error}); choose another place.") from None

@@ -41,13 +41,7 @@ def data(runs: list[RunFiles]) -> ScaleCurves:
     Example:
         >>> from pathlib import Path
         >>> runs = [
-        ...     RunFiles(
-        ...         Path(),
-        ...         "lev",
-        ...         "",
-        ...         loss_spec={"scale": s},
-        ...         validation={"sce": e, "ace": e, "ece": e},
-        ...     )
+        ...     RunFiles(Path(), "lev", "", loss_spec={"scale": s}, validation={"sce": e, "ace": e, "ece": e})
         ...     for s, e in ((1.0, 0.2), (3.0, 0.1))
         ... ]
         >>> found = data(runs)
@@ -57,9 +51,7 @@ def data(runs: list[RunFiles]) -> ScaleCurves:
     lines = {}
     for metric in _METRICS:
         points = [(scale_of(run), 100 * run.validation[metric]) for run in runs]
-        lines[metric] = bands.data(
-            [(np.array([s]), np.array([error])) for s, error in points if s is not None]
-        )
+        lines[metric] = bands.data([(np.array([s]), np.array([error])) for s, error in points if s is not None])
     best = lines["sce"]
     return ScaleCurves(lines, float(best.x[best.mean.argmin()]))
 
@@ -90,9 +82,7 @@ class ScaleFigure(Figure):
         """Runs without a scale are left out."""
         panels = {}
         for name in sources.datasets():
-            runs = [
-                run for run in sources.runs(name) if scale_of(run) is not None and run.validation
-            ]
+            runs = [run for run in sources.runs(name) if scale_of(run) is not None and run.validation]
             if len({scale_of(run) for run in runs}) > 1:
                 panels[name] = data(runs)
         if not panels:

@@ -134,9 +134,7 @@ class Sources:
     def runs(self, data: str | None = None, loss: str | None = None) -> list[RunFiles]:
         """The runs of a data set and a loss, by fold and seed."""
         return [
-            run
-            for run in self._all
-            if data in (None, run.data) and loss in (None, run.loss) and not run.has(TWO_STAGE)
+            run for run in self._all if data in (None, run.data) and loss in (None, run.loss) and not run.has(TWO_STAGE)
         ]
 
     def datasets(self) -> list[str]:
@@ -159,9 +157,7 @@ class Sources:
         order = {name: place for place, name in enumerate(LOOKS)}  # the paper's order, ours last
         first = {run.loss: run.place for run in reversed(self.runs(data))}
 
-        def place(
-            name: str,
-        ) -> tuple[Any, ...]:  # of names that are none of ours: as given, else by number
+        def place(name: str) -> tuple[Any, ...]:  # of names that are none of ours: as given, else by number
             return name == "orcu", order.get(name, -1), first[name], _by_number(name)
 
         found.sort(key=place)
@@ -204,9 +200,7 @@ class Sources:
         from orcu.figures.style import data_title
 
         many = len(self.datasets())
-        return data_title(data) + (
-            f", one of {many} data sets (--data chooses)" if many > 1 else ""
-        )
+        return data_title(data) + (f", one of {many} data sets (--data chooses)" if many > 1 else "")
 
     def told(self) -> str:
         """What was given, for messages."""
@@ -235,10 +229,7 @@ def matched(told: Sequence[Predictions]) -> list[Predictions]:
     common = [str(name) for name in _ids(first) if all(str(name) in place for place in places)]
     if not common:
         raise InputError("the models have no row in common; their ids differ.")
-    return [
-        one[np.array([place[name] for name in common])]
-        for one, place in zip(told, places, strict=True)
-    ]
+    return [one[np.array([place[name] for name in common])] for one, place in zip(told, places, strict=True)]
 
 
 def _ids(told: Predictions) -> list[Any]:
@@ -304,9 +295,7 @@ def _runs(name: str, path: Path) -> list[RunFiles]:
     if (path / "runs").is_dir():
         return [_of_result(file) for file in sorted((path / "runs").glob("*/result.json"))]
     stages = [
-        RunFiles(
-            file.parent, name or _dataset(file.parent / "stage_one") or path.name, "two_stage", fold
-        )
+        RunFiles(file.parent, name or _dataset(file.parent / "stage_one") or path.name, "two_stage", fold)
         for fold, file in enumerate(sorted(path.glob(f"fold_*/{TWO_STAGE}")))
     ]
     if stages:
@@ -326,18 +315,23 @@ def _of_result(file: Path) -> RunFiles:
     finished = json.loads(timings.read_text())["finished"] if timings.exists() else 0.0
     job = told["job"]
     return RunFiles(
-        file.parent, told["data"], told.get("loss", "two_stage"), job["fold"], job["seed"], job.get("loss"),
-        told.get("validation") or {}, told.get("manifest", ""), finished,
-    )  # fmt: skip
+        file.parent,
+        told["data"],
+        told.get("loss", "two_stage"),
+        job["fold"],
+        job["seed"],
+        job.get("loss"),
+        told.get("validation") or {},
+        told.get("manifest", ""),
+        finished,
+    )
 
 
 def _of_training(name: str, path: Path) -> RunFiles:
     spec = json.loads((path / "run.json").read_text())["spec"]
     loss = spec["settings"]["loss"]
     told = name or (loss if isinstance(loss, str) else str(loss.get("name", "loss")))
-    return RunFiles(
-        path, _dataset(path), told, 0, spec["settings"]["seed"], loss, manifest=spec["manifest"]
-    )
+    return RunFiles(path, _dataset(path), told, 0, spec["settings"]["seed"], loss, manifest=spec["manifest"])
 
 
 def _dataset(folder: Path) -> str:

@@ -119,9 +119,7 @@ LOOKS = {
 _OTHERS = [
     Look(color, line, marker)
     for line in ("-", _DASHED, _DOTTED)
-    for color, marker in zip(
-        (_BLUE, _ORANGE, _PURPLE, _SKY, _RED, _BLACK, _GREY), "^XDv<sP", strict=True
-    )
+    for color, marker in zip((_BLUE, _ORANGE, _PURPLE, _SKY, _RED, _BLACK, _GREY), "^XDv<sP", strict=True)
 ]
 _TITLES = {"cdw_ce": "CDW-CE", "mbls": "MbLS", "hinge": "SoftCE + hinge"}
 
@@ -216,9 +214,7 @@ def class_axis(ax: Any, names: Sequence[str]) -> None:
     """Ticks for the classes 0..C-1, as many as have room, and the limits around them."""
     figure = ax.get_figure()
     room = ax.get_position().width * figure.get_size_inches()[0] * 72
-    letters = room / (
-        0.62 * ax.xaxis.get_ticklabels()[0].get_fontsize()
-    )  # in points, whatever the style says
+    letters = room / (0.62 * ax.xaxis.get_ticklabels()[0].get_fontsize())  # in points, whatever the style says
     most = max(2.0, letters / (max(map(len, names)) + 0.6))
     steps = (step * 10**power for power in range(4) for step in (1, 2, 5))
     step = next((step for step in steps if len(names) <= most * step), len(names))

@@ -8,14 +8,10 @@ from typing import Any
 
 from orcu.figures.style import ROLES, SETTINGS
 
-_DROPPED = re.compile(
-    r"<\?xml.*?\?>|<!DOCTYPE.*?>|<!--.*?-->|<metadata>.*?</metadata>", flags=re.DOTALL
-)
+_DROPPED = re.compile(r"<\?xml.*?\?>|<!DOCTYPE.*?>|<!--.*?-->|<metadata>.*?</metadata>", flags=re.DOTALL)
 
 
-def render(
-    draw: Callable[[Any], None], *, prefix: str, title: str, width: float = 3.5, height: float = 3.0
-) -> str:
+def render(draw: Callable[[Any], None], *, prefix: str, title: str, width: float = 3.5, height: float = 3.0) -> str:
     """One axes drawn by ``draw(ax)`` as an ``<svg>`` element; the same input gives the same bytes.
 
     Args:
@@ -31,9 +27,7 @@ def render(
 
     out = io.StringIO()
     with matplotlib.rc_context(SETTINGS | {"svg.hashsalt": prefix}), warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # a glyph that the measuring font lacks: the page's font has it
+        warnings.simplefilter("ignore")  # a glyph that the measuring font lacks: the page's font has it
         figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasSVG(figure)
         draw(figure.add_subplot())

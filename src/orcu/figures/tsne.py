@@ -10,16 +10,7 @@ import numpy as np
 from orcu.errors import InputError
 from orcu.figures.base import FIGURES, Figure, at_least, grid, note
 from orcu.figures.sources import Sources
-from orcu.figures.style import (
-    COLUMN,
-    CURVE,
-    PAGE,
-    ROLES,
-    class_colors,
-    data_title,
-    fitted,
-    loss_title,
-)
+from orcu.figures.style import COLUMN, CURVE, PAGE, ROLES, class_colors, data_title, fitted, loss_title
 from orcu.inputs import FloatArray, IntArray
 
 SHOWN = ("ce", "sord", "ls", "orcu")  # the paper's choice
@@ -98,9 +89,7 @@ def data(features: FloatArray, labels: IntArray, *, most: int = 1500) -> Embeddi
     kept, y = features[rows], labels[rows]
     perplexity = min(30.0, max(2.0, (len(rows) - 1) / 3))
     with threadpool_limits(1):  # threads add in another order each time
-        found = TSNE(
-            2, perplexity=perplexity, init="pca", random_state=0, max_iter=ITERATIONS
-        ).fit_transform(kept)
+        found = TSNE(2, perplexity=perplexity, init="pca", random_state=0, max_iter=ITERATIONS).fit_transform(kept)
     points = np.asarray(found, dtype=np.float64)
     points -= (points.max(axis=0) + points.min(axis=0)) / 2
     points /= np.abs(points).max() or 1.0
@@ -113,18 +102,24 @@ def draw(ax: Any, found: Embedding, classes: int) -> None:
     from matplotlib import patheffects
 
     colors = class_colors(classes)
-    ax.scatter(
-        *found.points.T, c=[colors[k] for k in found.labels], s=4.5, linewidths=0, alpha=0.8, rasterized=True
-    )  # fmt: skip
+    ax.scatter(*found.points.T, c=[colors[k] for k in found.labels], s=4.5, linewidths=0, alpha=0.8, rasterized=True)
     white = [patheffects.Stroke(linewidth=3.0, foreground="white"), patheffects.Normal()]
     ax.plot(
-        *found.curve.T, color=CURVE, linewidth=1.6, linestyle=(0, (3, 1.5)), path_effects=white,
+        *found.curve.T,
+        color=CURVE,
+        linewidth=1.6,
+        linestyle=(0, (3, 1.5)),
+        path_effects=white,
         label="centroids in class order",
-    )  # fmt: skip
+    )
     ax.scatter(
-        *found.centroids.T, c=[colors[k] for k in np.unique(found.labels)], s=22, edgecolors="white",
-        linewidths=0.8, zorder=4,
-    )  # fmt: skip
+        *found.centroids.T,
+        c=[colors[k] for k in np.unique(found.labels)],
+        s=22,
+        edgecolors="white",
+        linewidths=0.8,
+        zorder=4,
+    )
     ax.set(xlim=(-1.06, 1.06), ylim=(-1.06, 1.06), aspect="equal", xticks=[], yticks=[])
     for spine in ax.spines.values():
         spine.set(visible=True, color=ROLES["grid"])
@@ -201,11 +196,7 @@ def _legend(ax: Any, classes: tuple[str, ...]) -> None:
     from matplotlib.lines import Line2D
 
     dots = [
-        Line2D([], [], linestyle="none", marker="o", markersize=4, color=color)
-        for color in class_colors(len(classes))
+        Line2D([], [], linestyle="none", marker="o", markersize=4, color=color) for color in class_colors(len(classes))
     ]
     names = [fitted(text, 12) for text in classes]
-    ax.legend(
-        dots[::-1], names[::-1], loc="center left", bbox_to_anchor=(1.03, 0.5), handletextpad=0.1,
-        borderpad=0,
-    )  # fmt: skip
+    ax.legend(dots[::-1], names[::-1], loc="center left", bbox_to_anchor=(1.03, 0.5), handletextpad=0.1, borderpad=0)

@@ -49,9 +49,7 @@ def draw(ax: Any, found: dict[str, Band]) -> None:
     from matplotlib.ticker import MaxNLocator
 
     for branch, look in looks(list(found)).items():
-        bands.draw(
-            ax, found[branch], look, label="SoftCE" if branch == SOFTCE else loss_title(branch)
-        )
+        bands.draw(ax, found[branch], look, label="SoftCE" if branch == SOFTCE else loss_title(branch))
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=2))
 
 
@@ -75,9 +73,7 @@ class TwoStageFigure(Figure):
         figure, axes = grid(width, lines * len(records), columns, height=1.5, around=0.6)
         for row, (name, told) in enumerate(records.items()):
             panels = [ax for line in axes[row * lines : (row + 1) * lines] for ax in line]
-            for place, (ax, (column, (text, _))) in enumerate(
-                zip(panels, PANELS.items(), strict=True)
-            ):
+            for place, (ax, (column, (text, _))) in enumerate(zip(panels, PANELS.items(), strict=True)):
                 draw(ax, data(told, column))
                 ax.set_title(letter(row * len(PANELS) + place, text))
                 if column == "zero_gradients":

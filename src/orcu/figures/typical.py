@@ -21,9 +21,7 @@ def labels_shown(labels: IntArray, count: int) -> list[int]:
     return [int(present[place]) for place in places]
 
 
-def typical_rows(
-    labels: IntArray, confidence: FloatArray, *, among: IntArray, count: int
-) -> list[int]:
+def typical_rows(labels: IntArray, confidence: FloatArray, *, among: IntArray, count: int) -> list[int]:
     """One row for each of the labels shown: of the rows ``among``, the one at the median confidence.
 
     Of an even number the lower middle one is taken; rows of equal confidence keep their order.

@@ -35,9 +35,7 @@ class Update:
     with_lbe: FloatArray  # after a step on SoftCE + LBE
 
 
-def data(
-    logits: Any, *, label: int = 3, scale: float = 3.0, step: float = 0.3, distance: str = "squared"
-) -> Update:
+def data(logits: Any, *, label: int = 3, scale: float = 3.0, step: float = 0.3, distance: str = "squared") -> Update:
     """A gradient step on the logits, with and without the barrier.
 
     Args:
@@ -77,9 +75,7 @@ def draw_response(ax: Any, found: Update) -> None:
     low = min(-4.0, float(found.gaps.min()) - 0.4)
     high = max(1.0, float(found.gaps.max()) + 0.4)
     r = np.unique(np.concatenate([np.linspace(low, high, 400), [-margin]]))
-    ax.plot(
-        r, geometry.log_barrier_slope(r, scale=found.scale), color=GREEN, linewidth=1.2, zorder=2
-    )
+    ax.plot(r, geometry.log_barrier_slope(r, scale=found.scale), color=GREEN, linewidth=1.2, zorder=2)
     ax.axvspan(0, high, color=ROLES["grid"], alpha=0.5, linewidth=0, zorder=0)
     ax.axvline(-margin, color=ROLES["muted"], linewidth=0.6, linestyle=(0, (3, 2)), zorder=0)
     kinds = (
@@ -89,15 +85,18 @@ def draw_response(ax: Any, found: Update) -> None:
     )
     for name, which, color, marker in kinds:
         ax.plot(
-            found.gaps[which], found.slopes[which], linestyle="none", marker=marker, markersize=4.5,
-            color=color, markeredgecolor="white", markeredgewidth=0.6, label=f"gap, {name}", zorder=3,
-        )  # fmt: skip
-    ax.set(
-        xlim=(low, high),
-        ylim=(0, 1.15 * found.scale),
-        xlabel="directed gap r",
-        ylabel="slope ℓ′(r)",
-    )
+            found.gaps[which],
+            found.slopes[which],
+            linestyle="none",
+            marker=marker,
+            markersize=4.5,
+            color=color,
+            markeredgecolor="white",
+            markeredgewidth=0.6,
+            label=f"gap, {name}",
+            zorder=3,
+        )
+    ax.set(xlim=(low, high), ylim=(0, 1.15 * found.scale), xlabel="directed gap r", ylabel="slope ℓ′(r)")
     _count_gaps(ax, found, low, high)
 
 
@@ -113,10 +112,14 @@ def _count_gaps(ax: Any, found: Update, low: float, high: float) -> None:
         # The curve rises to the right, so there is room above and to the left.
         left = center - low > 0.25 * (high - low)
         ax.annotate(
-            f"{len(group)} gaps", (center, slope), (1 if left else -2, 4), textcoords="offset points",
-            ha="right" if left else "left", va="bottom",
+            f"{len(group)} gaps",
+            (center, slope),
+            (1 if left else -2, 4),
+            textcoords="offset points",
+            ha="right" if left else "left",
+            va="bottom",
             fontsize=ax.xaxis.get_ticklabels()[0].get_fontsize(),
-        )  # fmt: skip
+        )
         free = center
 
 
@@ -125,25 +128,24 @@ def draw(ax: Any, found: Update, *, with_lbe: bool) -> None:
     classes = np.arange(len(found.before))
     after, color = (found.with_lbe, GREEN) if with_lbe else (found.without, _BLUE)
     name = "after, SoftCE + LBE" if with_lbe else "after, SoftCE alone"
-    ax.bar(
-        classes - 0.2, found.before, width=0.38, color=ROLES["quiet"], linewidth=0, label="before"
-    )
+    ax.bar(classes - 0.2, found.before, width=0.38, color=ROLES["quiet"], linewidth=0, label="before")
     ax.bar(classes + 0.2, after, width=0.38, color=color, linewidth=0, label=name)
-    ax.hlines(
-        found.target, classes - 0.42, classes + 0.42, color=ROLES["ink"], linewidth=0.9, label="soft target"
-    )  # fmt: skip
+    ax.hlines(found.target, classes - 0.42, classes + 0.42, color=ROLES["ink"], linewidth=0.9, label="soft target")
     # The words stand above 1, where no bar can reach.
-    ax.plot(
-        [found.label] * 2, [0, 1], color=ROLES["muted"], linewidth=0.8, linestyle=(0, (3, 2)), zorder=0
-    )  # fmt: skip
+    ax.plot([found.label] * 2, [0, 1], color=ROLES["muted"], linewidth=0.8, linestyle=(0, (3, 2)), zorder=0)
     class_axis(ax, [str(k) for k in classes])
     ax.set(ylim=(0, 1.22), xlim=(-0.6, len(classes) - 0.4), xlabel="class", ylabel="probability")
     ax.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
     moved = f"p(y): {found.before[found.label]:.2f} → {after[found.label]:.2f}"
     ax.text(
-        0.5, 0.98, moved, transform=ax.transAxes, va="top", ha="center",
+        0.5,
+        0.98,
+        moved,
+        transform=ax.transAxes,
+        va="top",
+        ha="center",
         fontsize=ax.xaxis.get_ticklabels()[0].get_fontsize(),
-    )  # fmt: skip
+    )
 
 
 @FIGURES.register("update")
@@ -155,9 +157,16 @@ class UpdateFigure(Figure):
     takes = ()
 
     def make(
-        self, sources: Sources, *, width: str = PAGE, logits: str = "", label: int | str = "", scale: float = 3.0,
-        step: float = 0.3, distance: str = "squared",
-    ) -> Any:  # fmt: skip
+        self,
+        sources: Sources,
+        *,
+        width: str = PAGE,
+        logits: str = "",
+        label: int | str = "",
+        scale: float = 3.0,
+        step: float = 0.3,
+        distance: str = "squared",
+    ) -> Any:
         """``logits`` are two lists of numbers, "0,1,2;2,1,0"; the label is the middle class by default; see `data`."""
         cases = _cases(logits) if logits else [ORDERED, VIOLATED]
         columns = 3
@@ -182,9 +191,14 @@ class UpdateFigure(Figure):
             handles, labels = ax.get_legend_handles_labels()
             known |= dict(zip(labels, handles, strict=True))
         figure.legend(
-            known.values(), known.keys(), loc="outside upper center", ncols=2 if width == COLUMN else 7,
-            handletextpad=0.4, columnspacing=1.0, handlelength=1.4,
-        )  # fmt: skip
+            known.values(),
+            known.keys(),
+            loc="outside upper center",
+            ncols=2 if width == COLUMN else 7,
+            handletextpad=0.4,
+            columnspacing=1.0,
+            handlelength=1.4,
+        )
         note(
             figure,
             f"one gradient step of {step:g} on the logits, s = {scale:g}, {distance} distance; ℓ′(r): slope of the "
@@ -197,6 +211,4 @@ def _cases(text: str) -> list[tuple[float, ...]]:
     try:
         return [tuple(float(one) for one in part.split(",")) for part in text.split(";")]
     except ValueError:
-        raise InputError(
-            f"logits: expected numbers such as 0,1,2 or two lists 0,1,2;2,1,0, got {text!r}."
-        ) from None
+        raise InputError(f"logits: expected numbers such as 0,1,2 or two lists 0,1,2;2,1,0, got {text!r}.") from None

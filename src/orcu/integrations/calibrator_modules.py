@@ -214,8 +214,6 @@ def calibrator_module(calibrator: Calibrator | None) -> CalibratorModule:
     make = _MODULES.get(type(calibrator))  # the very class: a subclass may map otherwise
     if make is None:
         known = ", ".join(sorted(kind.name for kind in _MODULES))
-        raise InputError(
-            f"calibrator: {type(calibrator).__name__} has no form that can be exported; known: {known}."
-        )
+        raise InputError(f"calibrator: {type(calibrator).__name__} has no form that can be exported; known: {known}.")
     calibrator._need_fit()
     return make(calibrator)

@@ -49,9 +49,7 @@ class CalibratedModel(nn.Module):
         """Probabilities and logits, both (n, C); at least float32."""
         logits = _logits(self.model(*inputs, **named))
         if self.num_classes not in (None, logits.shape[1]):
-            raise InputError(
-                f"calibrator: fitted for {self.num_classes} classes, the model gives {logits.shape[1]}."
-            )
+            raise InputError(f"calibrator: fitted for {self.num_classes} classes, the model gives {logits.shape[1]}.")
         if logits.dtype != torch.float64:
             logits = logits.float()
         # the calibrating maths is in float64, as everywhere in orcu; only its result is rounded
@@ -132,9 +130,7 @@ def _logits(output: Any) -> Tensor:
     found = output if isinstance(output, Tensor) else getattr(output, "logits", None)
     if not isinstance(found, Tensor) or found.dim() != 2:
         told = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(output).__name__
-        raise InputError(
-            f"model: expected logits of shape (n, C) or an output with `logits`, got {told}."
-        )
+        raise InputError(f"model: expected logits of shape (n, C) or an output with `logits`, got {told}.")
     return found
 
 
@@ -142,21 +138,14 @@ def _as_inputs(example: Any, input_name: str) -> dict[str, Tensor]:
     inputs = dict(example) if isinstance(example, Mapping) else {input_name: example}
     for name, value in inputs.items():
         if not isinstance(value, Tensor) or value.dim() == 0 or len(value) == 0:
-            raise InputError(
-                f"example: {name!r} must be a tensor with at least one row, got {type(value).__name__}."
-            )
+            raise InputError(f"example: {name!r} must be a tensor with at least one row, got {type(value).__name__}.")
     if not inputs or len({len(value) for value in inputs.values()}) > 1:
         raise InputError("example: expected inputs with the same number of rows.")
     # torch takes a single row for a fixed size
-    return {
-        name: torch.cat([value, value]) if len(value) == 1 else value
-        for name, value in inputs.items()
-    }
+    return {name: torch.cat([value, value]) if len(value) == 1 else value for name, value in inputs.items()}
 
 
-def _metadata(
-    logits: Tensor, calibrator: Calibrator | None, classes: Sequence[str] | None
-) -> dict[str, str]:
+def _metadata(logits: Tensor, calibrator: Calibrator | None, classes: Sequence[str] | None) -> dict[str, str]:
     num_classes = logits.shape[1]
     names = [str(k) for k in range(num_classes)] if classes is None else list(map(str, classes))
     if len(names) != num_classes:
@@ -198,11 +187,7 @@ def _forget_origin(model: Any) -> None:
 
 
 def _check(
-    file: Path,
-    inputs: dict[str, Tensor],
-    logits: Tensor,
-    calibrator: Calibrator | None,
-    tolerance: float,
+    file: Path, inputs: dict[str, Tensor], logits: Tensor, calibrator: Calibrator | None, tolerance: float
 ) -> None:
     """Raise unless onnxruntime says of the example, and of its first row, what orcu says."""
     import onnxruntime

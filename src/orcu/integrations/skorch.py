@@ -36,15 +36,11 @@ class OrdinalCriterion(nn.CrossEntropyLoss):
         0.9753
     """
 
-    def __init__(
-        self, num_classes: int, *, loss: str | Mapping[str, Any] = "orcu", **options: Any
-    ) -> None:
+    def __init__(self, num_classes: int, *, loss: str | Mapping[str, Any] = "orcu", **options: Any) -> None:
         super().__init__()
         self.criterion = losses.create(loss, num_classes=num_classes, **options)
         if self.criterion.needs_head:
-            raise InputError(
-                f"loss: {loss!r} takes the output of its own head, which skorch cannot hand over."
-            )
+            raise InputError(f"loss: {loss!r} takes the output of its own head, which skorch cannot hand over.")
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss of a batch."""

@@ -67,9 +67,7 @@ class _Tallied(torchmetrics.Metric):
 
     def tally(self) -> Tally:
         """The rows of this process (inside `compute`: of all processes) as a `Tally`."""
-        return Tally.of_limbs(
-            self.num_classes, self.limbs.cpu().numpy(), rows=int(self.rows), bins=self.bins
-        )
+        return Tally.of_limbs(self.num_classes, self.limbs.cpu().numpy(), rows=int(self.rows), bins=self.bins)
 
     def set_dtype(self, dst_type: str | torch.dtype) -> "_Tallied":
         """Nothing: the sums are integers and stay so, or they would not be exact."""
@@ -153,15 +151,7 @@ class OrdinalMetric(_Tallied):
         0.45
     """
 
-    def __init__(
-        self,
-        name: str,
-        num_classes: int,
-        bins: int = 15,
-        *,
-        inputs: str = "logits",
-        **options: Any,
-    ) -> None:
+    def __init__(self, name: str, num_classes: int, bins: int = 15, *, inputs: str = "logits", **options: Any) -> None:
         super().__init__(num_classes, bins=bins, inputs=inputs, **options)
         (self.name,) = _checked([name])
 

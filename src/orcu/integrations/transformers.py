@@ -47,9 +47,7 @@ def compute_loss_func(
     if criterion.needs_head:
         raise InputError(f"loss: {loss!r} needs a head of its own; models of transformers lack it.")
 
-    def function(
-        outputs: Any, labels: Tensor | None, num_items_in_batch: Tensor | int | None = None
-    ) -> Tensor:
+    def function(outputs: Any, labels: Tensor | None, num_items_in_batch: Tensor | int | None = None) -> Tensor:
         if labels is None:
             raise InputError("labels: the batch has none; the collator must give 'labels'.")
         rows = len(labels) if num_items_in_batch is None else num_items_in_batch
@@ -102,9 +100,7 @@ def compute_metrics(
         else:
             del found["ace"]
             if names is not None and "ace" in names:
-                raise InputError(
-                    "names: 'ace' needs all rows at once; leave it out with batch_eval_metrics=True."
-                )
+                raise InputError("names: 'ace' needs all rows at once; leave it out with batch_eval_metrics=True.")
         return {name: found[name] for name in names or found}
 
     return function

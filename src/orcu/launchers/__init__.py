@@ -28,9 +28,7 @@ class Launcher(ABC):
         self.jobs, self.threads, self.gpus = jobs, threads, tuple(gpus)
 
     @abstractmethod
-    def results(
-        self, function: Callable[[Item], Result], items: Sequence[Item]
-    ) -> Iterator[tuple[int, Result]]:
+    def results(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result]]:
         """The position of each item and the function's result, in the order in which they are ready."""
 
     def __enter__(self) -> Self:
@@ -38,16 +36,11 @@ class Launcher(ABC):
 
     @abstractmethod
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Let go of the workers."""
 
-    def in_order(
-        self, function: Callable[[Item], Result], items: Sequence[Item]
-    ) -> Iterator[Result]:
+    def in_order(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """The results in the order of the items, each as soon as those before it are ready."""
         ready: dict[int, Result] = {}
         wanted = 0

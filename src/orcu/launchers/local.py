@@ -44,17 +44,11 @@ class Local(Launcher):
         for worker in range(self.jobs):
             cards.put(self.gpus[worker % len(self.gpus)] if self.gpus else None)
         return ProcessPoolExecutor(
-            self.jobs,
-            mp_context=context,
-            initializer=_alone,
-            initargs=(self.threads, cards, os.getpid()),
+            self.jobs, mp_context=context, initializer=_alone, initargs=(self.threads, cards, os.getpid())
         )
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Wait for the workers, or stop them when something went wrong."""
         if self._pool is None:
@@ -66,9 +60,7 @@ class Local(Launcher):
                 process.terminate()
         self._pool.shutdown(wait=True)
 
-    def results(
-        self, function: Callable[[Item], Result], items: Sequence[Item]
-    ) -> Iterator[tuple[int, Result]]:
+    def results(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result]]:
         """The results as they are ready; when a worker dies, the others' items are done all the same.
 
         Raises:
@@ -79,9 +71,7 @@ class Local(Launcher):
             return
         left = dict(enumerate(items))
         for _ in range(MOST_DEATHS):
-            waiting = {
-                self._pool.submit(_unless_told, function, item): at for at, item in left.items()
-            }
+            waiting = {self._pool.submit(_unless_told, function, item): at for at, item in left.items()}
             try:
                 for future in as_completed(waiting):
                     result = future.result()

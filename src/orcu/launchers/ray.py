@@ -24,14 +24,7 @@ class Ray(Launcher):
         address: of a cluster; ``None`` starts one on this machine.
     """
 
-    def __init__(
-        self,
-        *,
-        jobs: int,
-        threads: int = 1,
-        gpus: Sequence[int] = (),
-        address: str | None = None,
-    ) -> None:
+    def __init__(self, *, jobs: int, threads: int = 1, gpus: Sequence[int] = (), address: str | None = None) -> None:
         super().__init__(jobs=jobs, threads=threads, gpus=gpus)
         require("ray", extra="ray", what="the Ray launcher")
         self.address = address
@@ -42,24 +35,22 @@ class Ray(Launcher):
         # Workers may start in another folder, so they are told where the data are.
         there = {"env_vars": {"ORCU_DATA": str(store_folder().resolve())}}
         self._ray.init(
-            address=self.address, include_dashboard=False, log_to_driver=False, runtime_env=there,
+            address=self.address,
+            include_dashboard=False,
+            log_to_driver=False,
+            runtime_env=there,
             logging_level="ERROR",
             **({} if self.address else here),
-        )  # fmt: skip
+        )
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Leave the cluster; one of this machine stops."""
         self._ray.shutdown()
 
-    def results(
-        self, function: Callable[[Item], Result], items: Sequence[Item]
-    ) -> Iterator[tuple[int, Result]]:
+    def results(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result]]:
         """The results as they are ready; an error of the function is raised as it was."""
         share = min(1.0, len(self.gpus) / self.jobs)
         remote = self._ray.remote(num_cpus=self.threads, num_gpus=share, max_retries=3)(_called)

@@ -16,13 +16,4 @@ from orcu.targets import distances  # noqa: E402
 names = LOSSES.names
 regularizers = REGULARIZERS
 
-__all__ = [
-    "Composed",
-    "LossCard",
-    "ORCULoss",
-    "OrdinalLoss",
-    "create",
-    "distances",
-    "names",
-    "regularizers",
-]
+__all__ = ["Composed", "LossCard", "ORCULoss", "OrdinalLoss", "create", "distances", "names", "regularizers"]

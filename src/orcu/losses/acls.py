@@ -12,10 +12,7 @@ from orcu.losses.ce import CrossEntropyLoss
 from orcu.losses.closed_form import ClassFirst, ClosedFormLoss, Term
 from orcu.losses.compose import Composed
 
-FORMULA = (
-    "pos max(0, z_top - m)^2 + neg/(C-1) sum_{k not top} max(0, sg(z_top) - z_k - m)^2"
-    "  (sg: no gradient)"
-)
+FORMULA = "pos max(0, z_top - m)^2 + neg/(C-1) sum_{k not top} max(0, sg(z_top) - z_k - m)^2  (sg: no gradient)"
 PAPER = "Park et al., 2023"
 NOTES = (
     "The released code penalises the raw top logit, so the value depends on a common shift of the "

@@ -70,11 +70,7 @@ class OrdinalLoss(nn.Module):
     shift_invariant: ClassVar[bool] = True  # whether z + constant has the same value as z
 
     def __init__(
-        self,
-        num_classes: int,
-        *,
-        reduction: str = "mean",
-        weight: Sequence[float] | Tensor | None = None,
+        self, num_classes: int, *, reduction: str = "mean", weight: Sequence[float] | Tensor | None = None
     ) -> None:
         super().__init__()
         self.num_classes = as_count(num_classes, name="num_classes", minimum=2)
@@ -192,9 +188,7 @@ class OrdinalLoss(nn.Module):
             raise InputError("logits: the batch is empty; a loss needs at least one row.")
         soft = isinstance(y, Tensor) and y.is_floating_point() and y.dim() == 2
         if soft and not self.soft_labels:
-            raise InputError(
-                f"y: {type(self).__name__} takes integer labels, not label distributions."
-            )
+            raise InputError(f"y: {type(self).__name__} takes integer labels, not label distributions.")
         if not soft and (not isinstance(y, Tensor) or y.dtype not in _INTEGERS):
             raise InputError(
                 f"y: expected a tensor of integer labels 0..{self.num_classes - 1}, got {_describe(y)}."
@@ -209,8 +203,7 @@ class OrdinalLoss(nn.Module):
             not isinstance(sample_weight, Tensor) or sample_weight.shape != logits.shape[:1]
         ):
             raise InputError(
-                f"sample_weight: expected a tensor of shape ({logits.shape[0]},), "
-                f"got {_describe(sample_weight)}."
+                f"sample_weight: expected a tensor of shape ({logits.shape[0]},), got {_describe(sample_weight)}."
             )
         if not is_traced():
             self._check_distributions(y) if soft else self._check_labels(y)
@@ -294,16 +287,10 @@ def _class_weights(weight: Any, num_classes: int) -> FloatArray:
     except (TypeError, ValueError) as error:
         raise InputError(f"weight: expected {num_classes} numbers, got {weight!r}.") from error
     if values.shape != (num_classes,):
-        raise InputError(
-            f"weight: expected one weight per class, shape ({num_classes},), got {values.shape}."
-        )
+        raise InputError(f"weight: expected one weight per class, shape ({num_classes},), got {values.shape}.")
     bad = ~np.isfinite(values) | (values < 0)
     if bad.any() or not values.any():
-        where = (
-            f"class {int(np.argmax(bad))} has {values[np.argmax(bad)]}"
-            if bad.any()
-            else "all are 0"
-        )
+        where = f"class {int(np.argmax(bad))} has {values[np.argmax(bad)]}" if bad.any() else "all are 0"
         raise InputError(f"weight: {where}; expected finite weights of at least 0, not all 0.")
     return values
 

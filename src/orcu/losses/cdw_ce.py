@@ -64,11 +64,7 @@ class CDWCELoss(ClosedFormLoss):
     def terms(self, batch: ClassFirst, y: Tensor) -> dict[str, Term]:
         """The weighted sum over wrong classes and its gradient."""
         costs = self.columns("costs", batch, y)
-        return {
-            self.term: _beyond_margin(batch, costs, self.margin)
-            if self.margin
-            else _plain(batch, costs)
-        }
+        return {self.term: _beyond_margin(batch, costs, self.margin) if self.margin else _plain(batch, costs)}
 
 
 def _plain(batch: ClassFirst, costs: Tensor) -> Term:

@@ -10,15 +10,7 @@ from orcu.losses.base import LossCard, reduce, register_loss
 from orcu.losses.soft_targets import SoftTargetLoss
 
 
-@register_loss(
-    LossCard(
-        name="ce",
-        title="Cross-entropy",
-        family="nominal",
-        paper="textbook",
-        formula="-log p_y",
-    )
-)
+@register_loss(LossCard(name="ce", title="Cross-entropy", family="nominal", paper="textbook", formula="-log p_y"))
 class CrossEntropyLoss(SoftTargetLoss):
     """One-hot cross-entropy: -log p_y (Eq. 18).
 
@@ -30,11 +22,7 @@ class CrossEntropyLoss(SoftTargetLoss):
     """
 
     def __init__(
-        self,
-        num_classes: int,
-        *,
-        reduction: str = "mean",
-        weight: Sequence[float] | Tensor | None = None,
+        self, num_classes: int, *, reduction: str = "mean", weight: Sequence[float] | Tensor | None = None
     ) -> None:
         super().__init__(num_classes, reduction=reduction, weight=weight)
         self.add_table("targets", np.eye(self.num_classes))

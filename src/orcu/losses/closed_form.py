@@ -94,9 +94,7 @@ class ClosedFormLoss(OrdinalLoss, ABC):
             return value
         return self.evaluate_open(logits, y, weight, reduction)
 
-    def evaluate_open(
-        self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str
-    ) -> Tensor:
+    def evaluate_open(self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
         """The reduced loss as autograd sees it."""
         terms = self.terms(ClassFirst(logits), y)
         values = {name: t.factor * reduce(t.value, weight, reduction) for name, t in terms.items()}
@@ -114,12 +112,7 @@ class _Node(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        logits: Tensor,
-        y: Tensor,
-        weight: Tensor | None,
-        loss: ClosedFormLoss,
-        reduction: str,
+        ctx: Any, logits: Tensor, y: Tensor, weight: Tensor | None, loss: ClosedFormLoss, reduction: str
     ) -> Tensor:
         rows = CHUNK if logits.device.type == "cpu" else len(logits)
         values: dict[str, list[Tensor]] = {}

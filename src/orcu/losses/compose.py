@@ -53,13 +53,9 @@ class Composed(ClosedFormLoss):
             if not isinstance(term, OrdinalLoss):
                 raise InputError(f"{name}: expected a loss of orcu, got {type(term).__name__}.")
             if term.needs_head:
-                raise InputError(
-                    f"{name}: {term.term} needs its own head and cannot be part of a sum."
-                )
+                raise InputError(f"{name}: {term.term} needs its own head and cannot be part of a sum.")
             if term.batch_statistic and reduction == "none":
-                raise InputError(
-                    f"reduction: {term.term} has no per-sample values; use 'mean' or 'sum'."
-                )
+                raise InputError(f"reduction: {term.term} has no per-sample values; use 'mean' or 'sum'.")
         if anchor.num_classes != regularizer.num_classes:
             raise InputError(
                 f"regularizer: made for {regularizer.num_classes} classes, the anchor for "
@@ -75,10 +71,7 @@ class Composed(ClosedFormLoss):
 
     def terms(self, batch: ClassFirst, y: Tensor) -> dict[str, Term]:
         """Those of the anchor, and those of the regularizer times the strength."""
-        anchor, regularizer = (
-            cast(ClosedFormLoss, self.anchor),
-            cast(ClosedFormLoss, self.regularizer),
-        )
+        anchor, regularizer = (cast(ClosedFormLoss, self.anchor), cast(ClosedFormLoss, self.regularizer))
         terms = dict(anchor.terms(batch, y))
         for name, term in regularizer.terms(batch, y).items():
             terms[_unused(name, terms)] = term._replace(factor=self.strength * term.factor)
@@ -157,9 +150,7 @@ def _compose(spec: Mapping[str, Any], num_classes: int, options: dict[str, Any])
         if key not in COMPOSED_KEYS:
             raise UnknownNameError("key of a loss", key, ("name", *COMPOSED_KEYS))
     if "anchor" not in spec or "regularizer" not in spec:
-        raise InputError(
-            f"loss: the table {dict(spec)!r} needs a 'name', or an 'anchor' and a 'regularizer'."
-        )
+        raise InputError(f"loss: the table {dict(spec)!r} needs a 'name', or an 'anchor' and a 'regularizer'.")
     anchor = spec["anchor"]
     name = anchor.get("name") if isinstance(anchor, Mapping) else anchor
     if name in distances.names():

@@ -17,11 +17,7 @@ class GapPenalty(ClosedFormLoss):
     """Sum over the directed adjacent differences of a penalty; a subclass writes it and its slope."""
 
     def __init__(
-        self,
-        num_classes: int,
-        *,
-        reduction: str = "mean",
-        weight: Sequence[float] | Tensor | None = None,
+        self, num_classes: int, *, reduction: str = "mean", weight: Sequence[float] | Tensor | None = None
     ) -> None:
         super().__init__(num_classes, reduction=reduction, weight=weight)
         self.add_table("signs", geometry.gap_signs(self.num_classes))
@@ -161,9 +157,7 @@ class GapHinge(ScaledGapRegularizer):
 
     Example:
         >>> import torch
-        >>> GapHinge(num_classes=3, scale=2.0)(
-        ...     torch.tensor([[0.0, 1.0, 3.0]]), torch.tensor([1])
-        ... ).item()
+        >>> GapHinge(num_classes=3, scale=2.0)(torch.tensor([[0.0, 1.0, 3.0]]), torch.tensor([1])).item()
         2.25
     """
 

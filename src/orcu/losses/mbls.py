@@ -12,9 +12,7 @@ from orcu.losses.compose import Composed
 
 FORMULA = "(1/C) sum_k max(0, max_j z_j - z_k - m)"
 PAPER = "Liu et al., 2022"
-MARGIN = (
-    "Margin 10 and strength 0.1 as in the authors' configuration; the ORCU paper gives neither."
-)
+MARGIN = "Margin 10 and strength 0.1 as in the authors' configuration; the ORCU paper gives neither."
 
 
 @register_regularizer(
@@ -43,9 +41,7 @@ class LogitMargin(ClosedFormLoss):
 
     Example:
         >>> import torch
-        >>> LogitMargin(num_classes=2, margin=1.0)(
-        ...     torch.tensor([[0.0, 4.0]]), torch.tensor([0])
-        ... ).item()
+        >>> LogitMargin(num_classes=2, margin=1.0)(torch.tensor([[0.0, 4.0]]), torch.tensor([0])).item()
         1.5
     """
 

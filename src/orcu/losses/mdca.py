@@ -108,8 +108,6 @@ class MDCALoss(Composed):
     ) -> None:
         if base not in BASES:
             raise UnknownNameError("base of mdca", base, BASES)
-        anchor = (
-            CrossEntropyLoss(num_classes) if base == "ce" else FocalLoss(num_classes, gamma=gamma)
-        )
+        anchor = CrossEntropyLoss(num_classes) if base == "ce" else FocalLoss(num_classes, gamma=gamma)
         regularizer = ConfidenceFrequencyGap(num_classes)
         super().__init__(anchor, regularizer, strength=beta, reduction=reduction, weight=weight)

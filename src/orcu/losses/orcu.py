@@ -133,10 +133,7 @@ class _FusedORCU(torch.autograd.Function):
         gradient[:-1].add_(slopes, alpha=1 / scale)
         ctx.save_for_backward(logits, y, gradient)
         ctx.loss, ctx.reduction, ctx.factor = loss, reduction, factor
-        loss.parts = {
-            "softce": logits.new_full((), factor * softce),
-            "lbe": logits.new_full((), factor * lbe),
-        }
+        loss.parts = {"softce": logits.new_full((), factor * softce), "lbe": logits.new_full((), factor * lbe)}
         return logits.new_full((), factor * (softce + lbe))
 
     @staticmethod

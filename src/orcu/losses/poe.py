@@ -125,9 +125,7 @@ class POELoss(OrdinalLoss):
         self._check(output.logits, y, sample_weight)
         y = y.long()
         logits, mean, log_var = (t.float() if t.dtype.itemsize == 2 else t for t in output[:3])
-        sampled = (
-            logits[None] if output.sample_logits is None else output.sample_logits.to(logits.dtype)
-        )
+        sampled = logits[None] if output.sample_logits is None else output.sample_logits.to(logits.dtype)
         weight = self._weights(logits, y, sample_weight)
         each = F.cross_entropy(sampled.flatten(0, 1), y.repeat(len(sampled)), reduction="none")
         ce = reduce(each.view(len(sampled), -1).mean(0), weight, self.reduction)
@@ -145,9 +143,7 @@ class POELoss(OrdinalLoss):
         to_second = (y - y[second]).abs()
         # closest label distance to that of the second, but another one; never the anchor itself
         offset = (apart - to_second[:, None]).abs()
-        barred = offset.masked_fill(offset == 0, 2 * self.num_classes).fill_diagonal_(
-            4 * self.num_classes
-        )
+        barred = offset.masked_fill(offset == 0, 2 * self.num_classes).fill_diagonal_(4 * self.num_classes)
         third = barred.argmin(1)
         order = torch.sign(to_second - apart.gather(1, third[:, None])[:, 0])
         between = DISTANCES[self.distance]

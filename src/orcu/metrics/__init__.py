@@ -4,24 +4,8 @@ Everything is computed in float64; each docstring names its convention, the pape
 """
 
 from orcu.metrics.calibration import ace, class_ce, ece, mce, sce, threshold_ce
-from orcu.metrics.ordinal import (
-    accuracy,
-    balanced_accuracy,
-    macro_mae,
-    mae,
-    qwk,
-    unimodality,
-    within_one,
-)
-from orcu.metrics.scoring import (
-    Decomposition,
-    brier,
-    nll,
-    overconfidence,
-    rps,
-    rps_decomposition,
-    sharpness,
-)
+from orcu.metrics.ordinal import accuracy, balanced_accuracy, macro_mae, mae, qwk, unimodality, within_one
+from orcu.metrics.scoring import Decomposition, brier, nll, overconfidence, rps, rps_decomposition, sharpness
 
 __all__ = [
     "Decomposition",

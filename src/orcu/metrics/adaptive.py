@@ -47,12 +47,7 @@ class Pass:
         cells = [np.flatnonzero(counts) for counts in found]  # few, but in the first passes
         return [(at, counts[at]) for at, counts in zip(cells, found, strict=True)]
 
-    def _count(
-        self,
-        counts: IntArray,
-        bits: npt.NDArray[np.uint64],
-        prefixes: npt.NDArray[np.uint64] | None,
-    ) -> None:
+    def _count(self, counts: IntArray, bits: npt.NDArray[np.uint64], prefixes: npt.NDArray[np.uint64] | None) -> None:
         tail = (bits >> np.uint64(self.shift)).astype(np.intp) & (_CELLS - 1)
         if prefixes is None:
             counts += np.bincount(tail, minlength=_CELLS)
@@ -81,9 +76,7 @@ class StreamGroups:
         [[[0, 0]], [[0, 1, 1]]]
     """
 
-    def __init__(
-        self, columns: int, *, groups: int, count: Callable[[Pass], Iterable[Counts]]
-    ) -> None:
+    def __init__(self, columns: int, *, groups: int, count: Callable[[Pass], Iterable[Counts]]) -> None:
         shift = 64 - _BITS
         first = _totals(columns, 1, count(Pass(None, shift)))
         self.rows = int(first[0].sum())
@@ -109,9 +102,7 @@ class StreamGroups:
         self._first = [prefix.view(np.float64) for prefix in prefixes]
         self._below = [self._starts - rank for rank in ranks]
         if len(self._starts):
-            self._ties = [
-                [_at(part[k], before[k], prefixes[k]) for k in range(columns)] for part in last
-            ]
+            self._ties = [[_at(part[k], before[k], prefixes[k]) for k in range(columns)] for part in last]
 
     def dealer(self, part: int) -> "Dealer":
         """What assigns the groups of one part of the stream."""
@@ -163,9 +154,7 @@ def _totals(columns: int, prefixes: int, parts: Iterable[Counts]) -> list[IntArr
 
 
 def _at(
-    counts: tuple[IntArray, IntArray],
-    prefixes: npt.NDArray[np.uint64],
-    values: npt.NDArray[np.uint64],
+    counts: tuple[IntArray, IntArray], prefixes: npt.NDArray[np.uint64], values: npt.NDArray[np.uint64]
 ) -> IntArray:
     """How many of a part's values equal each boundary, from its counts of the last pass."""
     cells, number = counts

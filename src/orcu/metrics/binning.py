@@ -69,9 +69,7 @@ def even_groups(values: FloatArray, groups: int) -> npt.NDArray[np.intp]:
     """
     group = np.empty(len(values), dtype=np.intp)
     order = np.argsort(values, kind="stable")
-    group[order] = np.searchsorted(
-        group_starts(len(values), groups)[1:], np.arange(len(values)), "right"
-    )
+    group[order] = np.searchsorted(group_starts(len(values), groups)[1:], np.arange(len(values)), "right")
     return group
 
 
@@ -87,18 +85,12 @@ def group_starts(rows: int, groups: int) -> IntArray:
 
 
 def binned_sums(
-    index: IntArray,
-    values: FloatArray,
-    outcome: npt.NDArray[Any],
-    weight: FloatArray | None,
-    bins: int,
+    index: IntArray, values: FloatArray, outcome: npt.NDArray[Any], weight: FloatArray | None, bins: int
 ) -> FloatArray:
     """Weight, values and outcomes summed in each bin, shape (3, B); indices from B on are left out.
 
     Example:
-        >>> binned_sums(
-        ...     np.array([0, 1, 1]), np.array([0.1, 0.9, 0.8]), np.array([0, 1, 0]), None, 2
-        ... )
+        >>> binned_sums(np.array([0, 1, 1]), np.array([0.1, 0.9, 0.8]), np.array([0, 1, 0]), None, 2)
         array([[1. , 2. ],
                [0.1, 1.7],
                [0. , 1. ]])

@@ -19,16 +19,7 @@ from orcu.metrics.binning import (
     weighted_gap,
 )
 from orcu.metrics.checked import checked_rows
-from orcu.metrics.tables import (
-    OUTCOME,
-    VALUE,
-    WEIGHT,
-    Rows,
-    Tables,
-    largest_gap,
-    metric,
-    total_gap,
-)
+from orcu.metrics.tables import OUTCOME, VALUE, WEIGHT, Rows, Tables, largest_gap, metric, total_gap
 
 ACE_CONVENTIONS = {
     "paper": "groups of even count, all weighted alike",
@@ -39,9 +30,7 @@ ACE_CONVENTIONS = {
 }
 
 
-def ece(
-    probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight: Any = None
-) -> float:
+def ece(probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight: Any = None) -> float:
     """Expected calibration error of the top label (Eq. 11).
 
     ECE = sum_b n_b/N |acc(b) - conf(b)| over B equal-width bins (a, b] of the largest probability;
@@ -65,9 +54,7 @@ def ece(
     return float(weighted_gap(_top_table(rows, bins, convention), _total(rows)))
 
 
-def mce(
-    probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight: Any = None
-) -> float:
+def mce(probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight: Any = None) -> float:
     """Maximum calibration error of the top label: the largest |acc(b) - conf(b)| of any bin.
 
     It answers for the emptiest bin: read it beside its reference in `orcu.evaluate`.
@@ -90,9 +77,7 @@ def mce(
     return float(np.abs(bin_gaps(_top_table(rows, bins, convention))).max())
 
 
-def sce(
-    probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight: Any = None
-) -> float:
+def sce(probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight: Any = None) -> float:
     """Static calibration error, class by class (Eq. 12).
 
     SCE = (1/C) sum_k sum_b n_{b,k}/N |acc(b, k) - conf(b, k)| with equal-width bins (a, b] of p_k;
@@ -116,9 +101,7 @@ def sce(
     return float(np.mean(class_ce(probs, y, bins=bins, convention=convention, weight=weight)))
 
 
-def class_ce(
-    probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight: Any = None
-) -> FloatArray:
+def class_ce(probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight: Any = None) -> FloatArray:
     """The calibration error of each class's probability, shape (C,); `sce` is its mean.
 
     Args:
@@ -143,9 +126,7 @@ def class_ce(
     return np.array(gaps)
 
 
-def threshold_ce(
-    probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight: Any = None
-) -> float:
+def threshold_ce(probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight: Any = None) -> float:
     """Threshold-wise calibration error: are the cumulative probabilities P(Y <= k) right?
 
     TCE = (1/(C-1)) sum_k sum_b n_{b,k}/N |mean 1[y <= k] - mean F(k)| with equal-width bins (a, b]
@@ -173,9 +154,7 @@ def threshold_ce(
     return float(np.mean(gaps))
 
 
-def ace(
-    probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight: Any = None
-) -> float:
+def ace(probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight: Any = None) -> float:
     """Adaptive calibration error, class by class over groups of even count (Eq. 13).
 
     ACE = (1/(C R)) sum_k sum_r |acc(r, k) - conf(r, k)|: the rows are sorted stably by p_k and cut
@@ -205,9 +184,7 @@ def ace(
         return float(np.abs(bin_gaps(table))[table[WEIGHT] > 0].mean())
     gaps = []
     for k, values in enumerate(rows.columns):
-        group = {"mdca": _mdca_groups, "nixon": _nixon_groups}.get(convention, even_groups)(
-            values, bins
-        )
+        group = {"mdca": _mdca_groups, "nixon": _nixon_groups}.get(convention, even_groups)(values, bins)
         table = binned_sums(group, values, rows.y == k, rows.weight, bins)
         if convention == "paper":
             gaps.append(np.abs(bin_gaps(table)).sum() / (table[WEIGHT] > 0).sum())
@@ -217,45 +194,69 @@ def ace(
 
 
 @metric(
-    "ece", "Expected calibration error (ECE)", family="calibration", better="lower", percent=True,
-    convention=f"top label, 15 equal-width bins {CONVENTIONS['paper']}", reduce=total_gap,
-)  # fmt: skip
+    "ece",
+    "Expected calibration error (ECE)",
+    family="calibration",
+    better="lower",
+    percent=True,
+    convention=f"top label, 15 equal-width bins {CONVENTIONS['paper']}",
+    reduce=total_gap,
+)
 def _ece(t: Tables) -> Any:
     return _gaps(t.top) / t.total[..., None]
 
 
 @metric(
-    "sce", "Class-wise calibration error (SCE)", family="calibration", better="lower", percent=True,
-    convention=f"mean over classes, 15 equal-width bins {CONVENTIONS['paper']}", reduce=total_gap,
-)  # fmt: skip
+    "sce",
+    "Class-wise calibration error (SCE)",
+    family="calibration",
+    better="lower",
+    percent=True,
+    convention=f"mean over classes, 15 equal-width bins {CONVENTIONS['paper']}",
+    reduce=total_gap,
+)
 def _sce(t: Tables) -> Any:
     gaps = _gaps(t.classes)
     return _flat(gaps) / (gaps.shape[-2] * t.total[..., None])
 
 
 @metric(
-    "ace", "Adaptive calibration error (ACE)", family="calibration", better="lower", percent=True,
+    "ace",
+    "Adaptive calibration error (ACE)",
+    family="calibration",
+    better="lower",
+    percent=True,
     convention=f"mean over classes, 15 {ACE_CONVENTIONS['paper']}; groups stay fixed in resamples",
     reduce=total_gap,
-)  # fmt: skip
+)
 def _ace(t: Tables) -> Any:
     filled = (t.adaptive[..., WEIGHT, :] > 0).sum(-1)
     return _flat(bin_gaps(t.adaptive) / filled[..., None]) / filled.shape[-1]
 
 
 @metric(
-    "threshold_ce", "Threshold-wise calibration error", family="calibration", better="lower", percent=True,
-    convention=f"mean over P(Y <= k), 15 equal-width bins {CONVENTIONS['paper']}", reduce=total_gap,
-)  # fmt: skip
+    "threshold_ce",
+    "Threshold-wise calibration error",
+    family="calibration",
+    better="lower",
+    percent=True,
+    convention=f"mean over P(Y <= k), 15 equal-width bins {CONVENTIONS['paper']}",
+    reduce=total_gap,
+)
 def _threshold_ce(t: Tables) -> Any:
     gaps = _gaps(t.thresholds)
     return _flat(gaps) / (gaps.shape[-2] * t.total[..., None])
 
 
 @metric(
-    "mce", "Maximum calibration error (MCE)", family="calibration", better="lower", percent=True,
-    convention="largest gap of any bin of the ECE", reduce=largest_gap,
-)  # fmt: skip
+    "mce",
+    "Maximum calibration error (MCE)",
+    family="calibration",
+    better="lower",
+    percent=True,
+    convention="largest gap of any bin of the ECE",
+    reduce=largest_gap,
+)
 def _mce(t: Tables) -> Any:
     return bin_gaps(t.top)
 
@@ -287,9 +288,7 @@ def _top_table(rows: Rows, bins: int, convention: str) -> FloatArray:
     return _table(rows.confidence, rows.correct, rows.weight, bins, convention)
 
 
-def _table(
-    values: FloatArray, outcome: Any, weight: FloatArray | None, bins: int, convention: str
-) -> FloatArray:
+def _table(values: FloatArray, outcome: Any, weight: FloatArray | None, bins: int, convention: str) -> FloatArray:
     bins = as_count(bins, name="bins", minimum=1)
     index = bin_index(values, bins, convention=check_convention(convention))
     extra = "extra" in CONVENTIONS[convention]

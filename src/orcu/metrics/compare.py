@@ -26,9 +26,7 @@ class Difference:
     favour: float | None
 
 
-def aligned(
-    evidence: Evidence, other: Predictions | PredictionsSource, name: str
-) -> Predictions | PredictionsSource:
+def aligned(evidence: Evidence, other: Predictions | PredictionsSource, name: str) -> Predictions | PredictionsSource:
     """The other model's rows in the order of the first, by id where both have ids."""
     mine = evidence.sample
     if not isinstance(other, Predictions) or evidence.sampled:
@@ -60,8 +58,7 @@ def check_same_rows(mine: Evidence, theirs: Evidence, name: str) -> None:
         )
     if mine.rows != theirs.rows:
         raise InputError(
-            f"{name}: {theirs.rows} rows, the first model has {mine.rows}; "
-            "models are compared on the same rows."
+            f"{name}: {theirs.rows} rows, the first model has {mine.rows}; models are compared on the same rows."
         )
     unlike = mine.sample.rows().y != theirs.sample.rows().y
     if unlike.any():
@@ -72,17 +69,13 @@ def check_same_rows(mine: Evidence, theirs: Evidence, name: str) -> None:
         )
 
 
-def paired_differences(
-    mine: Evidence, theirs: Evidence, resamples: int, seed: int
-) -> dict[str, Difference]:
+def paired_differences(mine: Evidence, theirs: Evidence, resamples: int, seed: int) -> dict[str, Difference]:
     """Every metric of the first model minus that of the second, with paired intervals."""
     layout = mine.layout
     tables = layout.tables(mine.vector), layout.tables(theirs.vector)
     draws = None
     if resamples:  # the same units of the same seed: paired
-        draws = tuple(
-            layout.tables(resampled_sums(e.sums, resamples, seed)) for e in (mine, theirs)
-        )
+        draws = tuple(layout.tables(resampled_sums(e.sums, resamples, seed)) for e in (mine, theirs))
     out = {}
     for metric in all_metrics():
         value = float(metric(tables[0]) - metric(tables[1]))
@@ -94,9 +87,7 @@ def paired_differences(
             drawn = a - b
         found = interval(value, drawn)
         bias = float(drawn.mean() - value) if metric.binned else 0.0
-        out[metric.name] = Difference(
-            value, found.low - bias, found.high - bias, _favour(metric, a, b)
-        )
+        out[metric.name] = Difference(value, found.low - bias, found.high - bias, _favour(metric, a, b))
     return out
 
 

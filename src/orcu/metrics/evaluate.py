@@ -88,9 +88,7 @@ class Evaluation:
         return self.metrics[metric]
 
     def __repr__(self) -> str:
-        told = ", ".join(
-            f"{name} {self.metrics[name].value:.3f}" for name in ("accuracy", "mae", "sce")
-        )
+        told = ", ".join(f"{name} {self.metrics[name].value:.3f}" for name in ("accuracy", "mae", "sce"))
         return f"Evaluation({self.name!r}, {self.rows} rows: {told}, ...)"
 
     def to_dict(self) -> dict[str, Any]:
@@ -163,13 +161,7 @@ def evaluate(
     """
     if predictions is None:
         predictions = Predictions(
-            probs=probs,
-            logits=logits,
-            y=y,
-            classes=classes,
-            weight=weight,
-            group=group,
-            subject=subject,
+            probs=probs, logits=logits, y=y, classes=classes, weight=weight, group=group, subject=subject
         )
     elif any(given is not None for given in (probs, logits, y, classes, weight, group, subject)):
         raise InputError("predictions: give them as one object or as arrays, not both.")
@@ -181,23 +173,18 @@ def evaluate(
     evidence, groups = gather(predictions, bins=bins, progress=progress, launcher=launcher)
     judged = _judge(name, evidence, predictions, bootstrap, seed)
     judged.groups = {
-        group_name: _judge(group_name, found, predictions, bootstrap, seed)
-        for group_name, found in groups.items()
+        group_name: _judge(group_name, found, predictions, bootstrap, seed) for group_name, found in groups.items()
     }
     for other_name, other in (compare or {}).items():
         if other_name == name or other_name in judged.differences:
-            raise InputError(
-                f"compare: two models are called {other_name!r}; name them differently."
-            )
+            raise InputError(f"compare: two models are called {other_name!r}; name them differently.")
         if isinstance(other, PredictionsSource) and not evidence.sampled:
             other = other.load()
         others_rows = _deciding(aligned(evidence, other, other_name), decide)
         theirs, _ = gather(others_rows, bins=bins, progress=progress, launcher=launcher)
         check_same_rows(evidence, theirs, other_name)
         judged.others.append(_judge(other_name, theirs, others_rows, bootstrap, seed))
-        judged.differences[other_name] = paired_differences(
-            evidence, theirs, judged.resamples, seed
-        )
+        judged.differences[other_name] = paired_differences(evidence, theirs, judged.resamples, seed)
     return judged
 
 
@@ -210,9 +197,7 @@ def _deciding(source: Judged, rule: Any) -> Judged:
     return part
 
 
-def _judge(
-    name: str, evidence: Evidence, source: Judged, bootstrap: int | None, seed: int
-) -> Evaluation:
+def _judge(name: str, evidence: Evidence, source: Judged, bootstrap: int | None, seed: int) -> Evaluation:
     layout, sample = evidence.layout, evidence.sample
     tables = layout.tables(evidence.vector)
     resamples = default_resamples(evidence.rows) if bootstrap is None else bootstrap
@@ -226,15 +211,10 @@ def _judge(
     for metric in all_metrics():
         found = _interval(metric, tables, draws)
         null = reference.of(metric.from_tables, metric.reduce) if metric.reduce else None
-        value, limit = (
-            float(metric(tables)),
-            None if null is None else float(np.quantile(null, 0.95)),
-        )
+        value, limit = (float(metric(tables)), None if null is None else float(np.quantile(null, 0.95)))
         # What a calibrated model shows proves nothing, also where the resamples do not vary.
         low = 0.0 if limit is not None and value <= limit and draws is not None else found.low
-        metrics[metric.name] = Estimate(
-            value, low, found.high, None if null is None else float(null.mean()), limit
-        )
+        metrics[metric.name] = Estimate(value, low, found.high, None if null is None else float(null.mean()), limit)
     fit_draws = None
     if resamples:
         fit_draws = _fit_draws(evidence, fits, resamples, seed)
@@ -321,20 +301,13 @@ class _Reference:
             return
         layout = evidence.layout
         simulated = calibrated_sums(
-            layout,
-            rows,
-            evidence.sample_groups,
-            _sample_vector(evidence),
-            default_draws(len(rows)),
-            seed + 1,
+            layout, rows, evidence.sample_groups, _sample_vector(evidence), default_draws(len(rows)), seed + 1
         )
         self._tables = layout.tables(simulated)
         # Noise falls with the root of the rows, so that of a sample is scaled to all of them.
         self._scale = float(np.sqrt(len(rows) / evidence.rows))
 
-    def of(
-        self, gaps: Callable[[Tables], Any], reduce: Callable[[FloatArray], FloatArray]
-    ) -> FloatArray:
+    def of(self, gaps: Callable[[Tables], Any], reduce: Callable[[FloatArray], FloatArray]) -> FloatArray:
         """The error that ``reduce`` makes of |gaps|, in every draw."""
         drawn = np.asarray(gaps(self._tables))
         if self._around is not None:
@@ -355,18 +328,13 @@ def _fit_draws(evidence: Evidence, fits: list[Any], resamples: int, seed: int) -
     """AUC, intercept and slope of every resample by their influence, (resamples, C-1, 3)."""
     influence = np.concatenate([fit.influence for fit in fits])  # (3 (C-1), n)
     units = evidence.sums.shape[0]
-    per_unit = np.stack(
-        [np.bincount(evidence.sample_unit, weights=row, minlength=units) for row in influence],
-        axis=1,
-    )
+    per_unit = np.stack([np.bincount(evidence.sample_unit, weights=row, minlength=units) for row in influence], axis=1)
     moved = resampled_sums(per_unit, resamples, seed) / len(evidence.sample)
     center = np.array([(fit.auc, fit.intercept, fit.slope) for fit in fits])
     return center + moved.reshape(resamples, len(fits), 3)
 
 
-def _per_class(
-    tables: Tables, reference: _Reference, classes: tuple[str, ...]
-) -> list[dict[str, Any]]:
+def _per_class(tables: Tables, reference: _Reference, classes: tuple[str, ...]) -> list[dict[str, Any]]:
     error, null = total_gap(np.abs(class_gaps(tables))), reference.of(class_gaps, total_gap)
     recall, off = recall_of(tables.confusion), class_mae_of(tables.confusion)
     said = tables.classes[..., 1, :].sum(-1) / tables.total
@@ -386,9 +354,13 @@ def _per_class(
 
 
 def _per_threshold(
-    tables: Tables, draws: Tables | None, reference: _Reference, fits: list[Any],
-    fit_draws: FloatArray | None, classes: tuple[str, ...],
-) -> list[dict[str, Any]]:  # fmt: skip
+    tables: Tables,
+    draws: Tables | None,
+    reference: _Reference,
+    fits: list[Any],
+    fit_draws: FloatArray | None,
+    classes: tuple[str, ...],
+) -> list[dict[str, Any]]:
     error, null = total_gap(np.abs(threshold_gaps(tables))), reference.of(threshold_gaps, total_gap)
     rates = decision_rates(tables.confusion)
     rate_draws = None if draws is None else decision_rates(draws.confusion)
@@ -403,17 +375,11 @@ def _per_threshold(
             "brier": float(tables.threshold_squares[k] / tables.total),
         }
         for name, rate in rates.items():
-            found = (
-                Interval(np.nan, np.nan) if rate_draws is None
-                else interval(float(rate[k]), rate_draws[name][:, k])
-            )  # fmt: skip
+            found = Interval(np.nan, np.nan) if rate_draws is None else interval(float(rate[k]), rate_draws[name][:, k])
             record[name] = Estimate(float(rate[k]), found.low, found.high)
         for i, name in enumerate(("auc", "intercept", "slope")):
             value = float(getattr(fit, name))
-            found = (
-                Interval(np.nan, np.nan) if fit_draws is None
-                else interval(value, fit_draws[:, k, i])
-            )  # fmt: skip
+            found = Interval(np.nan, np.nan) if fit_draws is None else interval(value, fit_draws[:, k, i])
             if name == "auc":
                 found = Interval(*np.clip([found.low, found.high], 0, 1).tolist())
             record[name] = Estimate(value, found.low, found.high)

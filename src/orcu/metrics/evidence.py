@@ -81,9 +81,7 @@ def values_of(rows: Rows, *, bins: int = 15) -> dict[str, float]:
     """Every metric of some rows at once, for the curves of a training: quick, in plain float64 sums.
 
     Example:
-        >>> rows = Rows.of(
-        ...     np.array([[0.9, 0.1], [0.8, 0.2]]), np.array([0, 1]), None, is_logits=False
-        ... )
+        >>> rows = Rows.of(np.array([[0.9, 0.1], [0.8, 0.2]]), np.array([0, 1]), None, is_logits=False)
         >>> values_of(rows)["ece"]
         0.45
     """
@@ -175,9 +173,15 @@ class _Stream:
     def evidence(self, source: PredictionsSource) -> Evidence:
         parts, groups, units = zip(*self.kept, strict=True)
         return Evidence(
-            self.layout, self.tally.rows, None, self.tally.vector(), self.sums,
-            source.joined(list(parts)), np.concatenate(groups, axis=1), np.concatenate(units),
-        )  # fmt: skip
+            self.layout,
+            self.tally.rows,
+            None,
+            self.tally.vector(),
+            self.sums,
+            source.joined(list(parts)),
+            np.concatenate(groups, axis=1),
+            np.concatenate(units),
+        )
 
 
 @dataclass(frozen=True)
@@ -200,19 +204,14 @@ def _stream(
     fragments, rows = source.fragments, [0] * len(source.fragments)
 
     def count(one_pass: Pass) -> Iterator[Counts]:
-        for k, part in enumerate(
-            over.in_order(partial(_counted, one_pass=one_pass, progress=inner), fragments)
-        ):
+        for k, part in enumerate(over.in_order(partial(_counted, one_pass=one_pass, progress=inner), fragments)):
             counts, rows[k] = part
             progress("sorting", sum(rows[: k + 1]))
             yield counts
 
     dealt = StreamGroups(source.num_classes, groups=bins, count=count)
     share = IN_MEMORY_CELLS / (4 * dealt.rows * source.num_classes)
-    tasks = [
-        _Task(fragment, dealt.dealer(k), sum(rows[:k]), share)
-        for k, fragment in enumerate(fragments)
-    ]
+    tasks = [_Task(fragment, dealt.dealer(k), sum(rows[:k]), share) for k, fragment in enumerate(fragments)]
     whole, by_group, seen = _Stream(Layout(source.num_classes, bins)), dict[str, _Stream](), Seen()
     for part, groups, met in over.in_order(partial(_added, bins=bins, progress=inner), tasks):
         whole.merge(part)
@@ -228,9 +227,7 @@ def _stream(
     return evidence, {name: by_group[name].evidence(source) for name in sorted(by_group)}
 
 
-def _counted(
-    fragment: PredictionsSource, *, one_pass: Pass, progress: Progress | None
-) -> tuple[Counts, int]:
+def _counted(fragment: PredictionsSource, *, one_pass: Pass, progress: Progress | None) -> tuple[Counts, int]:
     """A pass over one file, and its number of rows."""
 
     def columns() -> Iterator[FloatArray]:
@@ -243,9 +240,7 @@ def _counted(
     return counts, fragment.seen.rows
 
 
-def _added(
-    task: _Task, *, bins: int, progress: Progress | None
-) -> tuple[_Stream, dict[str, _Stream], Seen]:
+def _added(task: _Task, *, bins: int, progress: Progress | None) -> tuple[_Stream, dict[str, _Stream], Seen]:
     """The sums of one file, of all its rows and of each group."""
     fragment, rows = task.fragment, task.first_row
     layout = Layout(fragment.num_classes, bins)

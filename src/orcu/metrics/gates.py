@@ -53,9 +53,7 @@ class Gate:
         if found[1] not in METRICS.names():
             raise UnknownNameError("metric", found[1], METRICS.names())
         if METRICS.get(found[1]).percent and abs(bound) > 1:
-            raise InputError(
-                f"--fail-if {text!r}: values are fractions, so this could never change; 5 % is 0.05."
-            )
+            raise InputError(f"--fail-if {text!r}: values are fractions, so this could never change; 5 % is 0.05.")
         return cls(text.strip(), found[1], found[2] or "value", found[3], bound)
 
     def trips(self, found: "Evaluation") -> bool:

@@ -32,9 +32,7 @@ def accuracy(probs: Any = None, y: Any = None, *, pred: Any = None, weight: Any 
     return float(_accuracy_of(checked_confusion(probs, y, pred, weight)))
 
 
-def balanced_accuracy(
-    probs: Any = None, y: Any = None, *, pred: Any = None, weight: Any = None
-) -> float:
+def balanced_accuracy(probs: Any = None, y: Any = None, *, pred: Any = None, weight: Any = None) -> float:
     """The accuracy of each class that has rows, averaged over these classes.
 
     Args:
@@ -230,9 +228,13 @@ def _accuracy(t: Tables) -> Any:
 
 
 @metric(
-    "balanced_accuracy", "Balanced accuracy", family="decision", better="higher", percent=True,
+    "balanced_accuracy",
+    "Balanced accuracy",
+    family="decision",
+    better="higher",
+    percent=True,
     convention="mean over classes that have rows",
-)  # fmt: skip
+)
 def _balanced_accuracy(t: Tables) -> Any:
     return _balanced_accuracy_of(t.confusion)
 
@@ -248,24 +250,28 @@ def _mae(t: Tables) -> Any:
 
 
 @metric(
-    "macro_mae", "Macro-averaged MAE", family="decision", better="lower",
+    "macro_mae",
+    "Macro-averaged MAE",
+    family="decision",
+    better="lower",
     convention="in classes, mean over classes that have rows",
-)  # fmt: skip
+)
 def _macro_mae(t: Tables) -> Any:
     return _macro_mae_of(t.confusion)
 
 
-@metric(
-    "qwk", "Quadratic weighted kappa", family="decision", better="higher",
-    convention="quadratic weights",
-)  # fmt: skip
+@metric("qwk", "Quadratic weighted kappa", family="decision", better="higher", convention="quadratic weights")
 def _qwk(t: Tables) -> Any:
     return _qwk_of(t.confusion)
 
 
 @metric(
-    "unimodality", "Unimodal rows", family="distribution", better="higher", percent=True,
+    "unimodality",
+    "Unimodal rows",
+    family="distribution",
+    better="higher",
+    percent=True,
     convention="rises to the first argmax, then falls; ties allowed, tolerance 0",
-)  # fmt: skip
+)
 def _unimodality(t: Tables) -> Any:
     return t.mean("unimodal")

@@ -53,10 +53,7 @@ def curve_of(rows: Rows) -> ReferralCurve:
     """The curve of checked rows."""
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     _, cell = np.unique(-rows.confidence, return_inverse=True)  # most confident first
-    losses = tuple(
-        loss.astype(np.float64)
-        for loss in (rows.decision != rows.y, np.abs(rows.decision - rows.y))
-    )
+    losses = tuple(loss.astype(np.float64) for loss in (rows.decision != rows.y, np.abs(rows.decision - rows.y)))
     # Cumulative mass and loss of what is kept, most confident rows first.
     mass = np.concatenate([[0.0], np.cumsum(np.bincount(cell, weights=weight))])
     kept = mass[-1] * (1 - REFERRED)

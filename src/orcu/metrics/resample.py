@@ -67,9 +67,7 @@ def unit_numbers(rows: int, subject: npt.NDArray[Any] | None) -> tuple[npt.NDArr
     return (blocks_of(unit), BLOCKS) if count > MOST_UNITS else (unit, count)
 
 
-def unit_sums(
-    layout: Layout, rows: Rows, groups: IntArray | None, unit: npt.NDArray[np.intp], units: int
-) -> Any:
+def unit_sums(layout: Layout, rows: Rows, groups: IntArray | None, unit: npt.NDArray[np.intp], units: int) -> Any:
     """What each unit adds to the tables, shape (units, size); sparse where units are small."""
     if units != BLOCKS:
         cells = [
@@ -123,9 +121,7 @@ def interval(value: float, draws: FloatArray) -> Interval:
     return Interval(float(low), float(high))
 
 
-def gap_interval(
-    gaps: FloatArray, draws: FloatArray, reduce: Callable[[FloatArray], FloatArray]
-) -> Interval:
+def gap_interval(gaps: FloatArray, draws: FloatArray, reduce: Callable[[FloatArray], FloatArray]) -> Interval:
     """The 95 % interval of a binned error, corrected for the bias of absolute gaps.
 
     The sum of |gap| grows with noise alone, in the sample and once more in every resample, so
@@ -151,9 +147,7 @@ def gap_interval(
         return Interval(np.nan, np.nan)
     noise = draws - gaps
     tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-    low, high = np.array(
-        [np.quantile(reduce(np.abs(factor * gaps + noise)), tails) for factor in _FACTORS]
-    ).T
+    low, high = np.array([np.quantile(reduce(np.abs(factor * gaps + noise)), tails) for factor in _FACTORS]).T
     return Interval(value * _crossing(high, value), value * _crossing(low, value))
 
 

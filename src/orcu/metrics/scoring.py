@@ -78,18 +78,13 @@ def rps_decomposition(probs: Any, y: Any, *, bins: int = 15, weight: Any = None)
         InputError: if an argument cannot be used; the text names the row.
 
     Example:
-        >>> rps_decomposition(
-        ...     [[0.8, 0.2], [0.8, 0.2], [0.3, 0.7]], [0, 1, 1]
-        ... ).uncertainty.__round__(4)
+        >>> rps_decomposition([[0.8, 0.2], [0.8, 0.2], [0.3, 0.7]], [0, 1, 1]).uncertainty.__round__(4)
         0.2222
     """
     rows = checked_rows(probs, y, weight)
     bins = as_count(bins, name="bins", minimum=1)
     table = np.array(
-        [
-            binned_sums(bin_index(F, bins), F, rows.y <= k, rows.weight, bins)
-            for k, F in enumerate(rows.cumulative)
-        ]
+        [binned_sums(bin_index(F, bins), F, rows.y <= k, rows.weight, bins) for k, F in enumerate(rows.cumulative)]
     )
     score = float(np.average(rps_rows(rows.probs, rows.y), weights=rows.weight))
     reliability, resolution, uncertainty = map(float, _decompose(table))
@@ -240,43 +235,46 @@ def _impossible_rows(rows: Rows) -> FloatArray:
 
 
 @metric(
-    "overconfidence", "Confidence minus accuracy", family="calibration", better="zero", percent=True,
+    "overconfidence",
+    "Confidence minus accuracy",
+    family="calibration",
+    better="zero",
+    percent=True,
     convention="signed: above 0 over-confident",
-)  # fmt: skip
+)
 def _overconfidence(t: Tables) -> Any:
     return (t.top[..., VALUE, :].sum(-1) - t.top[..., OUTCOME, :].sum(-1)) / t.total
 
 
 @metric(
-    "rps", "Ranked probability score", family="distribution", better="lower",
-    convention="sum over the C-1 thresholds",
-)  # fmt: skip
+    "rps", "Ranked probability score", family="distribution", better="lower", convention="sum over the C-1 thresholds"
+)
 def _rps(t: Tables) -> Any:
     return t.threshold_squares.sum(-1) / t.total
 
 
-@metric(
-    "brier",
-    "Brier score",
-    family="distribution",
-    better="lower",
-    convention="sum over the C classes",
-)
+@metric("brier", "Brier score", family="distribution", better="lower", convention="sum over the C classes")
 def _brier(t: Tables) -> Any:
     return t.mean("brier")
 
 
 @metric(
-    "nll", "Negative log-likelihood", family="distribution", better="lower",
+    "nll",
+    "Negative log-likelihood",
+    family="distribution",
+    better="lower",
     convention="natural logarithm; infinite where p_y = 0",
-)  # fmt: skip
+)
 def _nll(t: Tables) -> Any:
     return np.where(t.scores["impossible"] > 0, np.inf, t.mean("nll"))
 
 
 @metric(
-    "sharpness", "Sharpness (the RPS it expects)", family="distribution", better="",
+    "sharpness",
+    "Sharpness (the RPS it expects)",
+    family="distribution",
+    better="",
     convention="sum over thresholds of F(1-F)",
-)  # fmt: skip
+)
 def _sharpness(t: Tables) -> Any:
     return t.mean("sharpness")

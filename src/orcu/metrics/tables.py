@@ -38,9 +38,7 @@ class Rows:
     rule: Any = "argmax"  # of the decisions, see orcu.decide
 
     @classmethod
-    def of(
-        cls, values: FloatArray, y: IntArray, weight: FloatArray | None, *, is_logits: bool
-    ) -> "Rows":
+    def of(cls, values: FloatArray, y: IntArray, weight: FloatArray | None, *, is_logits: bool) -> "Rows":
         """Rows from checked logits or probabilities."""
         if not is_logits:
             return cls(values, y, weight)
@@ -200,9 +198,7 @@ def metric(
     """
 
     def add(function: FromTables) -> Metric:
-        made = Metric(
-            name, title, family, better, percent, convention, len(_RANKS), function, reduce
-        )
+        made = Metric(name, title, family, better, percent, convention, len(_RANKS), function, reduce)
         _RANKS.append(name)
         return METRICS.register(name)(made)
 
@@ -254,8 +250,7 @@ class Layout:
         sizes = [int(np.prod(shape)) for shape in self.shapes.values()]
         ends = np.cumsum(sizes)
         self.slices = {
-            name: slice(int(end - size), int(end))
-            for name, size, end in zip(self.shapes, sizes, ends, strict=True)
+            name: slice(int(end - size), int(end)) for name, size, end in zip(self.shapes, sizes, ends, strict=True)
         }
         self.size = int(ends[-1])
 
@@ -292,9 +287,7 @@ class Layout:
             yield start + self.bins, self.bins, index, weighted(value)
             yield start + 2 * self.bins, self.bins, index, weighted(outcome)
 
-        yield from binned(
-            self.slices["top"].start, self.top_bins(rows), rows.confidence, rows.correct
-        )
+        yield from binned(self.slices["top"].start, self.top_bins(rows), rows.confidence, rows.correct)
         for name, values in (("classes", rows.columns), ("thresholds", rows.cumulative)):
             for k, value in enumerate(values):
                 outcome = rows.y == k if name == "classes" else rows.y <= k

@@ -47,9 +47,7 @@ class Tally:
         self._layout = Layout(self.num_classes, self.bins)
         self._limbs: npt.NDArray[np.int64] = np.zeros((len(_UNITS), self._layout.size), np.int64)
 
-    def update(
-        self, probs: Any = None, y: Any = None, *, logits: Any = None, weight: Any = None
-    ) -> None:
+    def update(self, probs: Any = None, y: Any = None, *, logits: Any = None, weight: Any = None) -> None:
         """Add rows.
 
         Args:
@@ -109,9 +107,7 @@ class Tally:
         return self._limbs.copy()
 
     @classmethod
-    def of_limbs(
-        cls, num_classes: int, limbs: npt.NDArray[np.int64], *, rows: int, bins: int = 15
-    ) -> "Tally":
+    def of_limbs(cls, num_classes: int, limbs: npt.NDArray[np.int64], *, rows: int, bins: int = 15) -> "Tally":
         """The tally with these `limbs`, which may be sums of those of several tallies.
 
         Raises:

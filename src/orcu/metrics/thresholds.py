@@ -72,9 +72,7 @@ def calibration_line(probs: Any, y: Any, *, weight: Any = None) -> FloatArray:
         InputError: if an argument cannot be used; the text names the row.
 
     Example:
-        >>> calibration_line([[0.8, 0.2], [0.4, 0.6], [0.6, 0.4], [0.4, 0.6]], [0, 1, 1, 0]).round(
-        ...     3
-        ... )
+        >>> calibration_line([[0.8, 0.2], [0.4, 0.6], [0.6, 0.4], [0.4, 0.6]], [0, 1, 1, 0]).round(3)
         array([[0.227, 0.968]])
     """
     rows = checked_rows(probs, y, weight)
@@ -90,9 +88,7 @@ def decision_rates(confusion: FloatArray) -> dict[str, FloatArray]:
         >>> {name: rate.round(3).tolist() for name, rate in rates.items()}
         {'sensitivity': [0.667], 'specificity': [0.75], 'ppv': [0.8], 'npv': [0.6]}
     """
-    upper = np.triu(np.ones((confusion.shape[-1], confusion.shape[-1])), 1)[
-        :-1
-    ]  # (C-1, C): class > k
+    upper = np.triu(np.ones((confusion.shape[-1], confusion.shape[-1])), 1)[:-1]  # (C-1, C): class > k
     lower = 1 - upper
 
     def count(label: FloatArray, decision: FloatArray) -> FloatArray:
@@ -149,9 +145,7 @@ def _auc(score: FloatArray, event: Any, weight: FloatArray) -> tuple[float, Floa
     above = 1 - _share_below(np.bincount(cell, weights=positive))[cell]
     area = float((positive * below).sum() / positive.sum())
     influence = np.where(
-        event,
-        weight * (below - area) * n / positive.sum(),
-        weight * (above - area) * n / negative.sum(),
+        event, weight * (below - area) * n / positive.sum(), weight * (above - area) * n / negative.sum()
     )
     return area, influence
 
@@ -162,9 +156,7 @@ def _share_below(cells: Any) -> FloatArray:
     return (upto - cells / 2) / upto[-1]
 
 
-def _logistic(
-    odds: FloatArray, event: Any, weight: FloatArray, *, slope: bool
-) -> tuple[float, FloatArray]:
+def _logistic(odds: FloatArray, event: Any, weight: FloatArray, *, slope: bool) -> tuple[float, FloatArray]:
     """Weighted logistic regression on the log-odds by safeguarded Newton steps.
 
     With ``slope`` it fits a + b odds and answers for b, else a + odds and answers for a: the

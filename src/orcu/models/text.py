@@ -46,12 +46,7 @@ class TextEncoder(nn.Module):
     """
 
     def __init__(
-        self,
-        name: str = "bert-tiny",
-        *,
-        weights: str = PRETRAINED,
-        download: bool = False,
-        pool: str | None = None,
+        self, name: str = "bert-tiny", *, weights: str = PRETRAINED, download: bool = False, pool: str | None = None
     ) -> None:
         super().__init__()
         require("transformers", extra="text", what="a text encoder")

@@ -39,13 +39,9 @@ def page_template(name: str) -> "Template":
     from jinja2 import Environment, StrictUndefined
 
     folder = files("orcu.report")
-    page = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+    page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     page.globals.update(
-        shown=plain.shown,
-        shown_interval=plain.shown_interval,
-        style=folder.joinpath("style.css").read_text("utf-8"),
+        shown=plain.shown, shown_interval=plain.shown_interval, style=folder.joinpath("style.css").read_text("utf-8")
     )
     return page.from_string(folder.joinpath(name).read_text("utf-8"))
 
@@ -87,12 +83,8 @@ def build(
             for k, table in enumerate(found.tables.classes)
         ],
         per_threshold=[
-            _reliability(
-                _event(table), f"threshold{k}", record["event"], f"P({record['event']})", weights
-            )
-            for k, (table, record) in enumerate(
-                zip(found.tables.thresholds, found.per_threshold, strict=True)
-            )
+            _reliability(_event(table), f"threshold{k}", record["event"], f"P({record['event']})", weights)
+            for k, (table, record) in enumerate(zip(found.tables.thresholds, found.per_threshold, strict=True))
         ],
         confidence_figure=_confidence(found),
         confusion_figure=_confusion(found),
@@ -139,9 +131,7 @@ def _tiles(found: Evaluation) -> list[dict[str, str]]:
             {
                 "label": label,
                 "value": plain.shown_value(found, metric),
-                "interval": plain.shown_interval(
-                    estimate.low, estimate.high, percent=metric.percent
-                ),
+                "interval": plain.shown_interval(estimate.low, estimate.high, percent=metric.percent),
                 "verdict": verdict(found, name),
             }
         )
@@ -155,9 +145,7 @@ def _event(table: Any) -> Any:
     return mirrored[:, ::-1]
 
 
-def _reliability(
-    table: Any, prefix: str, name: str, xlabel: str, rows: float | None
-) -> dict[str, str]:
+def _reliability(table: Any, prefix: str, name: str, xlabel: str, rows: float | None) -> dict[str, str]:
     found = reliability.data(table, rows=rows)
     svg = render(
         partial(reliability.draw, found=found, xlabel=shortened(xlabel, 34)),
@@ -171,9 +159,7 @@ def _confidence(found: Evaluation) -> str:
     top = found.tables.top.sum(-1)
     mean, accuracy = float(top[VALUE] / top[WEIGHT]), float(top[OUTCOME] / top[WEIGHT])
     return render(
-        lambda ax: confidence.draw(
-            ax, confidence.data(found.tables.top), confidence=mean, accuracy=accuracy
-        ),
+        lambda ax: confidence.draw(ax, confidence.data(found.tables.top), confidence=mean, accuracy=accuracy),
         prefix="confidence",
         title="Histogram of the confidence, right and wrong rows",
     )
@@ -246,8 +232,7 @@ def _differences(found: Evaluation) -> list[dict[str, Any]]:
         {
             "other": other,
             "rows": [
-                (metric.title, *plain.shown_difference(per_metric[metric.name], metric))
-                for metric in all_metrics()
+                (metric.title, *plain.shown_difference(per_metric[metric.name], metric)) for metric in all_metrics()
             ],
         }
         for other, per_metric in found.differences.items()

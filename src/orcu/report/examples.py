@@ -37,8 +37,4 @@ def examples(found: Evaluation) -> list[Example]:
         unique = dict.fromkeys(int(row) for row in picked)
         return [Example(row, kind, f"RPS {score[row]:.2f}") for row in unique]
 
-    return [
-        *listed("typical", np.array(quartiles)),
-        *listed("worst", worst),
-        *listed("several humps", humps),
-    ]
+    return [*listed("typical", np.array(quartiles)), *listed("worst", worst), *listed("several humps", humps)]

@@ -33,10 +33,7 @@ def _confidence(found: Evaluation) -> str:
     # Confidence is about the most likely class, whatever rule decides.
     usual = isinstance(found.decide, str) and found.decide == "argmax"
     who = "is right" if usual else "its most likely class is right"
-    told = (
-        f"it says {shown(confidence, percent=True)} on average and {who} "
-        f"{shown(accuracy, percent=True)}"
-    )
+    told = f"it says {shown(confidence, percent=True)} on average and {who} {shown(accuracy, percent=True)}"
     if found.rows < FEW_ROWS:
         return f"{found.rows} rows are too few to judge confidence: {told} of the time."
     if certain:
@@ -61,9 +58,7 @@ def _classes(found: Evaluation) -> str:
 def _shape(found: Evaluation) -> str:
     share = found.metrics["unimodality"].value
     if share == 1:
-        return (
-            "All predictions are unimodal: mass falls off on both sides of the most likely class."
-        )
+        return "All predictions are unimodal: mass falls off on both sides of the most likely class."
     odd = round((1 - share) * found.rows)
     rows = "one row has" if odd == 1 else f"{odd:,} rows have"
     unit = "by weight" if found.weighted else f"{rows} several humps"
@@ -75,7 +70,4 @@ def _decisions(found: Evaluation) -> str:
     near, mae = found.metrics["within_one"].value, found.metrics["mae"].value
     if len(found.classes) == 2:
         return f"Decisions are right in {shown(found.metrics['accuracy'].value, percent=True)}."
-    return (
-        f"Decisions are right or one class off in {shown(near, percent=True)}, "
-        f"and {mae:.2f} classes off on average."
-    )
+    return f"Decisions are right or one class off in {shown(near, percent=True)}, and {mae:.2f} classes off on average."

@@ -25,9 +25,7 @@ def as_dict(found: Evaluation) -> dict[str, Any]:
         "weighted": found.weighted,
         "classes": list(found.classes),
         "label_mapping": found.mapping,
-        "decide": found.decide
-        if isinstance(found.decide, str)
-        else np.asarray(found.decide).tolist(),
+        "decide": found.decide if isinstance(found.decide, str) else np.asarray(found.decide).tolist(),
         "notes": found.notes,
         "bootstrap": {"resamples": found.resamples, "seed": found.seed, "level": 0.95},
         "conventions": conventions(found.bins),
@@ -85,10 +83,9 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
 
 def _plain(record: dict[str, Any]) -> dict[str, Any]:
     return {
-        name: _estimate(value) if isinstance(value, Estimate)
-        else _number(value) if isinstance(value, float) else value
+        name: _estimate(value) if isinstance(value, Estimate) else _number(value) if isinstance(value, float) else value
         for name, value in record.items()
-    }  # fmt: skip
+    }
 
 
 def _number(value: float) -> float | None:
@@ -112,9 +109,7 @@ def shown(value: float, *, percent: bool, signed: bool = False) -> str:
     return f"{sign}{round(value, 3) + 0.0:.3f}"  # + 0.0: no minus before a zero
 
 
-def shown_interval(
-    low: float | None, high: float | None, *, percent: bool, signed: bool = False
-) -> str:
+def shown_interval(low: float | None, high: float | None, *, percent: bool, signed: bool = False) -> str:
     """Two ends for a printed table.
 
     Example:

@@ -42,9 +42,7 @@ def regularizer_gradient(logits: Any, y: Any, *, regularizer: str, scale: float)
     """
     z = as_logits(logits)
     labels = as_labels(y, z.shape[1], rows=len(z))
-    signed = geometry.gap_signs(z.shape[1])[labels] * slope_of(regularizer, scale)(
-        geometry.directed_gaps(z, labels)
-    )
+    signed = geometry.gap_signs(z.shape[1])[labels] * slope_of(regularizer, scale)(geometry.directed_gaps(z, labels))
     gradient = np.zeros(z.shape)
     gradient[:, 1:] += signed
     gradient[:, :-1] -= signed

@@ -132,9 +132,7 @@ def equilibrium(
     s = np.broadcast_to(scales, batch).reshape(-1)
     fields = _solve(log_anchor, pi, center, s)
     fields |= {"center": center, "scale": s}
-    return Equilibrium(
-        **{name: a.reshape((*batch, *a.shape[1:]))[()] for name, a in fields.items()}
-    )
+    return Equilibrium(**{name: a.reshape((*batch, *a.shape[1:]))[()] for name, a in fields.items()})
 
 
 def _broadcast(name: str, shape: tuple[int, ...], scales: tuple[int, ...]) -> tuple[int, ...]:
@@ -171,9 +169,7 @@ def _as_distributions(values: Any, num_classes: int) -> FloatArray:
     return normalised
 
 
-def _solve(
-    log_anchor: FloatArray, pi: FloatArray, center: IntArray, s: FloatArray
-) -> dict[str, Any]:
+def _solve(log_anchor: FloatArray, pi: FloatArray, center: IntArray, s: FloatArray) -> dict[str, Any]:
     """The fields of `Equilibrium` for a flat batch of problems."""
     log_s = np.log(s)[:, None, None]
     layout = _Outward(center, pi.shape[1])
@@ -372,9 +368,7 @@ class _Problem:
         for side in range(2):
             joint[:, side, :, side, :] = tails[:, side][:, farther]
         joint -= tails[:, :, :, None, None] * tails[:, None, None, :, :]
-        joint *= size[
-            :, :, :, None, None
-        ]  # one after the other: the product of two large sizes overflows
+        joint *= size[:, :, :, None, None]  # one after the other: the product of two large sizes overflows
         joint *= size[:, None, None, :, :]
         # u^2 I''(-u) is 1/s in the log branch and 0 in the linear one
         finite = np.where(self.remote, 1.0, np.where(u == 0, 1.0, u))

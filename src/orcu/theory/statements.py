@@ -43,12 +43,7 @@ class Check:
 
 
 def verify(
-    num_classes: int,
-    label: int,
-    scale: float = 3.0,
-    distance: str | Mapping[str, Any] = "squared",
-    *,
-    seed: int = 0,
+    num_classes: int, label: int, scale: float = 3.0, distance: str | Mapping[str, Any] = "squared", *, seed: int = 0
 ) -> list[Check]:
     """Check every statement of the theory for one label, scale and distance.
 
@@ -118,9 +113,7 @@ def two_pair_gradient(case: Setting) -> Check:
     softce = -(z.log_softmax(-1) * torch.tensor(case.anchor)).sum()
     total = softce + geometry.log_barrier(r, scale=case.scale).sum()
     (by_autograd,) = torch.autograd.grad(total, z)
-    signed = geometry.gap_signs(case.num_classes)[case.label] * geometry.log_barrier_slope(
-        case.gaps, scale=case.scale
-    )
+    signed = geometry.gap_signs(case.num_classes)[case.label] * geometry.log_barrier_slope(case.gaps, scale=case.scale)
     stated = np.exp(case.log_probs) - case.anchor
     stated[:, 1:] += signed
     stated[:, :-1] -= signed
@@ -196,9 +189,7 @@ def shift_range(case: Setting) -> Check:
     """0 < q <= s."""
     eq = case.solution
     inside = bool(np.isfinite(eq.log_shift).all() and (eq.log_shift <= np.log(case.scale)).all())
-    return Check(
-        "Eq. 36", "0 < q ≤ s", float(np.exp(eq.log_shift.max())), f"≤ {case.scale:g}", inside
-    )
+    return Check("Eq. 36", "0 < q ≤ s", float(np.exp(eq.log_shift.max())), f"≤ {case.scale:g}", inside)
 
 
 def large_scale_rate(case: Setting) -> Check:
@@ -242,10 +233,7 @@ def interval_concentration(case: Setting) -> Check:
     proper = np.ones_like(gains, dtype=bool)
     proper[0, -1] = False  # all classes: nothing to gain
     return _identity(
-        "Eq. 38",
-        "intervals around y gain q_(l-1) + q_r",
-        error,
-        np.isfinite(log_gains[proper]).astype(np.float64),
+        "Eq. 38", "intervals around y gain q_(l-1) + q_r", error, np.isfinite(log_gains[proper]).astype(np.float64)
     )
 
 
@@ -287,9 +275,7 @@ def violation_identity(case: Setting) -> Check:
     v = geometry.adjacent_violations(np.exp(case.log_probs), case.y)
     imbalance = np.maximum(geometry.mass_imbalance(case.logits, case.y), 0.0)
     agree = ((case.gaps > 0) == (farther > nearer)).astype(np.float64)
-    return _identity(
-        "Eqs. 46-47", "v/m = max(0, tanh(r/2))", v / (farther + nearer) - imbalance, agree
-    )
+    return _identity("Eqs. 46-47", "v/m = max(0, tanh(r/2))", v / (farther + nearer) - imbalance, agree)
 
 
 def violation_bound(case: Setting) -> Check:
@@ -337,9 +323,7 @@ STATEMENTS: tuple[Callable[[Setting], Check], ...] = (
 )
 
 
-def _identity(
-    source: str, statement: str, error: FloatArray, positive: FloatArray | None = None
-) -> Check:
+def _identity(source: str, statement: str, error: FloatArray, positive: FloatArray | None = None) -> Check:
     """An equation, met to 1e-8; ``positive`` holds what must be above zero besides."""
     worst = float(np.abs(error).max())
     strict = positive is None or bool((np.asarray(positive) > 0).all())
@@ -354,6 +338,4 @@ def _positive(source: str, statement: str, slack: FloatArray, *, strict: bool = 
 
 
 def _at_most(source: str, statement: str, value: float, bound: float) -> Check:
-    return Check(
-        source, statement, value, f"≤ {bound:.4g}", value <= bound * (1 + EXACT) + ROUNDING
-    )
+    return Check(source, statement, value, f"≤ {bound:.4g}", value <= bound * (1 + EXACT) + ROUNDING)

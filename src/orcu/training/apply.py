@@ -73,9 +73,7 @@ def _cases(plan: Plan, inputs: Path, backbone: Any, device: str, skip_bad: bool)
     if plan.kind == IMAGES:
         return _images(plan, inputs, device, skip_bad)
     if inputs.is_dir():
-        raise InputError(
-            f"{inputs}: is a folder; this model takes {'texts' if plan.kind == TEXTS else 'a table'}."
-        )
+        raise InputError(f"{inputs}: is a folder; this model takes {'texts' if plan.kind == TEXTS else 'a table'}.")
     if plan.kind == TEXTS:
         return _texts(inputs, backbone, device)
     table = read_table(inputs)
@@ -106,15 +104,12 @@ def _images(plan: Plan, inputs: Path, device: str, skip_bad: bool) -> Cases:
         )
     paths = [path for path in paths if path not in bad]
     kind: type[Dataset] = DATASETS.get(plan.dataset)
-    mean, std = (
-        torch.tensor(values, dtype=torch.float32, device=device) for values in (plan.mean, plan.std)
-    )
+    mean, std = (torch.tensor(values, dtype=torch.float32, device=device) for values in (plan.mean, plan.std))
 
     def batches() -> Iterator[Tensor]:
         for first in range(0, len(paths), BATCH):
             pixels = [
-                resized(kind.preprocess(read_image(root, path)), plan.size)
-                for path in paths[first : first + BATCH]
+                resized(kind.preprocess(read_image(root, path)), plan.size) for path in paths[first : first + BATCH]
             ]
             images = torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2).contiguous().float()
             yield normalized(images.to(device), mean, std)
@@ -126,9 +121,7 @@ def _texts(inputs: Path, backbone: Any, device: str) -> Cases:
     encoder: TextEncoder = backbone if isinstance(backbone, TextEncoder) else backbone.body
     if inputs.suffix.lower() == ".txt":
         written = enumerate(inputs.read_text(encoding="utf-8").splitlines(), 1)
-        told = [
-            (str(number), line) for number, line in written if line.strip()
-        ]  # ids are line numbers
+        told = [(str(number), line) for number, line in written if line.strip()]  # ids are line numbers
         ids, texts = [number for number, _ in told], [line for _, line in told]
     else:
         table = read_table(inputs)
@@ -139,16 +132,10 @@ def _texts(inputs: Path, backbone: Any, device: str) -> Cases:
     if not texts:
         raise InputError(f"{inputs}: there are no texts in it.")
     tokens = encoder.tokenize(texts)
-    batches = (
-        encoder.batch(tokens[i : i + BATCH]).to(device) for i in range(0, len(tokens), BATCH)
-    )
+    batches = (encoder.batch(tokens[i : i + BATCH]).to(device) for i in range(0, len(tokens), BATCH))
     return ids, batches, []
 
 
 def _ids(columns: dict[str, list[Any]], rows: int) -> list[str]:
     named = columns.get("id")
-    return (
-        [str(number) for number in range(1, rows + 1)]
-        if named is None
-        else [str(one) for one in named]
-    )
+    return [str(number) for number in range(1, rows + 1)] if named is None else [str(one) for one in named]

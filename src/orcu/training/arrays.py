@@ -80,10 +80,7 @@ def train(
         InputError: if loss or logits are no longer finite.
     """
     optimizer = torch.optim.AdamW(
-        model.parameters(),
-        lr=schedule.learning_rate,
-        weight_decay=schedule.weight_decay,
-        fused=True,
+        model.parameters(), lr=schedule.learning_rate, weight_decay=schedule.weight_decay, fused=True
     )
     steps = -(-len(rows) // schedule.batch_size)
     count = schedule.epochs * steps

@@ -94,12 +94,7 @@ def is_auto(loss: Any) -> bool:
 
 
 def train_with_scale(
-    prepared: "Prepared",
-    splits: "Splits",
-    settings: "Settings",
-    folder: Path,
-    *,
-    device: str = "auto",
+    prepared: "Prepared", splits: "Splits", settings: "Settings", folder: Path, *, device: str = "auto"
 ) -> tuple["Result", Chosen]:
     """A run whose loss has ``scale = "auto"``: the result of the best scale, and what was tried.
 

@@ -34,9 +34,7 @@ def save(folder: Path, *, model: nn.Module, optimizer: Optimizer, state: dict[st
     for index, moments in told["state"].items():
         for name, value in moments.items():
             tensors[f"optimizer.{index}.{name}"] = torch.as_tensor(value)
-    save_file(
-        {name: value.detach().cpu().contiguous() for name, value in tensors.items()}, part / TENSORS
-    )
+    save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, part / TENSORS)
     plain = state | {"version": VERSION, "groups": told["param_groups"]}
     (part / STATE).write_text(json.dumps(plain))
     old = folder.with_name(f".{folder.name}.old")
@@ -77,11 +75,7 @@ def restore(folder: Path, *, model: nn.Module, optimizer: Optimizer) -> dict[str
 
 
 def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {
-        name.removeprefix(prefix): value
-        for name, value in tensors.items()
-        if name.startswith(prefix)
-    }
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 def write_best(folder: Path, weights: dict[str, Tensor]) -> None:

@@ -144,9 +144,7 @@ def fit(
             curve |= after_epoch(epoch, model)
         curves.append(curve)
         if recipe.select is not None and _is_best(curves, recipe.select):
-            best = {
-                name: value.detach().cpu().clone() for name, value in model.state_dict().items()
-            }
+            best = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
         over = epoch + 1 == recipe.epochs or _stopped(curves, recipe)
         if folder is not None and is_first() and (over or time.monotonic() - saved >= SAVE_EVERY):
             if best:

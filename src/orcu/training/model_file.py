@@ -52,9 +52,7 @@ class Plan:
     columns: list[dict[str, Any]] = field(default_factory=list)
     dataset: str = ""
 
-    def build(
-        self, *, weights: str = PRETRAINED, download: bool = False, seed: int = 0
-    ) -> Classifier:
+    def build(self, *, weights: str = PRETRAINED, download: bool = False, seed: int = 0) -> Classifier:
         """A model of this plan.
 
         Args:

@@ -42,9 +42,12 @@ class Plateau:
     def __init__(self, optimizer: Optimizer, recipe: Recipe) -> None:
         # A relative threshold would ask a negative loss to rise.
         self._inner = ReduceLROnPlateau(
-            optimizer, factor=recipe.plateau_factor, patience=recipe.plateau_patience,
-            threshold=recipe.plateau_threshold, threshold_mode="abs",
-        )  # fmt: skip
+            optimizer,
+            factor=recipe.plateau_factor,
+            patience=recipe.plateau_patience,
+            threshold=recipe.plateau_threshold,
+            threshold_mode="abs",
+        )
 
     def step(self) -> None:
         """Nothing."""
@@ -55,9 +58,7 @@ class Plateau:
 
     def state_dict(self) -> dict[str, Any]:
         """Best loss and bad epochs so far."""
-        return {
-            name: getattr(self._inner, name) for name in ("best", "num_bad_epochs", "last_epoch")
-        }
+        return {name: getattr(self._inner, name) for name in ("best", "num_bad_epochs", "last_epoch")}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take back what `state_dict` gave."""
@@ -108,8 +109,6 @@ def rates(optimizer: Optimizer) -> list[float]:
 def half_precision(device: str, wanted: bool) -> tuple[Any, Any]:
     """The context to compute in, and the scaler of the loss; both do nothing unless wanted."""
     kind = torch.device(device).type
-    dtype = (
-        torch.float16 if kind == "cuda" and not torch.cuda.is_bf16_supported() else torch.bfloat16
-    )
+    dtype = torch.float16 if kind == "cuda" and not torch.cuda.is_bf16_supported() else torch.bfloat16
     scaler = torch.amp.GradScaler(kind, enabled=wanted and dtype is torch.float16)
     return torch.autocast(kind, dtype=dtype, enabled=wanted), scaler

@@ -60,9 +60,7 @@ def divided(prepared: Prepared, parts: tuple[float, float, float], seed: int) ->
     splits = {name: np.flatnonzero(folds[0] == code) for code, name in enumerate(SPLITS)}
     empty = [name for name, rows in splits.items() if len(rows) == 0]
     if empty:
-        raise InputError(
-            f"split: no rows are left for {empty[0]}; there are too few subjects or rows."
-        )
+        raise InputError(f"split: no rows are left for {empty[0]}; there are too few subjects or rows.")
     return splits
 
 
@@ -122,16 +120,13 @@ def train_and_judge(
 
 
 def _card(
-    prepared: Prepared, run: Run, splits: Splits, result: Result, calibrator: str, after: Evaluation,
-    before: Evaluation,
-) -> dict[str, Any]:  # fmt: skip
+    prepared: Prepared, run: Run, splits: Splits, result: Result, calibrator: str, after: Evaluation, before: Evaluation
+) -> dict[str, Any]:
     """What someone who is handed the model needs to know, all of it measured or noted."""
     manifest = prepared.manifest
     labels, classes = manifest.labels, manifest.classes
     rows = {
-        name: dict(
-            zip(classes, np.bincount(labels[part], minlength=len(classes)).tolist(), strict=True)
-        )
+        name: dict(zip(classes, np.bincount(labels[part], minlength=len(classes)).tolist(), strict=True))
         for name, part in splits.items()
     }
     subjects = manifest.column("subject")
@@ -143,12 +138,15 @@ def _card(
         "model": asdict(result.plan) | {"columns": [column["name"] for column in result.plan.columns]},
         "classes": list(classes),
         "data": {
-            "set": manifest.about.dataset, "options": manifest.about.options, "manifest": manifest.digest,
-            "rows": rows, "subjects": None if subjects[0] is None else len(set(subjects)),
+            "set": manifest.about.dataset,
+            "options": manifest.about.options,
+            "manifest": manifest.digest,
+            "rows": rows,
+            "subjects": None if subjects[0] is None else len(set(subjects)),
             "subject_exclusive": subjects[0] is not None,
         },
         "training": run.spec() | {"epochs": len(result.curves), "last_epoch": result.curves[-1]},
         "calibrator": {"name": calibrator, "fitted_on": "validation", "rows": len(splits["validation"])},
         "test": told,
         "limits": [f"class {name}: fewer than {FEW_ROWS} rows" for name in small_classes(prepared)],
-    }  # fmt: skip
+    }

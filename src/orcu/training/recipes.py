@@ -52,9 +52,7 @@ class Recipe:
         as_count(self.epochs, name="epochs", minimum=1)
         as_count(self.batch_size, name="batch_size", minimum=1)
         for name in ("head_rate", "rate"):
-            if not isinstance(getattr(self, name), (int, float)) or not 0 < getattr(
-                self, name
-            ) < float("inf"):
+            if not isinstance(getattr(self, name), (int, float)) or not 0 < getattr(self, name) < float("inf"):
                 raise InputError(f"{name}: expected a number above 0, got {getattr(self, name)!r}.")
         if self.clip is not None and not 0 < self.clip < float("inf"):
             raise InputError(f"clip: expected a number above 0, got {self.clip!r}.")

@@ -94,9 +94,7 @@ class Run:
         InputError: if a setting cannot be used, a class has no training rows, or weights are not at hand.
     """
 
-    def __init__(
-        self, prepared: Prepared, splits: Splits, settings: Settings, *, device: str = "auto"
-    ) -> None:
+    def __init__(self, prepared: Prepared, splits: Splits, settings: Settings, *, device: str = "auto") -> None:
         self.prepared, self.splits, self.settings = prepared, splits, settings
         self.device = best_device() if device == "auto" else device
         manifest = prepared.manifest
@@ -109,12 +107,8 @@ class Run:
         self.recipe: Recipe = base.but(**dict(settings.recipe or {}))
         self.criterion = losses.create(settings.loss, num_classes=len(manifest.classes))
         self.plan = self._plan()
-        self.model = self.plan.build(
-            weights=settings.weights, download=settings.download, seed=settings.seed
-        )
-        if (
-            settings.frozen and self.kind == IMAGES
-        ):  # a frozen body needs the statistics it was trained with
+        self.model = self.plan.build(weights=settings.weights, download=settings.download, seed=settings.seed)
+        if settings.frozen and self.kind == IMAGES:  # a frozen body needs the statistics it was trained with
             body = self.model.backbone.body
             self.plan = replace(self.plan, mean=list(body.mean), std=list(body.std))
         self._features: Tensor | None = None
@@ -126,10 +120,14 @@ class Run:
             wanted = "its own head" if self.criterion.needs_head else "another head than poe"
             raise InputError(f"head: the loss {settings.loss!r} needs {wanted}.")
         plan: dict[str, Any] = {
-            "kind": self.kind, "classes": list(manifest.classes), "head": head, "frozen": settings.frozen,
-            "backbone": settings.backbone or DEFAULT_BACKBONE[self.kind], "dataset": manifest.about.dataset,
+            "kind": self.kind,
+            "classes": list(manifest.classes),
+            "head": head,
+            "frozen": settings.frozen,
+            "backbone": settings.backbone or DEFAULT_BACKBONE[self.kind],
+            "dataset": manifest.about.dataset,
             "hidden": list(settings.hidden) if settings.frozen or self.kind == TABLE else [],
-        }  # fmt: skip
+        }
         if self.kind == TABLE:
             plan["columns"] = TableEncoder.fit(self._columns(self.splits["train"])).to_dict()
         if self.kind == IMAGES:
@@ -145,15 +143,15 @@ class Run:
         columns = {name: manifest.feature(name) for name in manifest.about.features}
         return {name: [values[row] for row in chosen] for name, values in columns.items()}
 
-    def batches(
-        self, split: str, *, train: bool = False, rows: npt.NDArray[np.intp] | None = None
-    ) -> Batches:
+    def batches(self, split: str, *, train: bool = False, rows: npt.NDArray[np.intp] | None = None) -> Batches:
         """The batches of a split: in order, or shuffled and augmented for training."""
         rows = self.splits[split] if rows is None else rows
         common: dict[str, Any] = {
-            "batch_size": self.recipe.batch_size, "shuffle": train, "seed": self.settings.seed,
+            "batch_size": self.recipe.batch_size,
+            "shuffle": train,
+            "seed": self.settings.seed,
             "device": self.device,
-        }  # fmt: skip
+        }
         if self.settings.frozen or self.kind == TABLE:
             if not train:  # small rows: many at a time are quicker, and the outputs are the same
                 common["batch_size"] = max(self.recipe.batch_size, JUDGED_ROWS)
@@ -164,16 +162,19 @@ class Run:
             return TextBatches(self.model.backbone, texts, rows, self.labels, **common)
         augmentation = Augmentation() if train and self.settings.augment else None
         return ImageBatches(
-            self.prepared.cache(self.plan.size), rows, self.labels, mean=np.array(self.plan.mean),
-            std=np.array(self.plan.std), augmentation=augmentation, **common,
-        )  # fmt: skip
+            self.prepared.cache(self.plan.size),
+            rows,
+            self.labels,
+            mean=np.array(self.plan.mean),
+            std=np.array(self.plan.std),
+            augmentation=augmentation,
+            **common,
+        )
 
     def _matrix(self) -> Tensor:
         if self._features is None:
             every = np.arange(len(self.labels))
-            self._features = torch.from_numpy(
-                TableEncoder.from_dict(self.plan.columns).encode(self._columns(every))
-            )
+            self._features = torch.from_numpy(TableEncoder.from_dict(self.plan.columns).encode(self._columns(every)))
         return self._features
 
     def features(self, progress: Callable[[int, int], None] | None = None) -> Tensor:
@@ -193,14 +194,16 @@ class Run:
             batches: Batches
             if self.kind == TEXTS:
                 texts = self.prepared.manifest.column("text")
-                batches = TextBatches(
-                    body, texts, every, self.labels, batch_size=64, device=self.device
-                )
+                batches = TextBatches(body, texts, every, self.labels, batch_size=64, device=self.device)
             else:
                 batches = ImageBatches(
-                    self.prepared.cache(self.plan.size), every, self.labels, mean=np.array(self.plan.mean),
-                    std=np.array(self.plan.std), device=self.device,
-                )  # fmt: skip
+                    self.prepared.cache(self.plan.size),
+                    every,
+                    self.labels,
+                    mean=np.array(self.plan.mean),
+                    std=np.array(self.plan.std),
+                    device=self.device,
+                )
             with torch.no_grad():
                 for number, (inputs, _) in enumerate(batches.epoch(0), 1):
                     found.append(body(inputs).float().cpu())
@@ -233,9 +236,17 @@ class Run:
             self._check_settings(folder)
             trained = self._trained()
         curves = fit(
-            trained, self.criterion, self.batches("train", train=True), self.batches("validation"), self.recipe,
-            folder=folder, seed=self.settings.seed, device=self.device, progress=progress, after_epoch=after_epoch,
-        )  # fmt: skip
+            trained,
+            self.criterion,
+            self.batches("train", train=True),
+            self.batches("validation"),
+            self.recipe,
+            folder=folder,
+            seed=self.settings.seed,
+            device=self.device,
+            progress=progress,
+            after_epoch=after_epoch,
+        )
         if trained is not self.model:
             assert isinstance(self.model.backbone, Frozen)  # noqa: S101
             self.model.backbone.mlp.load_state_dict(trained.backbone.state_dict())
@@ -270,10 +281,13 @@ class Run:
         for split, rows in parts.items():
             logits, features = predict(model, self.batches(split, rows=rows).epoch(0))
             told[split] = Predictions(
-                logits=logits.numpy(), y=[manifest.classes[k] for k in self.labels[rows]], classes=manifest.classes,
-                ids=[manifest.ids[row] for row in rows], split=[split] * len(rows),
+                logits=logits.numpy(),
+                y=[manifest.classes[k] for k in self.labels[rows]],
+                classes=manifest.classes,
+                ids=[manifest.ids[row] for row in rows],
+                split=[split] * len(rows),
                 subject=None if subjects[0] is None else [subjects[row] for row in rows],
-            )  # fmt: skip
+            )
             if split != "train":
                 kept[split] = features.contiguous()
         return told, kept
@@ -295,19 +309,14 @@ class Run:
 
     def spec(self) -> dict[str, Any]:
         """What the run is made of, and the versions it runs with."""
-        rows = {
-            name: sha256(np.asarray(part).tobytes()).hexdigest()[:16]
-            for name, part in self.splits.items()
-        }
+        rows = {name: sha256(np.asarray(part).tobytes()).hexdigest()[:16] for name, part in self.splits.items()}
         made = {
             "settings": json.loads(json.dumps(asdict(self.settings), default=str)),
-            "recipe": asdict(self.recipe), "manifest": self.prepared.manifest.digest, "rows": rows,
-        }  # fmt: skip
-        versions = {
-            "orcu": orcu.__version__,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
+            "recipe": asdict(self.recipe),
+            "manifest": self.prepared.manifest.digest,
+            "rows": rows,
         }
+        versions = {"orcu": orcu.__version__, "torch": torch.__version__, "python": platform.python_version()}
         return {"spec": made, "versions": versions}
 
 

@@ -27,14 +27,7 @@ def branches(scale: float) -> dict[str, tuple[Any, str | None]]:
     """The losses of stage two and the regularizer that each has besides SoftCE, all with weight 1."""
     return {
         STAGE_ONE: (STAGE_ONE, None),
-        "hinge": (
-            {
-                "anchor": STAGE_ONE,
-                "regularizer": {"name": "hinge", "scale": scale},
-                "strength": 1.0,
-            },
-            "hinge",
-        ),
+        "hinge": ({"anchor": STAGE_ONE, "regularizer": {"name": "hinge", "scale": scale}, "strength": 1.0}, "hinge"),
         "orcu": ({"name": "orcu", "scale": scale}, "lbe"),
     }
 
@@ -83,31 +76,22 @@ def two_stage(
     assert held.logits is not None  # noqa: S101 - runs write logits
     feasible = geometry.is_feasible(held.logits, held.rows().y, scale=scale)
     if not feasible.any():
-        raise InputError(
-            "no validation row is feasible after stage one; train it longer, or use a larger scale."
-        )
+        raise InputError("no validation row is feasible after stage one; train it longer, or use a larger scale.")
     records = []
     for branch, (loss, regularizer) in branches(scale).items():
         second = run(loss, epochs[1])
         second.model.load_state_dict(start)
 
         def diagnose(
-            epoch: int,
-            model: Classifier,
-            second: Run = second,
-            regularizer: str | None = regularizer,
+            epoch: int, model: Classifier, second: Run = second, regularizer: str | None = regularizer
         ) -> Curve:
             train, validation = (
-                (_logits(model, second, split), second.labels[splits[split]])
-                for split in ("train", "validation")
+                (_logits(model, second, split), second.labels[splits[split]]) for split in ("train", "validation")
             )
             return diagnosed(train, validation, feasible, regularizer, scale)
 
         curves = second.train(folder / branch, progress=told(branch), after_epoch=diagnose).curves
-        records += [
-            {"branch": branch, "feasible_share": float(feasible.mean()), **curve}
-            for curve in curves
-        ]
+        records += [{"branch": branch, "feasible_share": float(feasible.mean()), **curve} for curve in curves]
     write_table(pa.Table.from_pylist(records), folder / "two_stage.parquet")
     return records
 
@@ -131,17 +115,24 @@ def diagnosed(
     probs = geometry.probs(validation[0])
     inside, y = probs[feasible], validation[1][feasible]
     curve = {
-        "validation_sce": metrics.sce(probs, validation[1]), "feasible_sce": metrics.sce(inside, y),
-        "feasible_ece": metrics.ece(inside, y), "feasible_unimodality": metrics.unimodality(inside),
-        "interior_slope": NAN, "zero_gradients": NAN, "feasible_active": NAN, "alignment": NAN,
-    }  # fmt: skip
+        "validation_sce": metrics.sce(probs, validation[1]),
+        "feasible_sce": metrics.sce(inside, y),
+        "feasible_ece": metrics.ece(inside, y),
+        "feasible_unimodality": metrics.unimodality(inside),
+        "interior_slope": NAN,
+        "zero_gradients": NAN,
+        "feasible_active": NAN,
+        "alignment": NAN,
+    }
     if regularizer is not None:
         everywhere = activity(*train, regularizer=regularizer, scale=scale)
         within = activity(validation[0][feasible], y, regularizer=regularizer, scale=scale)
         curve |= {
-            "interior_slope": everywhere.interior_slope, "zero_gradients": everywhere.zero_gradients,
-            "feasible_active": 1 - within.zero_gradients, "alignment": within.alignment,
-        }  # fmt: skip
+            "interior_slope": everywhere.interior_slope,
+            "zero_gradients": everywhere.zero_gradients,
+            "feasible_active": 1 - within.zero_gradients,
+            "alignment": within.alignment,
+        }
     return curve
 
 
@@ -151,19 +142,8 @@ def summary(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for branch in dict.fromkeys(record["branch"] for record in records):
         last = max(record["epoch"] for record in records if record["branch"] == branch)
         final = [r for r in records if r["branch"] == branch and r["epoch"] == last]
-        columns = (
-            "feasible_active",
-            "alignment",
-            "feasible_sce",
-            "feasible_ece",
-            "feasible_unimodality",
-        )
-        rows.append(
-            {
-                "branch": branch,
-                **{name: float(np.mean([r[name] for r in final])) for name in columns},
-            }
-        )
+        columns = ("feasible_active", "alignment", "feasible_sce", "feasible_ece", "feasible_unimodality")
+        rows.append({"branch": branch, **{name: float(np.mean([r[name] for r in final])) for name in columns}})
     return rows
 
 
