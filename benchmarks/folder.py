@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 import orcu
 from orcu.launchers import LAUNCHERS
-from orcu.reading import open_predictions
+from orcu.predictions.opening import open_predictions
 
 CLASSES = 5
 

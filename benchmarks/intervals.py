@@ -13,10 +13,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from orcu.evaluation.intervals import gap_interval, interval, resampled_sums, unit_sums
+from orcu.evaluation.tally import Tally
+from orcu.metrics.base import METRICS
 from orcu.metrics.binning import even_groups
-from orcu.metrics.resample import gap_interval, interval, resampled_sums, unit_sums
-from orcu.metrics.tables import METRICS, Layout, Rows
-from orcu.metrics.tally import Tally
+from orcu.metrics.layout import Layout
+from orcu.metrics.rows import Rows
 
 NAMES = ("ece", "sce", "ace", "threshold_ce", "mce")
 LAYOUT = Layout(num_classes=5, bins=15)

@@ -22,10 +22,9 @@ from rich.table import Table
 from orcu import geometry, metrics
 from orcu.metrics.binning import weighted_gap
 from orcu.metrics.calibration import _table, _top_table
-from orcu.metrics.checked import confusion_counts
 from orcu.metrics.ordinal import _qwk_of
+from orcu.metrics.rows import Rows, confusion_counts
 from orcu.metrics.scoring import rps_rows
-from orcu.metrics.tables import Rows
 
 BINS = 15
 EDGES = np.arange(1, BINS) / BINS

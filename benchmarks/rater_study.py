@@ -26,9 +26,9 @@ from orcu.bench.spec import load_spec
 from orcu.bench.store import Store
 from orcu.calibrators.projection import nearest_unimodal
 from orcu.data.store import load, store_folder
-from orcu.files import replacing
 from orcu.inputs import FloatArray
-from orcu.predictions import Predictions
+from orcu.predictions.predictions import Predictions
+from orcu.tables.files import replacing
 
 SPEC = "results_raters"
 CALIBRATORS = ("none", "temperature", "dirichlet", "gap", "gap+projection")

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from orcu.files import replacing
+from orcu.tables.files import replacing
 
 LABELS = (0, 1, 2)  # of five classes; the others are their mirror images
 SCALES = (0.3, 3.0, 10.0)
@@ -69,7 +69,7 @@ def losses() -> str:
 def metrics() -> str:
     """What each metric says of itself."""
     from orcu import metrics as package
-    from orcu.metrics.tables import all_metrics
+    from orcu.metrics.base import all_metrics
 
     lines = [
         "# The metrics, one by one",

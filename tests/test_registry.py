@@ -1,5 +1,7 @@
-import subprocess
+import importlib
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 
@@ -47,16 +49,99 @@ def test_a_table_without_a_name_is_refused(shapes):
         shapes.create({"radius": 1})
 
 
-def test_threads_wait_for_discovery():
-    code = (
-        "from concurrent.futures import ThreadPoolExecutor\n"
-        "from orcu import losses\n"
-        "with ThreadPoolExecutor(4) as pool:\n"
-        "    made = pool.map(lambda _: losses.create('cdw_ce', num_classes=5), range(4))\n"
-        "    print([loss.alpha for loss in made])"
+def package_of(folder, name, modules):
+    """A package with a registry called SHAPES, and modules that fill it."""
+    package = folder / name
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        f"from orcu.registry import Registry\nSHAPES = Registry('shape', package=__name__, plugins='{name}')\n"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert result.stdout.strip() == "[5.0, 5.0, 5.0, 5.0]", result.stderr
+    for module, code in modules.items():
+        (package / f"{module}.py").write_text(f"from {name} import SHAPES\n{code}\n")
+    return importlib.import_module(name)
+
+
+REGISTERS = "@SHAPES.register('{0}')\ndef {0}():\n    return '{0}'\n"
+
+
+def test_threads_wait_for_discovery(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    begun, go_on = threading.Event(), threading.Event()
+    monkeypatch.setattr(threading, "begun", begun, raising=False)  # where a module that is read can reach them
+    monkeypatch.setattr(threading, "go_on", go_on, raising=False)
+    slow = "import threading\nthreading.begun.set()\nassert threading.go_on.wait(60)\n"
+    package = package_of(
+        tmp_path,
+        "shapes_that_wait",
+        {"circle": slow + REGISTERS.format("circle"), "square": REGISTERS.format("square")},
+    )
+    with ThreadPoolExecutor(4) as pool:
+        first = pool.submit(package.SHAPES.create, "square")
+        assert begun.wait(60)  # the first thread is in the middle of its discovery
+        others = [pool.submit(package.SHAPES.create, "square") for _ in range(3)]
+        early = wait([first, *others], timeout=0.2).done  # a registry that thinks it is complete answers at once
+        go_on.set()
+        assert [future.result(60) for future in (first, *others)] == ["square"] * 4
+    assert not early
+
+
+def test_a_module_that_fails_is_tried_again(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    package = package_of(
+        tmp_path, "shapes_that_fail", {"square": "import shapes_not_there\n" + REGISTERS.format("square")}
+    )
+    for _ in range(2):
+        with pytest.raises(ModuleNotFoundError, match="shapes_not_there"):
+            package.SHAPES.names()
+    (tmp_path / "shapes_not_there.py").write_text("")
+    importlib.invalidate_caches()
+    assert package.SHAPES.names() == ["square"]
+
+
+def plugin(folder, group, name, code):
+    """A distribution with one module, which names itself under a group of entry points."""
+    (folder / f"{name}.py").write_text(code)
+    about = folder / f"{name}-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[{group}]\n{name} = {name}\n")
+
+
+def test_plugins_register_by_entry_points(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    package = package_of(tmp_path, "shapes_with_plugins", {"square": REGISTERS.format("square")})
+    code = "from shapes_with_plugins import SHAPES\n" + REGISTERS.format("hexagon")
+    plugin(tmp_path, "shapes_with_plugins", "hexagons", code)
+    assert package.SHAPES.names() == ["hexagon", "square"]
+
+
+def test_a_broken_plugin_is_told_and_the_rest_works(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    package = package_of(tmp_path, "shapes_and_a_fault", {"square": REGISTERS.format("square")})
+    plugin(tmp_path, "shapes_and_a_fault", "pentagons", "raise RuntimeError('five is right out')")
+    with pytest.warns(
+        UserWarning, match=r"plugin pentagons of the package pentagons .*RuntimeError: five is right out"
+    ):
+        assert package.SHAPES.names() == ["square"]
+
+
+@pytest.mark.parametrize("group", ["losses", "metrics", "calibrators", "data", "figures", "launchers"])
+def test_every_axis_takes_plugins(group, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    plugin(tmp_path, f"orcu.{group}", f"nothing_for_{group}", "")
+    registries = {
+        "losses": "orcu.losses.base:LOSSES",
+        "metrics": "orcu.metrics.base:METRICS",
+        "calibrators": "orcu.calibrators.base:CALIBRATORS",
+        "data": "orcu.data.base:DATASETS",
+        "figures": "orcu.figures.base:FIGURES",
+        "launchers": "orcu.launchers:LAUNCHERS",
+    }
+    module, name = registries[group].split(":")
+    registry = getattr(importlib.import_module(module), name)
+    monkeypatch.setattr(registry, "_complete", False)
+    registry.names()
+    assert f"nothing_for_{group}" in sys.modules
 
 
 def test_a_name_is_registered_once(shapes):
@@ -75,19 +160,7 @@ def test_a_name_is_registered_once(shapes):
 
 
 def test_a_module_may_ask_for_names_while_it_is_read(tmp_path, monkeypatch):
-    package = tmp_path / "shapes_that_ask"
-    package.mkdir()
-    (package / "__init__.py").write_text(
-        "from orcu.registry import Registry\nSHAPES = Registry('shape', package=__name__)\n"
-    )
-    (package / "square.py").write_text(
-        "from shapes_that_ask import SHAPES\n@SHAPES.register('square')\ndef square():\n    return 4\n"
-        "SIDES = SHAPES.create('square')\n"
-    )
-    (package / "triangle.py").write_text(
-        "from shapes_that_ask import SHAPES\n@SHAPES.register('triangle')\ndef triangle():\n    return 3\n"
-    )
     monkeypatch.syspath_prepend(tmp_path)
-    import shapes_that_ask
-
-    assert shapes_that_ask.SHAPES.names() == ["square", "triangle"]
+    asks = REGISTERS.format("square") + "assert SHAPES.create('square') == 'square'\n"
+    package = package_of(tmp_path, "shapes_that_ask", {"square": asks, "triangle": REGISTERS.format("triangle")})
+    assert package.SHAPES.names() == ["square", "triangle"]

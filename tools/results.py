@@ -25,7 +25,7 @@ from orcu.bench.collect import planned, records
 from orcu.bench.columns import column, heading
 from orcu.bench.spec import CONFIGS, Spec, load_spec
 from orcu.bench.tables import compared, lines, rendered
-from orcu.files import replacing
+from orcu.tables.files import replacing
 
 DOCS = Path(__file__).parents[1] / "docs"
 KEPT = DOCS / "results"

@@ -10,30 +10,30 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from orcu import calibrators, geometry, losses, metrics, targets, theory
-    from orcu.calibrated import CalibratedOrdinal
-    from orcu.conformal import OrdinalPredictionSets
-    from orcu.decisions import decide
+    from orcu.decisions.conformal import OrdinalPredictionSets
+    from orcu.decisions.rules import decide
     from orcu.errors import InputError, MissingExtraError, UnknownNameError
-    from orcu.estimator import OrdinalClassifier
+    from orcu.estimators.calibrated import CalibratedOrdinal
+    from orcu.estimators.classifier import OrdinalClassifier
+    from orcu.evaluation.evaluate import Evaluation, evaluate
+    from orcu.evaluation.tally import Tally
     from orcu.losses.orcu import ORCULoss
-    from orcu.metrics.evaluate import Evaluation, evaluate
-    from orcu.metrics.tally import Tally
-    from orcu.predictions import Predictions
-    from orcu.scale import Suggestion, suggest_scale
+    from orcu.predictions.predictions import Predictions
+    from orcu.theory.suggest_scale import Suggestion, suggest_scale
 
 # public name -> the module that holds it ("" = the name is itself a module of orcu)
 _HOMES = {
-    "CalibratedOrdinal": "calibrated",
-    "Evaluation": "metrics.evaluate",
+    "CalibratedOrdinal": "estimators.calibrated",
+    "Evaluation": "evaluation.evaluate",
     "ORCULoss": "losses.orcu",
-    "OrdinalClassifier": "estimator",
-    "OrdinalPredictionSets": "conformal",
+    "OrdinalClassifier": "estimators.classifier",
+    "OrdinalPredictionSets": "decisions.conformal",
     "Predictions": "predictions",
-    "Suggestion": "scale",
-    "Tally": "metrics.tally",
-    "decide": "decisions",
-    "evaluate": "metrics.evaluate",
-    "suggest_scale": "scale",
+    "Suggestion": "theory.suggest_scale",
+    "Tally": "evaluation.tally",
+    "decide": "decisions.rules",
+    "evaluate": "evaluation.evaluate",
+    "suggest_scale": "theory.suggest_scale",
     "InputError": "errors",
     "MissingExtraError": "errors",
     "UnknownNameError": "errors",

@@ -20,7 +20,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 SUM_TOLERANCE = 1e-3
-MAX_WEIGHT = 2.0**40  # keeps exact sums exact; see orcu.metrics.tally
+MAX_WEIGHT = 2.0**40  # keeps exact sums exact; see orcu.evaluation.tally
 
 
 def as_probs(probs: Any, *, name: str = "probs") -> FloatArray:

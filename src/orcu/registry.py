@@ -1,9 +1,11 @@
 """One registry per axis: a file that registers a thing is all it takes to add it."""
 
 import importlib
+import importlib.metadata
 import inspect
 import pkgutil
 import threading
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -16,12 +18,14 @@ class Registry(Generic[T]):
     """Names to things of one kind, filled by decorators in the modules of ``package``.
 
     The modules are imported when a name is first asked for, so that registering costs nothing
-    at import time and a new file is found without being listed anywhere.
+    at import time and a new file is found without being listed anywhere. Modules of other distributions
+    that name themselves under the entry point group ``plugins`` are imported with them.
 
     Args:
         kind: what the things are called in messages, such as ``"loss"``.
         package: the dotted name of the package whose modules register; ``None`` if the module
             that makes the registry also fills it.
+        plugins: the group of entry points, such as ``"orcu.losses"``; ``None`` for none.
 
     Example:
         >>> greetings = Registry("greeting")
@@ -35,11 +39,12 @@ class Registry(Generic[T]):
         orcu.errors.UnknownNameError: unknown greeting 'helo'. Did you mean 'hello'? Known: hello.
     """
 
-    def __init__(self, kind: str, package: str | None = None) -> None:
+    def __init__(self, kind: str, package: str | None = None, plugins: str | None = None) -> None:
         self.kind = kind
-        self._package = package
+        self._package, self._plugins = package, plugins
         self._things: dict[str, T] = {}
-        self._lock = threading.RLock()
+        self._complete = package is None and plugins is None
+        self._reading = threading.local()
 
     def register(self, name: str) -> Callable[[T], T]:
         """Decorator that files a class or function under ``name``.
@@ -102,17 +107,36 @@ class Registry(Generic[T]):
         return thing(**options)
 
     def _discover(self) -> None:
-        if self._package is None:
+        """Import every module that registers; complete when all of them are there, not before.
+
+        Each thread that comes too early imports for itself, and waits at the modules that another one is reading:
+        Python's own locks of modules know how to avoid a deadlock, one of ours around them would not.
+        """
+        if self._complete or getattr(self._reading, "now", False):  # a module may ask for names while it is read
             return
-        with self._lock:  # a second thread waits until all modules are there
-            package, self._package = (self._package, None)  # a module may ask for names while it is read
-            if package is not None:
-                try:
-                    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
-                        importlib.import_module(f"{package}.{module.name}")
-                except BaseException:
-                    self._package = package
-                    raise
+        self._reading.now = True
+        try:
+            if self._package is not None:
+                for module in pkgutil.iter_modules(importlib.import_module(self._package).__path__):
+                    importlib.import_module(f"{self._package}.{module.name}")
+            if self._plugins is not None:
+                for entry in importlib.metadata.entry_points(group=self._plugins):
+                    self._load(entry)
+            self._complete = True
+        finally:
+            self._reading.now = False
+
+    def _load(self, entry: importlib.metadata.EntryPoint) -> None:
+        """Import a plugin; one that cannot be imported is told, and what is in the package works without it."""
+        try:
+            entry.load()
+        except Exception as error:
+            package = "?" if entry.dist is None else entry.dist.name
+            warnings.warn(
+                f"the plugin {entry.value} of the package {package} cannot be loaded ({type(error).__name__}: {error}), so "
+                f"what it registers as a {self.kind} is missing; mend or uninstall it.",
+                stacklevel=5,
+            )
 
 
 def _origin(thing: Any) -> tuple[Any, Any]:

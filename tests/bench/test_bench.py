@@ -17,9 +17,9 @@ from orcu.bench.run import check_parts, execute
 from orcu.bench.spec import CONFIGS, load_spec
 from orcu.bench.tables import PAPER, PAPER_LOSSES, PAPER_METRICS, chosen, compared, lines, rendered
 from orcu.errors import InputError, UnknownNameError
-from orcu.files import read_table
 from orcu.launchers import LAUNCHERS
 from orcu.losses.base import LOSSES
+from orcu.tables.reading import read_table
 from orcu.training.two_stage import branches
 
 

@@ -15,7 +15,7 @@ from orcu.bench.spec import load_spec
 from orcu.bench.tables import lines, rendered
 from orcu.errors import InputError
 from orcu.launchers import LAUNCHERS
-from orcu.reading import open_predictions
+from orcu.predictions.opening import open_predictions
 
 pytestmark = [
     pytest.mark.ray,
@@ -46,7 +46,7 @@ def test_a_folder_judged_by_ray_has_the_same_bits(tmp_path, monkeypatch):
     for k in range(3):
         part = slice(1000 * k, 1000 * (k + 1))
         Predictions(logits=logits[part], y=y[part]).write(tmp_path / f"part-{k}.parquet")
-    monkeypatch.setattr("orcu.metrics.evidence.IN_MEMORY_CELLS", 4000)
+    monkeypatch.setattr("orcu.evaluation.evidence.IN_MEMORY_CELLS", 4000)
     here = evaluate(open_predictions(tmp_path), bootstrap=50)
     with LAUNCHERS.create("ray", jobs=2) as workers:
         there = evaluate(open_predictions(tmp_path), bootstrap=50, launcher=workers)

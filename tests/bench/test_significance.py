@@ -10,7 +10,7 @@ from orcu.bench.significance import compared, marks
 from orcu.bench.spec import load_spec
 from orcu.bench.tables import BETTER, WORSE, lines, rendered
 from orcu.errors import InputError, UnknownNameError
-from orcu.metrics.tables import METRICS
+from orcu.metrics.base import METRICS
 
 COLUMNS = [METRICS.get(name) for name in ("accuracy", "rps", "ece")]
 

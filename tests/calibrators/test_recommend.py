@@ -9,11 +9,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from orcu import CalibratedOrdinal, decide, metrics
-from orcu.calibrated import ordered_labels
 from orcu.calibrators import GapScaling, recommend
 from orcu.calibrators.cross_validation import chosen, stratified_folds
 from orcu.calibrators.recommend import cross_fitted
 from orcu.errors import InputError
+from orcu.estimators.calibrated import ordered_labels
 
 
 def sample(rows=600, num_classes=4, sharpen=2.5, noise=0.5, seed=0):

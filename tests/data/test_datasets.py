@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from orcu import data
+from orcu.data.catalog.image_aesthetics import nearest_rule
 from orcu.data.folds import VALIDATION
-from orcu.data.image_aesthetics import nearest_rule
 from orcu.errors import InputError, UnknownNameError
 
 CARRIED = {"lev": 1000, "swd": 1000, "era": 1000, "esl": 488, "fair": 6366, "diamonds": 53940}

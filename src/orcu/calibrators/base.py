@@ -16,16 +16,18 @@ from threadpoolctl import ThreadpoolController
 
 from orcu import geometry
 from orcu.errors import InputError
-from orcu.files import replacing
 from orcu.inputs import FloatArray, IntArray, as_labels, as_logits, as_weight
-from orcu.predictions import Predictions
+from orcu.predictions.predictions import Predictions
+from orcu.predictions.used_rows import UsedRows
 from orcu.registry import Registry
-from orcu.used_rows import UsedRows
+from orcu.tables.files import replacing
 
 STATE_VERSION = 2
 T = TypeVar("T")
 MANY_ROWS = 100_000
-CALIBRATORS: Registry[type["Calibrator"]] = Registry("calibrator", package="orcu.calibrators")
+CALIBRATORS: Registry[type["Calibrator"]] = Registry(
+    "calibrator", package="orcu.calibrators", plugins="orcu.calibrators"
+)
 
 
 class CalibrationWarning(UserWarning):

@@ -8,7 +8,7 @@ import numpy as np
 from orcu import geometry
 from orcu.calibrators.base import CALIBRATORS, Calibrator
 from orcu.inputs import FloatArray, IntArray
-from orcu.predictions import Predictions
+from orcu.predictions.predictions import Predictions
 
 # Splits whose distances differ by less are equally near, and the first is taken. Symmetric rows have such
 # splits; without this, rounding would choose between their fits, and differently on every platform.

@@ -188,7 +188,7 @@ def report(
 ) -> None:
     """Write one HTML page for the whole benchmark."""
     from orcu.bench.report import page
-    from orcu.files import replacing
+    from orcu.tables.files import replacing
 
     described, found = _read(spec, results, more)
     with bad_data():

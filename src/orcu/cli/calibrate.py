@@ -27,10 +27,10 @@ from orcu.cli.options import (
     write_fitted,
 )
 from orcu.errors import InputError
-from orcu.files import replacing
+from orcu.tables.files import replacing
 
 if TYPE_CHECKING:
-    from orcu.predictions import Predictions
+    from orcu.predictions.predictions import Predictions
 
 calibrate_app = typer.Typer(
     help="Calibrate predictions: fit a calibrator, apply it, compare all of them.", no_args_is_help=True
@@ -104,7 +104,7 @@ def apply(
 ) -> None:
     """Apply a calibrator to new predictions."""
     from orcu import calibrators
-    from orcu.predictions import reuse_notes
+    from orcu.predictions.predictions import reuse_notes
 
     check_paths([file, calibrator], [out])
     options = reading_options(
@@ -159,7 +159,7 @@ def compare(
 ) -> None:
     """Compare every calibrator: accuracy, errors, scores and shape, and recommend one."""
     from orcu import calibrators
-    from orcu.used_rows import UsedRows
+    from orcu.predictions.used_rows import UsedRows
 
     check_paths([file, *([test] if test else [])], [report])
     if report is not None and test is None:
@@ -217,8 +217,8 @@ def _on_test(
 ) -> tuple[dict[str, dict[str, float]], str]:
     """Every method fitted on one file and judged on the other; the report compares them in pairs."""
     from orcu import calibrators
-    from orcu.metrics.evaluate import evaluate
-    from orcu.predictions import Predictions
+    from orcu.evaluation.evaluate import evaluate
+    from orcu.predictions.predictions import Predictions
 
     labels, values = test.rows().y, test.as_logits()[0]
     told = {}
@@ -235,7 +235,7 @@ def _on_test(
 
 
 def _read(file: Path, options: dict[str, Any]) -> "Predictions":
-    from orcu.reading import open_predictions
+    from orcu.predictions.opening import open_predictions
 
     return open_predictions(file, **options).load()
 
@@ -250,7 +250,7 @@ def _judged(logits: Any, y: Any) -> dict[str, float]:
 
 
 def _table(rows: dict[str, dict[str, float]], title: str, chosen: str = "") -> Table:
-    from orcu.metrics.tables import METRICS
+    from orcu.metrics.base import METRICS
     from orcu.report.plain import ARROWS, shown
 
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), title=title, title_justify="left")

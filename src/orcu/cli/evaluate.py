@@ -29,13 +29,13 @@ from orcu.cli.options import (
     launching,
     reading_options,
 )
-from orcu.decisions import RULES
+from orcu.decisions.rules import RULES
 from orcu.errors import InputError, UnknownNameError
-from orcu.files import replacing
+from orcu.tables.files import replacing
 
 if TYPE_CHECKING:
+    from orcu.evaluation.evaluate import Evaluation
     from orcu.launchers import Launcher
-    from orcu.metrics.evaluate import Evaluation
 
 GATE_TRIPPED = 4
 
@@ -84,7 +84,7 @@ def evaluate(
 
     Exit codes: 0 fine, 2 wrong usage, 3 bad data, 4 a --fail-if gate tripped.
     """
-    from orcu.metrics.gates import Gate
+    from orcu.evaluation.gates import Gate
 
     gates = [Gate.parse(text) for text in fail_if or []]
     paths = [*files, *(compare or [])]
@@ -141,8 +141,8 @@ def _judge(
     bins: int,
     spread: "Launcher",
 ) -> "Evaluation":
-    from orcu.metrics.evaluate import evaluate as judge
-    from orcu.reading import open_predictions
+    from orcu.evaluation.evaluate import evaluate as judge
+    from orcu.predictions.opening import open_predictions
 
     sources = [open_predictions(path, **options) for path in paths]
     names = _names(paths)
@@ -201,7 +201,7 @@ def _outputs(
 
 
 def _print(console: Console, found: "Evaluation") -> None:
-    from orcu.metrics.tables import all_metrics
+    from orcu.metrics.base import all_metrics
     from orcu.report import plain
     from orcu.report.headline import headline, verdict
 
@@ -253,7 +253,7 @@ def _print(console: Console, found: "Evaluation") -> None:
 
 
 def _group_table(found: "Evaluation") -> Table:
-    from orcu.metrics.tables import METRICS
+    from orcu.metrics.base import METRICS
     from orcu.report import plain
     from orcu.report.headline import verdict
 

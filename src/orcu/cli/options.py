@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from orcu.errors import InputError
-from orcu.files import replacing
+from orcu.tables.files import replacing
 
 if TYPE_CHECKING:
     from orcu.launchers import Launcher
@@ -37,7 +37,7 @@ Decimal = Annotated[str | None, typer.Option("--decimal", help="Decimal sign of 
 def reading_options(
     *, probs: str | None, logits: str | None, classes: str | None, sep: str | None, decimal: str | None, **columns: Any
 ) -> dict[str, Any]:
-    """What `orcu.reading.open_predictions` takes, from what the user typed.
+    """What `orcu.predictions.opening.open_predictions` takes, from what the user typed.
 
     Raises:
         InputError: if options contradict each other.

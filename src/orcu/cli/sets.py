@@ -50,7 +50,7 @@ def fit(
 ) -> None:
     """Find the thresholds of contiguous prediction sets."""
     from orcu import calibrators
-    from orcu.conformal import REUSED, OrdinalPredictionSets
+    from orcu.decisions.conformal import REUSED, OrdinalPredictionSets
 
     check_paths([file, *([calibrator] if calibrator else [])], [out])
     options = reading_options(
@@ -92,9 +92,9 @@ def apply(
     """Write a set for every row; with labels, report coverage and size by class."""
     import pyarrow as pa
 
-    from orcu.conformal import OrdinalPredictionSets
-    from orcu.files import write_table
-    from orcu.used_rows import UsedRows
+    from orcu.decisions.conformal import OrdinalPredictionSets
+    from orcu.predictions.used_rows import UsedRows
+    from orcu.tables.writing import write_table
 
     check_paths([file, sets], [out])
     options = reading_options(

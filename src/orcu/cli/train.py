@@ -57,8 +57,8 @@ def train(
     device: Device = "auto",
 ) -> None:
     """Train on your own images, texts or table, calibrate, judge on untouched rows, write a report."""
+    from orcu.training.experiment import divided, shares, small_classes, train_and_judge
     from orcu.training.parallel import first_before_others, is_first, joined
-    from orcu.training.project import divided, shares, small_classes, train_and_judge
 
     with bad_data(), told_warnings(), joined() as own_device:
         device = own_device or device
@@ -121,9 +121,9 @@ def predict(
 ) -> None:
     """Apply a trained model and its calibrator to new cases."""
     from orcu.cli.options import check_paths
-    from orcu.files import write_table
-    from orcu.predictions import Predictions
-    from orcu.training.apply import predict_new
+    from orcu.predictions.predictions import Predictions
+    from orcu.tables.writing import write_table
+    from orcu.training.predict import predict_new
 
     check_paths([], [out])
     console = Console()

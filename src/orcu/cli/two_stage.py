@@ -55,7 +55,7 @@ def two_stage(
     """The paper's two-stage diagnostic: SoftCE, then SoftCE, hinge and ORCU from one checkpoint."""
     import pyarrow as pa
 
-    from orcu.files import write_table
+    from orcu.tables.writing import write_table
     from orcu.training.two_stage import summary
     from orcu.training.two_stage import two_stage as both_stages
 

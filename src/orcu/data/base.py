@@ -14,7 +14,7 @@ from orcu.registry import Registry
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-DATASETS: Registry[type["Dataset"]] = Registry("data set", package="orcu.data")
+DATASETS: Registry[type["Dataset"]] = Registry("data set", package="orcu.data.catalog", plugins="orcu.data")
 IMAGES, TEXTS, TABLE = "images", "texts", "table"  # kinds of data
 PROTOCOL_OF_OPEN_SETS = "five_folds"
 

@@ -16,8 +16,8 @@ from orcu.data.download import enough_space
 from orcu.data.images import read_image, resized
 from orcu.data.manifest import Manifest
 from orcu.errors import InputError
-from orcu.files import only_one, replacing
 from orcu.inputs import FloatArray, as_count
+from orcu.tables.files import only_one, replacing
 
 VERSION = 2
 BLOCK = 256  # images that are checked and resumed together

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orcu.errors import InputError
-from orcu.files import replacing
+from orcu.tables.files import replacing
 
 _CHUNK = 1 << 20
 

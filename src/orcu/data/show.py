@@ -9,7 +9,7 @@ from PIL import Image, ImageDraw, ImageFont
 from orcu.data.folds import chance
 from orcu.data.images import read_image
 from orcu.data.store import Prepared
-from orcu.files import replacing
+from orcu.tables.files import replacing
 
 TILE, GAP, HEAD = 160, 8, 44  # pixels
 

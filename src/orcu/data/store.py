@@ -16,8 +16,8 @@ from orcu.data.cache import ImageCache
 from orcu.data.folds import SPLITS, Protocol
 from orcu.data.manifest import Manifest
 from orcu.errors import InputError, UnknownNameError
-from orcu.files import write_table
 from orcu.inputs import FloatArray
+from orcu.tables.writing import write_table
 
 MANIFEST, FOLDS = "manifest.parquet", "folds.parquet"
 

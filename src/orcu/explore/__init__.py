@@ -10,7 +10,7 @@ from typing import Any
 
 import orcu
 from orcu.errors import InputError, UnknownNameError
-from orcu.files import replacing
+from orcu.tables.files import replacing
 
 DISTANCES = ("squared", "absolute", "huber", "exponential")
 REGULARIZERS = ("lbe", "hinge", "softplus", "none")  # those that act on the gaps of one sample

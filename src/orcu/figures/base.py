@@ -42,7 +42,7 @@ class Figure(ABC):
         return InputError(f"needs {self.needs}, but {why}. Make it with `{self.command}`.")
 
 
-FIGURES: Registry[type[Figure]] = Registry("figure", package="orcu.figures")
+FIGURES: Registry[type[Figure]] = Registry("figure", package="orcu.figures", plugins="orcu.figures")
 
 
 def make(name: str, sources: Sources | None = None, *, width: str = style.PAGE, **options: Any) -> Any:

@@ -24,7 +24,7 @@ from orcu.figures.style import (
 )
 from orcu.figures.typical import RULE, typical_rows
 from orcu.inputs import FloatArray
-from orcu.predictions import Predictions
+from orcu.predictions.predictions import Predictions
 
 
 @dataclass(frozen=True)

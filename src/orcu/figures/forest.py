@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from orcu.evaluation.evaluate import Estimate
 from orcu.figures.style import ROLES, shortened
-from orcu.metrics.evaluate import Estimate
 
 
 def draw(ax: Any, estimates: dict[str, Estimate], *, percent: bool) -> None:

@@ -23,7 +23,7 @@ from orcu.figures.style import (
     shortened,
 )
 from orcu.inputs import FloatArray, IntArray
-from orcu.predictions import Predictions
+from orcu.predictions.predictions import Predictions
 
 # (unimodal, calibrated) -> what the paper calls it
 KINDS = {

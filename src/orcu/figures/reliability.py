@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from orcu.evaluation.tally import Tally
 from orcu.figures.base import FIGURES, Figure, at_least, grid, note
 from orcu.figures.sources import Sources
 from orcu.figures.style import COLUMN, PAGE, ROLES, data_title, fitted, loss_title
 from orcu.inputs import FloatArray
-from orcu.metrics.tally import Tally
-from orcu.predictions import Predictions
+from orcu.predictions.predictions import Predictions
 
 SPARSE = 30  # a bin of fewer rows says little and is drawn hollow
 _EXPECTED = (0, (4, 2))  # dashes

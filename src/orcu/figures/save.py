@@ -6,7 +6,7 @@ from typing import Any
 
 from orcu.errors import InputError
 from orcu.figures import style
-from orcu.files import replacing
+from orcu.tables.files import replacing
 
 # What would tell the hour and the version of the library that drew it.
 _METADATA: dict[str, dict[str, Any]] = {

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from orcu.errors import InputError, UnknownNameError
-from orcu.files import read_table
 from orcu.inputs import FloatArray
-from orcu.predictions import Predictions
+from orcu.predictions.predictions import Predictions
+from orcu.tables.reading import read_table
 
 TWO_STAGE = "two_stage.parquet"
 

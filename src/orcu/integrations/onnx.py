@@ -19,9 +19,9 @@ import torch  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 
 from orcu.calibrators.base import Calibrator  # noqa: E402
-from orcu.files import replacing  # noqa: E402
 from orcu.inputs import as_positive  # noqa: E402
 from orcu.integrations.calibrator_modules import calibrator_module  # noqa: E402
+from orcu.tables.files import replacing  # noqa: E402
 
 _LOGITS_TOLERANCE = 1e-4  # of a network in float32, relative to its largest logit
 

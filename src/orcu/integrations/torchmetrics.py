@@ -12,9 +12,9 @@ require("torchmetrics", extra=None, what="orcu.integrations.torchmetrics")
 
 import torchmetrics  # noqa: E402
 
+from orcu.evaluation.tally import Tally  # noqa: E402
 from orcu.inputs import SUM_TOLERANCE, as_matrix  # noqa: E402
-from orcu.metrics.tables import all_metrics  # noqa: E402
-from orcu.metrics.tally import Tally  # noqa: E402
+from orcu.metrics.base import all_metrics  # noqa: E402
 
 INPUTS = ("logits", "probs")
 _NEEDS_ALL_ROWS = "ace"

@@ -10,10 +10,10 @@ require("torch", extra="train", what="orcu.integrations.transformers")
 from torch import Tensor  # noqa: E402
 
 from orcu import geometry, losses  # noqa: E402
+from orcu.evaluation.tally import Tally  # noqa: E402
 from orcu.inputs import as_logits  # noqa: E402
 from orcu.metrics import ace  # noqa: E402
-from orcu.metrics.tables import all_metrics  # noqa: E402
-from orcu.metrics.tally import Tally  # noqa: E402
+from orcu.metrics.base import all_metrics  # noqa: E402
 
 
 def compute_loss_func(

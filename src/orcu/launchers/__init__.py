@@ -51,4 +51,4 @@ class Launcher(ABC):
                 wanted += 1
 
 
-LAUNCHERS: Registry[Any] = Registry("launcher", package="orcu.launchers")
+LAUNCHERS: Registry[Any] = Registry("launcher", package="orcu.launchers", plugins="orcu.launchers")

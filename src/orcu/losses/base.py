@@ -301,5 +301,5 @@ def _describe(value: Any) -> str:
     return f"{type(value).__name__}"
 
 
-LOSSES: Registry[type[OrdinalLoss]] = Registry("loss", package="orcu.losses")
-REGULARIZERS: Registry[type[OrdinalLoss]] = Registry("regularizer", package="orcu.losses")
+LOSSES: Registry[type[OrdinalLoss]] = Registry("loss", package="orcu.losses", plugins="orcu.losses")
+REGULARIZERS: Registry[type[OrdinalLoss]] = Registry("regularizer", package="orcu.losses", plugins="orcu.losses")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from orcu.inputs import FloatArray, IntArray, as_count
+from orcu.metrics.base import largest_gap, metric, total_gap
 from orcu.metrics.binning import (
     CONVENTIONS,
     bin_gaps,
@@ -18,8 +19,8 @@ from orcu.metrics.binning import (
     even_groups,
     weighted_gap,
 )
-from orcu.metrics.checked import checked_rows
-from orcu.metrics.tables import OUTCOME, VALUE, WEIGHT, Rows, Tables, largest_gap, metric, total_gap
+from orcu.metrics.rows import Rows, checked_rows
+from orcu.metrics.sums import OUTCOME, VALUE, WEIGHT, Tables
 
 ACE_CONVENTIONS = {
     "paper": "groups of even count, all weighted alike",

@@ -9,8 +9,9 @@ import numpy as np
 
 from orcu import geometry
 from orcu.inputs import FloatArray, as_probs, as_weight
-from orcu.metrics.checked import checked_confusion
-from orcu.metrics.tables import Rows, Tables, metric, row_score
+from orcu.metrics.base import metric, row_score
+from orcu.metrics.rows import Rows, checked_confusion
+from orcu.metrics.sums import Tables
 
 
 def accuracy(probs: Any = None, y: Any = None, *, pred: Any = None, weight: Any = None) -> float:

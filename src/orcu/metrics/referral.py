@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from orcu.inputs import FloatArray
-from orcu.metrics.checked import checked_rows
-from orcu.metrics.tables import Rows
+from orcu.metrics.rows import Rows, checked_rows
 
 REFERRED = np.arange(0, 1, 0.05)  # the shares at which the curve is drawn
 

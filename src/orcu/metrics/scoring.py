@@ -8,9 +8,10 @@ import numpy as np
 from orcu import geometry
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray, as_count, as_labels, as_logits, as_probs, as_weight
+from orcu.metrics.base import metric, row_score
 from orcu.metrics.binning import bin_index, binned_sums
-from orcu.metrics.checked import checked_rows
-from orcu.metrics.tables import OUTCOME, VALUE, WEIGHT, Rows, Tables, metric, row_score, summed
+from orcu.metrics.rows import Rows, checked_rows
+from orcu.metrics.sums import OUTCOME, VALUE, WEIGHT, Tables, summed
 
 
 def rps(probs: Any, y: Any, *, normalized: bool = False, weight: Any = None) -> float:

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from orcu.inputs import FloatArray
-from orcu.metrics.checked import checked_rows
-from orcu.metrics.tables import Rows
+from orcu.metrics.rows import Rows, checked_rows
 
 _NEWTON_STEPS = 50
 _TOLERANCE = 1e-10

@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orcu
-from orcu.decisions import RULES
+from orcu.decisions.rules import RULES
+from orcu.evaluation.evaluate import Evaluation, conventions
 from orcu.figures import confidence, confusion, distribution, forest, referral, reliability
 from orcu.figures.style import shortened
 from orcu.figures.svg import render
-from orcu.files import replacing
-from orcu.metrics.evaluate import Evaluation, conventions
-from orcu.metrics.tables import OUTCOME, VALUE, WEIGHT, all_metrics
+from orcu.metrics.base import all_metrics
+from orcu.metrics.sums import OUTCOME, VALUE, WEIGHT
 from orcu.report import plain
 from orcu.report.examples import examples
 from orcu.report.headline import headline, verdict
+from orcu.tables.files import replacing
 
 SIDE_BY_SIDE = ("accuracy", "mae", "ece", "sce", "threshold_ce", "unimodality", "overconfidence")
 

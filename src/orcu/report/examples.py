@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from orcu import geometry
+from orcu.evaluation.evaluate import Evaluation
 from orcu.inputs import IntArray
-from orcu.metrics.evaluate import Evaluation
 from orcu.metrics.scoring import rps_rows
 
 PER_KIND = 3

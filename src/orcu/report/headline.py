@@ -2,8 +2,8 @@
 
 import math
 
-from orcu.metrics.evaluate import Evaluation
-from orcu.metrics.tables import OUTCOME, VALUE, WEIGHT
+from orcu.evaluation.evaluate import Evaluation
+from orcu.metrics.sums import OUTCOME, VALUE, WEIGHT
 from orcu.report.plain import shown
 
 FEW_ROWS = 30

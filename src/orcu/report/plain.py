@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 import orcu
-from orcu.metrics.compare import Difference
-from orcu.metrics.evaluate import Estimate, Evaluation, conventions
-from orcu.metrics.tables import Metric, all_metrics
+from orcu.evaluation.comparison import Difference
+from orcu.evaluation.evaluate import Estimate, Evaluation, conventions
+from orcu.metrics.base import Metric, all_metrics
 
 RESULT_VERSION = 1
 ARROWS = {"higher": "↑", "lower": "↓", "zero": "→0", "": ""}

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from orcu import geometry
+from orcu.evaluation.evidence import values_of
 from orcu.inputs import FloatArray, IntArray
-from orcu.metrics.checked import confusion_counts
-from orcu.metrics.evidence import values_of
-from orcu.metrics.tables import Rows
-from orcu.scale import Suggestion, suggest_scale
+from orcu.metrics.rows import Rows, confusion_counts
+from orcu.theory.suggest_scale import Suggestion, suggest_scale
 
 if TYPE_CHECKING:
     from orcu.data.store import Prepared

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from orcu.errors import InputError
-from orcu.files import replacing
+from orcu.tables.files import replacing
 
 VERSION = 1
 TENSORS, STATE, BEST = "tensors.safetensors", "state.json", "best.safetensors"

@@ -19,8 +19,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from orcu.data.batches import Batches
 from orcu.errors import InputError
-from orcu.metrics.evidence import values_of
-from orcu.metrics.tables import Rows
+from orcu.evaluation.evidence import values_of
+from orcu.metrics.rows import Rows
 from orcu.models.classifier import Classifier
 from orcu.training import checkpoint
 from orcu.training.optim import adamw, half_precision, rates, schedule

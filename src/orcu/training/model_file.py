@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from orcu.data.base import IMAGES, TABLE
 from orcu.errors import InputError
-from orcu.files import replacing
 from orcu.models.backbones import PRETRAINED, RANDOM, ImageBackbone
 from orcu.models.classifier import Classifier
 from orcu.models.tabular import Mlp, TableEncoder
 from orcu.models.text import TextEncoder
+from orcu.tables.files import replacing
 
 VERSION = 1
 WEIGHTS, PLAN = "model.safetensors", "model.json"

@@ -22,11 +22,12 @@ from orcu.data.batches import ArrayBatches, Batches, ImageBatches, TextBatches
 from orcu.data.store import Prepared
 from orcu.data.transforms import Augmentation
 from orcu.errors import InputError
-from orcu.files import replacing, write_table
 from orcu.models.backbones import PRETRAINED
 from orcu.models.classifier import Classifier, predict
 from orcu.models.tabular import TableEncoder
-from orcu.predictions import Predictions
+from orcu.predictions.predictions import Predictions
+from orcu.tables.files import replacing
+from orcu.tables.writing import write_table
 from orcu.training.loop import Curve, Moment, fit
 from orcu.training.model_file import Frozen, Plan, save_model
 from orcu.training.parallel import first_before_others, is_first

@@ -12,9 +12,9 @@ import torch
 from orcu import geometry, metrics
 from orcu.data.store import Prepared
 from orcu.errors import InputError
-from orcu.files import write_table
 from orcu.inputs import FloatArray, IntArray, as_positive
 from orcu.models.classifier import Classifier, predict
+from orcu.tables.writing import write_table
 from orcu.theory.alignment import activity
 from orcu.training.loop import Curve, Moment
 from orcu.training.run import Run, Settings, Splits

@@ -1,0 +1,233 @@
+"""Prediction sets without holes: "grade 2 to 3", right as often as promised."""
+
+import json
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from orcu.calibrators.base import CalibrationWarning, Calibrator, from_file
+from orcu.errors import InputError
+from orcu.inputs import FloatArray, IntArray, as_fraction, as_labels, as_probs
+from orcu.predictions.used_rows import UsedRows
+from orcu.tables.files import replacing
+
+STATE_VERSION = 2
+REUSED = (
+    "have fitted the calibrator that moved them, so sets fitted on them would not keep their promise. "
+    "Use other labelled rows."
+)
+
+
+@dataclass(frozen=True)
+class SetQuality:
+    """How sets fare on labelled rows: coverage and mean size, overall and by true class."""
+
+    coverage: float
+    size: float
+    class_coverage: FloatArray  # (C,), NaN for a class without rows
+    class_size: FloatArray
+
+
+class OrdinalPredictionSets:
+    """Split-conformal sets that are always contiguous.
+
+    Each row's classes are added around its mode, the likelier neighbour first, so the sets are nested
+    intervals; a class's score is the mass of the interval that it joins. Sets hold the classes
+    whose score is at most the ceil((n+1)(1-alpha))-th smallest score of the fitting rows' labels, and
+    always the mode. For exchangeable rows the true class is inside with probability 1 - alpha or
+    more, whatever the model.
+
+    Args:
+        alpha: the share of misses that is allowed.
+        conditional: promise it for every true class; classes then have thresholds of their own, and
+            holes are filled.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> probs = rng.dirichlet(np.ones(4), size=500)
+        >>> y = (rng.random((500, 1)) > np.cumsum(probs, axis=1)[:, :-1]).sum(axis=1)
+        >>> sets = OrdinalPredictionSets(alpha=0.1).fit(probs[:250], y[:250])
+        >>> low, high = sets.predict(probs[250:])
+        >>> bool(sets.quality(probs[250:], y[250:]).coverage > 0.85)
+        True
+    """
+
+    def __init__(self, *, alpha: float = 0.1, conditional: bool = False) -> None:
+        self.alpha = alpha
+        self.conditional = conditional
+
+    def fit(self, probs: Any, y: Any, *, ids: Any = None, calibrator: Calibrator | None = None) -> Self:
+        """Find the thresholds from labelled rows that neither trained nor calibrated the model.
+
+        Args:
+            probs: calibrated class probabilities, shape (n, C).
+            y: labels 0..C-1, shape (n,).
+            ids: one id per row, kept in ``fitted_on_`` so that these rows are not used again to judge.
+            calibrator: the one that gave the probabilities, fitted with ids too; rows that it was
+                fitted on are refused.
+
+        Raises:
+            InputError: if an argument cannot be used, or a row has fitted the calibrator.
+
+        Warns:
+            CalibrationWarning: if there are too few rows for the promise, so that sets must hold
+                every class.
+        """
+        alpha = as_fraction(self.alpha, name="alpha")
+        checked = as_probs(probs)
+        num_classes = checked.shape[1]
+        labels = as_labels(y, num_classes, rows=len(checked))
+        used = UsedRows.of(checked, ids)
+        if calibrator is not None:
+            if used.ids is None or calibrator.fitted_on_.ids is None:
+                raise InputError("ids: give them to the calibrator's fit and to this one, to tell if rows do two jobs.")
+            calibrator.fitted_on_.refuse(used, because=REUSED)
+        own = scores(checked)[np.arange(len(labels)), labels]
+        groups = [labels == k for k in range(num_classes)] if self.conditional else [labels >= 0]
+        found = [_threshold(own[group], alpha) for group in groups]
+        short = [k for k, value in enumerate(found) if np.isinf(value)]
+        if short:
+            needed = int(np.ceil(1 / alpha)) - 1 if alpha > 0 else 0
+            who = f"class {', '.join(map(str, short))}" if self.conditional else "the promise"
+            then = "it is then in every set" if self.conditional else "these sets hold every class"
+            more = f"{needed} rows or more" if alpha > 0 else "alpha above 0"
+            warnings.warn(
+                f"prediction sets: too few rows for {who} at alpha = {alpha:g} (it takes {more}"
+                f"{' each' if self.conditional else ''}); {then}.",
+                CalibrationWarning,
+                stacklevel=2,
+            )
+        self.num_classes_ = num_classes
+        self.fitted_on_ = used
+        self.thresholds_ = np.array(found if self.conditional else found * num_classes)
+        return self
+
+    def predict(self, probs: Any) -> tuple[IntArray, IntArray]:
+        """The lowest and the highest class of each row's set, both included.
+
+        Raises:
+            InputError: if it is not fitted, or was fitted for another number of classes.
+        """
+        if not hasattr(self, "thresholds_"):
+            raise InputError("OrdinalPredictionSets is not fitted; call fit(probs, y) first.")
+        checked = as_probs(probs)
+        if checked.shape[1] != self.num_classes_:
+            raise InputError(
+                f"OrdinalPredictionSets was fitted for {self.num_classes_} classes, got {checked.shape[1]}."
+            )
+        inside = scores(checked) <= self.thresholds_
+        inside[np.arange(len(checked)), checked.argmax(axis=1)] = True
+        low = inside.argmax(axis=1)
+        high = self.num_classes_ - 1 - inside[:, ::-1].argmax(axis=1)
+        return low, high
+
+    def quality(self, probs: Any, y: Any, *, ids: Any = None) -> SetQuality:
+        """Coverage and size on labelled rows that were not used for fitting.
+
+        Raises:
+            InputError: if an argument cannot be used, or a row has fitted the sets.
+        """
+        low, high = self.predict(probs)
+        self.fitted_on_.refuse(
+            UsedRows.of(as_probs(probs), ids),
+            because="have fitted these sets; coverage on them says nothing. Use other labelled rows.",
+        )
+        labels = as_labels(y, self.num_classes_, rows=len(low))
+        hit = (low <= labels) & (labels <= high)
+        size = high - low + 1
+        counts = np.bincount(labels, minlength=self.num_classes_)
+        by_class = [
+            np.divide(
+                np.bincount(labels, weights=values, minlength=self.num_classes_),
+                counts,
+                out=np.full(self.num_classes_, np.nan),
+                where=counts > 0,
+            )
+            for values in (hit, size)
+        ]
+        return SetQuality(float(hit.mean()), float(size.mean()), *by_class)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Options and thresholds as plain data, fit for JSON; None stands for "every class"."""
+        return {
+            "prediction_sets": "ordinal",
+            "state_version": STATE_VERSION,
+            "alpha": self.alpha,
+            "conditional": self.conditional,
+            "num_classes": self.num_classes_,
+            "fitted_on": self.fitted_on_.to_dict(),
+            "thresholds": [value if np.isfinite(value) else None for value in self.thresholds_.tolist()],
+        }
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> "OrdinalPredictionSets":
+        """The fitted sets that `to_dict` gave.
+
+        Raises:
+            InputError: if the data are of another kind or version.
+        """
+        if not isinstance(state, Mapping) or state.get("prediction_sets") != "ordinal":
+            raise InputError("these are no prediction sets: expected the JSON that `orcu sets fit` writes.")
+        if state.get("state_version") != STATE_VERSION:
+            raise InputError(f"state_version: this orcu reads {STATE_VERSION}; fit the sets anew.")
+        try:
+            made = cls(alpha=as_fraction(state["alpha"], name="alpha"), conditional=state["conditional"])
+            made.num_classes_ = int(state["num_classes"])
+            made.fitted_on_ = UsedRows.from_dict(state["fitted_on"])
+            thresholds = [np.inf if t is None else t for t in state["thresholds"]]
+            made.thresholds_ = np.array(thresholds, dtype=np.float64)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(f"the sets' data are damaged ({error!r}); fit them anew.") from None
+        if made.thresholds_.shape != (made.num_classes_,) or np.isnan(made.thresholds_).any():
+            raise InputError("the sets' data are damaged (thresholds); fit them anew.")
+        return made
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write `to_dict` as JSON; the file appears whole or not at all."""
+        with replacing(path) as temporary:
+            temporary.write_text(json.dumps(self.to_dict(), indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "OrdinalPredictionSets":
+        """The sets in a JSON file that `save` wrote.
+
+        Raises:
+            InputError: if the file cannot be read as such.
+        """
+        return from_file(path, cls.from_dict)
+
+
+def scores(probs: FloatArray) -> FloatArray:
+    """The mass of the interval, grown from the mode, before each class joins it, shape (n, C).
+
+    Of two neighbours the likelier joins first, the lower one on a tie. (Counting the class's own mass
+    would give every last class a score of 1, a tie that makes sets too large.) Each step also adds
+    1e-9, so that classes too unlikely to move the mass keep the order in which they join.
+
+    Example:
+        >>> scores(np.array([[0.1, 0.5, 0.3, 0.1]])).round(3)
+        array([[0.8, 0. , 0.5, 0.9]])
+    """
+    n, size = probs.shape
+    rows = np.arange(n)
+    low = high = probs.argmax(axis=1)
+    mass = probs[rows, low]
+    out = np.zeros_like(probs)
+    padded = np.concatenate([np.full((n, 1), -1.0), probs, np.full((n, 1), -1.0)], axis=1)
+    for step in range(1, size):
+        below, above = padded[rows, low], padded[rows, high + 2]
+        down = below >= above
+        low, high = low - down, high + ~down
+        out[rows, np.where(down, low, high)] = mass + 1e-9 * step
+        mass = mass + np.where(down, below, above)
+    return out
+
+
+def _threshold(own: FloatArray, alpha: float) -> float:
+    """The ceil((n+1)(1-alpha))-th smallest score; infinite if there is none."""
+    rank = int(np.ceil((len(own) + 1) * (1 - alpha) - 1e-9))
+    return float(np.sort(own)[rank - 1]) if rank <= len(own) else np.inf

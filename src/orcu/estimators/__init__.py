@@ -1,0 +1,1 @@
+"""Scikit-learn estimators: `OrdinalClassifier`, and `CalibratedOrdinal` around any classifier."""

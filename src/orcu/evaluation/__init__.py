@@ -1,0 +1,1 @@
+"""Judging predictions: sums, intervals, references, comparisons and gates over the metrics."""

@@ -1,0 +1,101 @@
+"""Two models on the same rows: are they the same rows, and which model is better?"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from orcu.errors import InputError
+from orcu.evaluation.evidence import Evidence
+from orcu.evaluation.intervals import interval, resampled_sums
+from orcu.inputs import FloatArray
+from orcu.metrics.base import Metric, all_metrics
+from orcu.predictions.predictions import Predictions
+from orcu.predictions.source import PredictionsSource
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A metric of the first model minus that of another on the same rows.
+
+    ``favour`` is the share of resamples in which the first model is better; None if neither is.
+    """
+
+    value: float
+    low: float
+    high: float
+    favour: float | None
+
+
+def aligned(evidence: Evidence, other: Predictions | PredictionsSource, name: str) -> Predictions | PredictionsSource:
+    """The other model's rows in the order of the first, by id where both have ids."""
+    mine = evidence.sample
+    if not isinstance(other, Predictions) or evidence.sampled:
+        return other
+    if mine.ids is None or other.ids is None:
+        return other
+    place = {str(value): row for row, value in enumerate(other.ids.tolist())}
+    wanted = [str(value) for value in mine.ids.tolist()]
+    missing = [value for value in wanted if value not in place]
+    if missing or len(place) != len(wanted):
+        example = f", for example {missing[0]!r}" if missing else ""
+        raise InputError(
+            f"{name}: models are compared on the same rows, but {len(missing)} ids of the first model are "
+            f"not there{example}, and {len(place) - len(wanted) + len(missing)} others are."
+        )
+    return other[np.array([place[value] for value in wanted])]
+
+
+def check_same_rows(mine: Evidence, theirs: Evidence, name: str) -> None:
+    """Refuse models with other classes, rows or labels.
+
+    Raises:
+        InputError: if they differ; the text says where.
+    """
+    if mine.sample.classes != theirs.sample.classes:
+        raise InputError(
+            f"{name}: its classes are {', '.join(theirs.sample.classes)}, "
+            f"the first model's {', '.join(mine.sample.classes)}."
+        )
+    if mine.rows != theirs.rows:
+        raise InputError(
+            f"{name}: {theirs.rows} rows, the first model has {mine.rows}; models are compared on the same rows."
+        )
+    unlike = mine.sample.rows().y != theirs.sample.rows().y
+    if unlike.any():
+        row = int(np.argmax(unlike))
+        raise InputError(
+            f"{name}: other labels than the first model's, first in row {row + 1}; models are compared on "
+            "the same rows in the same order, or by ids (--id COLUMN)."
+        )
+
+
+def paired_differences(mine: Evidence, theirs: Evidence, resamples: int, seed: int) -> dict[str, Difference]:
+    """Every metric of the first model minus that of the second, with paired intervals."""
+    layout = mine.layout
+    tables = layout.tables(mine.vector), layout.tables(theirs.vector)
+    draws = None
+    if resamples:  # the same units of the same seed: paired
+        draws = tuple(layout.tables(resampled_sums(e.sums, resamples, seed)) for e in (mine, theirs))
+    out = {}
+    for metric in all_metrics():
+        value = float(metric(tables[0]) - metric(tables[1]))
+        if draws is None:
+            out[metric.name] = Difference(value, np.nan, np.nan, None)
+            continue
+        a, b = metric(draws[0]), metric(draws[1])
+        with np.errstate(invalid="ignore"):
+            drawn = a - b
+        found = interval(value, drawn)
+        bias = float(drawn.mean() - value) if metric.binned else 0.0
+        out[metric.name] = Difference(value, found.low - bias, found.high - bias, _favour(metric, a, b))
+    return out
+
+
+def _favour(metric: Metric, a: FloatArray, b: FloatArray) -> float | None:
+    if not metric.better:
+        return None
+    if metric.better == "zero":
+        a, b = -np.abs(a), -np.abs(b)
+    elif metric.better == "lower":
+        a, b = -a, -b
+    return float(np.mean((a > b) + 0.5 * (a == b)))

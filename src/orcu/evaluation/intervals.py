@@ -1,0 +1,208 @@
+"""Intervals and references: the paired bootstrap, and what a calibrated model would show.
+
+The bootstrap draws units with replacement: rows, whole subjects, or, where there are very many,
+random blocks of these. A resample only counts units several times, so all metrics of all resamples
+follow from one product of counts and sums per unit. Two models on the same rows get the same
+counts, which pairs them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from orcu.inputs import FloatArray, IntArray
+from orcu.metrics.binning import bin_index
+from orcu.metrics.layout import Layout
+from orcu.metrics.rows import Rows
+
+MOST_UNITS = 20_000  # above, units are dealt into blocks
+BLOCKS = 2_000
+LEVEL = 0.95
+_AT_ONCE = 64  # resamples in memory at a time
+
+
+def default_resamples(rows: int) -> int:
+    """How many resamples are drawn when the caller does not say: 2000, for many rows fewer.
+
+    Example:
+        >>> default_resamples(500), default_resamples(10_000), default_resamples(10**6)
+        (2000, 1000, 400)
+    """
+    return 2000 if rows < 5_000 else 1000 if rows <= MOST_UNITS else 400
+
+
+def default_draws(rows: int) -> int:
+    """How many outcomes are simulated for the calibrated reference.
+
+    Example:
+        >>> default_draws(500), default_draws(10**6)
+        (1000, 50)
+    """
+    return max(50, min(1000, 20_000_000 // rows))
+
+
+def blocks_of(units: IntArray) -> npt.NDArray[np.intp]:
+    """A block at random for each unit number, the same in every run (a mixing hash of the number).
+
+    Example:
+        >>> blocks_of(np.arange(4)).tolist()
+        [0, 1561, 1078, 615]
+    """
+    mixed = units.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= mixed >> np.uint64(29)
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(32)
+    return (mixed % np.uint64(BLOCKS)).astype(np.intp)
+
+
+def unit_numbers(rows: int, subject: npt.NDArray[Any] | None) -> tuple[npt.NDArray[np.intp], int]:
+    """The unit of each row and how many units there are: rows or subjects, dealt if many."""
+    unit: npt.NDArray[np.intp] = np.arange(rows)
+    if subject is not None:
+        unit = np.unique(subject, return_inverse=True)[1]
+    count = int(unit.max()) + 1
+    return (blocks_of(unit), BLOCKS) if count > MOST_UNITS else (unit, count)
+
+
+def unit_sums(layout: Layout, rows: Rows, groups: IntArray | None, unit: npt.NDArray[np.intp], units: int) -> Any:
+    """What each unit adds to the tables, shape (units, size); sparse where units are small."""
+    if units != BLOCKS:
+        cells = [
+            (unit, start + column, np.ones(len(rows)) if value is None else value)
+            for start, _, column, value in layout.entries(rows, groups)
+        ]
+        row, column, value = (np.concatenate(part) for part in zip(*cells, strict=True))
+        return sparse.csr_array((value, (row, column)), shape=(units, layout.size))
+    sums = np.zeros((units, layout.size))
+    for start, width, column, weight in layout.entries(rows, groups):
+        cell = np.bincount(unit * width + column, weights=weight, minlength=units * width)
+        sums[:, start : start + width] += cell.reshape(units, width)
+    return sums
+
+
+def resampled_sums(sums: Any, resamples: int, seed: int) -> FloatArray:
+    """The tables of every bootstrap resample, shape (resamples, size)."""
+    units = sums.shape[0]
+    rng = np.random.default_rng(seed)
+    drawn = []
+    for start in range(0, resamples, _AT_ONCE):
+        count = min(_AT_ONCE, resamples - start)
+        picks = rng.integers(units, size=(count, units)) + units * np.arange(count)[:, None]
+        times = np.bincount(picks.ravel(), minlength=count * units).reshape(count, units)
+        drawn.append((sums.T @ times.T.astype(np.float64)).T)
+    return np.concatenate(drawn)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A 95 % interval; NaN where it could not be had."""
+
+    low: float
+    high: float
+
+
+def interval(value: float, draws: FloatArray) -> Interval:
+    """The 95 % bootstrap interval of a metric, by percentiles.
+
+    Args:
+        value: the metric on all rows.
+        draws: the metric on each resample, shape (resamples,).
+
+    Example:
+        >>> interval(0.5, np.linspace(0.4, 0.6, 101))
+        Interval(low=0.405, high=0.595)
+    """
+    if not np.isfinite(value) or not np.isfinite(draws).all():
+        return Interval(np.nan, np.nan)
+    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Interval(float(low), float(high))
+
+
+def gap_interval(gaps: FloatArray, draws: FloatArray, reduce: Callable[[FloatArray], FloatArray]) -> Interval:
+    """The 95 % interval of a binned error, corrected for the bias of absolute gaps.
+
+    The sum of |gap| grows with noise alone, in the sample and once more in every resample, so
+    percentiles of resamples miss the true error. Here the observed gaps, shrunk or stretched by a
+    factor, are met with the noise of the resamples: the interval holds the errors of those factors
+    under which the observed value lies within the central 95 %. It starts at 0 where a calibrated
+    model could have shown the value; the value itself then lies at or above its end.
+
+    Args:
+        gaps: the signed gap of each bin, shape (G,).
+        draws: the same of each resample, shape (resamples, G).
+        reduce: turns |gaps| into the error.
+
+    Example:
+        >>> from orcu.metrics.tables import total_gap
+        >>> noise = np.random.default_rng(0).normal(0, 0.01, size=(1000, 1))
+        >>> found = gap_interval(np.array([0.1]), 0.1 + noise, total_gap)
+        >>> round(found.low, 2), round(found.high, 2)
+        (0.08, 0.12)
+    """
+    value = float(reduce(np.abs(gaps)))
+    if not np.isfinite(value) or not np.isfinite(draws).all():
+        return Interval(np.nan, np.nan)
+    noise = draws - gaps
+    tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
+    low, high = np.array([np.quantile(reduce(np.abs(factor * gaps + noise)), tails) for factor in _FACTORS]).T
+    return Interval(value * _crossing(high, value), value * _crossing(low, value))
+
+
+_FACTORS = np.concatenate([np.linspace(0, 2, 61), np.linspace(2.2, 4, 10)])
+
+
+def _crossing(quantile: FloatArray, value: float) -> float:
+    """The factor at which a quantile, growing with the factor, reaches the value."""
+    growing = np.maximum.accumulate(quantile)
+    if growing[0] >= value:
+        return 0.0
+    return float(np.interp(value, growing, _FACTORS))
+
+
+def calibrated_sums(
+    layout: Layout, rows: Rows, groups: IntArray | None, vector: FloatArray, draws: int, seed: int
+) -> FloatArray:
+    """Tables of simulated outcomes y ~ p for these very probabilities, shape (draws, size).
+
+    Only what the binned errors read is filled in: the outcomes are simulated, the rest is kept.
+
+    Args:
+        layout: of the vector.
+        rows: the predictions.
+        groups: as for `Layout.entries`.
+        vector: the sums with the real outcomes.
+        draws: how many outcomes.
+        seed: of the random numbers.
+    """
+    rng = np.random.default_rng(seed)
+    n, b, w = len(rows), layout.bins, rows.weight
+    out = np.repeat(vector[None], draws, axis=0)
+    top = bin_index(rows.confidence, b)
+    by_class = np.array([bin_index(p, b) for p in rows.columns])
+    by_threshold = np.array([bin_index(f, b) for f in rows.cumulative])
+    at = np.arange(n)
+
+    def fill(vector: FloatArray, name: str, table: int, index: IntArray, weight: Any) -> None:
+        start = layout.slices[name].start + (3 * table + 2) * b
+        vector[start : start + b] = np.bincount(index, weights=weight, minlength=b)
+
+    for one in out:
+        y = (rng.random(n) > rows.cumulative).sum(axis=0)
+        fill(one, "top", 0, top, _as_weight(y == rows.pred, w))
+        for k in range(layout.num_classes):
+            mine = at[y == k]
+            weight = None if w is None else w[mine]
+            fill(one, "classes", k, by_class[k, mine], weight)
+            if groups is not None:
+                fill(one, "adaptive", k, groups[k, mine], weight)
+        for k in range(layout.num_classes - 1):
+            fill(one, "thresholds", k, by_threshold[k], _as_weight(y <= k, w))
+    return out
+
+
+def _as_weight(outcome: npt.NDArray[np.bool_], weight: FloatArray | None) -> FloatArray:
+    return outcome.astype(np.float64) if weight is None else outcome * weight

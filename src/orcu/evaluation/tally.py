@@ -1,0 +1,200 @@
+"""A mergeable state of all metrics, exact to the last bit however the rows are split or ordered."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from orcu.errors import InputError
+from orcu.inputs import FloatArray, IntArray, as_count, as_labels, as_logits, as_probs, as_weight
+from orcu.metrics.base import all_metrics
+from orcu.metrics.layout import Layout
+from orcu.metrics.rows import Rows
+from orcu.metrics.sums import Tables
+
+STATE_VERSION = 1
+_LIMB = 2.0**26
+# Each value is cut into whole multiples of these units, 26 bits apiece, and the multiples are summed
+# as integers: addition of integers does not depend on order. 2^52 .. 2^-78 holds every product of a
+# weight and a score; what lies below 2^-78 is dropped, row by row, so it is dropped alike everywhere.
+_UNITS = [2.0**26, 1.0, 2.0**-26, 2.0**-52, 2.0**-78]
+_CHUNK = 1 << 20  # sums of 2^20 multiples below 2^27 are exact in float64, in which bincount adds
+
+
+class Tally:
+    """Counts and sums of predictions; `update` with rows, `merge` with another, `compute` at any time.
+
+    Constant memory (a few thousand integers). The sums are integers in fixed point with a unit of
+    2^-78, so the numbers do not depend on the order of the rows or on how they were split: partial
+    states from several processes or machines give bit for bit what one pass gives.
+
+    The adaptive calibration error needs the sorted order of all rows; it is NaN unless ``groups``
+    are handed to `update`, as `orcu.evaluate` does.
+
+    Args:
+        num_classes: how many classes, C.
+        bins: B of the binned errors, 15 in the paper.
+
+    Example:
+        >>> a, b = Tally(num_classes=2), Tally(num_classes=2)
+        >>> a.update([[0.9, 0.1]], [0])
+        >>> b.update([[0.8, 0.2]], [1])
+        >>> a.merge(b).compute()["ece"]
+        0.45
+    """
+
+    def __init__(self, num_classes: int, *, bins: int = 15) -> None:
+        self.num_classes = as_count(num_classes, name="num_classes", minimum=2)
+        self.bins = as_count(bins, name="bins", minimum=1)
+        self.rows = 0
+        self._layout = Layout(self.num_classes, self.bins)
+        self._limbs: npt.NDArray[np.int64] = np.zeros((len(_UNITS), self._layout.size), np.int64)
+
+    def update(self, probs: Any = None, y: Any = None, *, logits: Any = None, weight: Any = None) -> None:
+        """Add rows.
+
+        Args:
+            probs: class probabilities, shape (n, C), or ``None`` if ``logits`` is given.
+            y: labels 0..C-1, shape (n,).
+            logits: logits, shape (n, C), in place of probs.
+            weight: one non-negative weight per row.
+
+        Raises:
+            InputError: if an argument cannot be used, or the classes are not as many as the tally's.
+        """
+        if (probs is None) == (logits is None):
+            raise InputError("probs, logits: give exactly one of the two.")
+        values = as_probs(probs) if logits is None else as_logits(logits)
+        if values.shape[1] != self.num_classes:
+            raise InputError(f"the tally is for {self.num_classes} classes, got {values.shape[1]}.")
+        y = as_labels(y, self.num_classes, rows=len(values))
+        weight = None if weight is None else as_weight(weight, rows=len(values))
+        self.add(Rows.of(values, y, weight, is_logits=logits is not None))
+
+    def add(self, rows: Rows, groups: IntArray | None = None) -> None:
+        """Add checked rows; ``groups`` (C, n) are their equal-count groups for the ACE."""
+        for start in range(0, len(rows), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            self._add(rows[part], None if groups is None else groups[:, part])
+        self.rows += len(rows)
+
+    def _add(self, rows: Rows, groups: IntArray | None) -> None:
+        for start, width, column, value in self._layout.entries(rows, groups):
+            where = slice(start, start + width)
+            if value is None:
+                self._limbs[1, where] += np.bincount(column, minlength=width)
+                continue
+            for limb, multiples in _split(value):
+                sums = np.bincount(column, weights=multiples, minlength=width)
+                self._limbs[limb, where] += sums.astype(np.int64)
+
+    def merge(self, other: "Tally") -> "Tally":
+        """The tally of both sets of rows; neither is changed.
+
+        Raises:
+            InputError: if the two differ in classes or bins.
+        """
+        if (self.num_classes, self.bins) != (other.num_classes, other.bins):
+            raise InputError(
+                f"merge: a tally of {self.num_classes} classes and {self.bins} bins cannot take in "
+                f"one of {other.num_classes} classes and {other.bins} bins."
+            )
+        merged = Tally(self.num_classes, bins=self.bins)
+        merged.rows = self.rows + other.rows
+        merged._limbs = self._limbs + other._limbs
+        return merged
+
+    @property
+    def limbs(self) -> npt.NDArray[np.int64]:
+        """The sums as integers, shape (units, size): with ``rows``, the whole state. A copy."""
+        return self._limbs.copy()
+
+    @classmethod
+    def of_limbs(cls, num_classes: int, limbs: npt.NDArray[np.int64], *, rows: int, bins: int = 15) -> "Tally":
+        """The tally with these `limbs`, which may be sums of those of several tallies.
+
+        Raises:
+            InputError: if they are no integers or not of the shape of this tally's.
+
+        Example:
+            >>> a = Tally(num_classes=2)
+            >>> a.update([[0.9, 0.1]], [0])
+            >>> Tally.of_limbs(2, a.limbs + a.limbs, rows=2).compute()["accuracy"]
+            1.0
+        """
+        tally = cls(num_classes, bins=bins)
+        if limbs.shape != tally._limbs.shape or limbs.dtype != np.int64:
+            raise InputError(
+                f"limbs: expected int64 of shape {tally._limbs.shape} for {tally.num_classes} classes and "
+                f"{tally.bins} bins, got {limbs.dtype} of shape {limbs.shape}."
+            )
+        tally.rows, tally._limbs = int(rows), limbs.copy()
+        return tally
+
+    def vector(self) -> FloatArray:
+        """The sums as float64, in the order of the layout."""
+        limbs = self._limbs.astype(object)
+        units = [int(unit / _UNITS[-1]) for unit in _UNITS]
+        totals = sum(limb * unit for limb, unit in zip(limbs, units, strict=True))
+        # Python integers divide with correct rounding, so equal integers give equal floats.
+        return np.array([total / units[0] for total in totals], dtype=np.float64) * _UNITS[0]
+
+    def tables(self) -> Tables:
+        """The sums as tables, from which every metric follows."""
+        return self._layout.tables(self.vector())
+
+    def compute(self) -> dict[str, float]:
+        """Every metric by name, as fractions.
+
+        Raises:
+            InputError: if no row was added.
+        """
+        if not self.rows:
+            raise InputError("the tally is empty; call update(probs, y) first.")
+        tables = self.tables()
+        return {metric.name: float(metric(tables)) for metric in all_metrics()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The state as plain data, fit for JSON."""
+        return {
+            "state_version": STATE_VERSION,
+            "num_classes": self.num_classes,
+            "bins": self.bins,
+            "rows": self.rows,
+            "scores": self._layout.scores,
+            "limbs": self._limbs.tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> "Tally":
+        """The tally that `to_dict` gave.
+
+        Raises:
+            InputError: if the state is of another version or does not fit.
+        """
+        if state.get("state_version") != STATE_VERSION:
+            raise InputError(
+                f"state_version: expected {STATE_VERSION}, got {state.get('state_version')!r}; "
+                "make the state anew with this version of orcu."
+            )
+        tally = cls(state["num_classes"], bins=state["bins"])
+        limbs = np.array(state["limbs"], dtype=np.int64)
+        if limbs.shape != tally._limbs.shape or state["scores"] != tally._layout.scores:
+            raise InputError("the state does not fit this version's metrics; make it anew.")
+        tally.rows, tally._limbs = int(state["rows"]), limbs
+        return tally
+
+
+def _split(values: FloatArray) -> list[tuple[int, FloatArray]]:
+    """Whole multiples of each unit, largest first, that add up to the values; zeros left out."""
+    pieces = []
+    rest = values
+    for limb, unit in enumerate(_UNITS):
+        if limb == 0 and (values.size == 0 or np.abs(values).max() < _LIMB):
+            continue
+        multiples = np.trunc(rest / unit)
+        rest = rest - multiples * unit
+        pieces.append((limb, multiples))
+        if not rest.any():
+            break
+    return pieces
