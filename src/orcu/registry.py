@@ -133,8 +133,8 @@ class Registry(Generic[T]):
         except Exception as error:
             package = "?" if entry.dist is None else entry.dist.name
             warnings.warn(
-                f"the plugin {entry.value} of the package {package} cannot be loaded ({type(error).__name__}: {error}), so "
-                f"what it registers as a {self.kind} is missing; mend or uninstall it.",
+                f"the plugin {entry.value} of the package {package} fails to load ({type(error).__name__}: {error}); "
+                f"what it registers is missing until it is mended.",
                 stacklevel=5,
             )
 
