@@ -43,7 +43,7 @@ def test_models_of_the_same_worth_are_seldom_marked(same):
     for _ in range(40):
         pairs = folds(rng, noise=0.3, rows=150, same=same)
         both = [  # two blurs of one model: neither is better
-            (a, Predictions(logits=b.logits + 0.3 * rng.normal(size=b.logits.shape), y=b.rows().y, ids=b.ids))
+            (a, Predictions(logits=b.logits + 0.3 * rng.normal(size=b.logits.shape), y=b.labels, ids=b.ids))
             for a, b in pairs
         ]
         marked += compared(both, COLUMNS[1:2])[0] != ""

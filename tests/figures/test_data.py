@@ -30,7 +30,7 @@ from orcu.figures.sources import Sources, matched
 def test_reliability_is_that_of_a_loop(results):
     told = Sources([results]).predictions("lev", "ce")
     found, ece = reliability.of_predictions(told)
-    top, right = told.probs.max(1), told.probs.argmax(1) == told.rows().y
+    top, right = told.probs.max(1), told.probs.argmax(1) == told.labels
     bins, total = [], 0.0
     for b in range(15):
         mine = (top > b / 15) & (top <= (b + 1) / 15)
@@ -81,9 +81,9 @@ def test_shown_rows_follow_the_rule(results):
             hits = [one.probs[row].argmax() == pair.label for one in (sord, orcu)]
             assert hits == [right, right]
             assert pair.probs[1] == pytest.approx(orcu.probs[row])
-            both = (sord.probs.argmax(1) == orcu.rows().y) == right
-            both &= (orcu.probs.argmax(1) == orcu.rows().y) == right
-            rivals = np.sort(orcu.probs.max(1)[both & (orcu.rows().y == pair.label)])
+            both = (sord.probs.argmax(1) == orcu.labels) == right
+            both &= (orcu.probs.argmax(1) == orcu.labels) == right
+            rivals = np.sort(orcu.probs.max(1)[both & (orcu.labels == pair.label)])
             assert orcu.probs[row].max() == rivals[(len(rivals) - 1) // 2]
 
 
@@ -179,7 +179,7 @@ def test_the_equilibrium_is_where_the_loss_is_at_rest():
 
 def test_the_alignment_curve_visits_the_centroids_in_order(results):
     run = Sources([results]).runs("lev", "orcu")[0]
-    y = run.predictions().rows().y
+    y = run.predictions().labels
     found = tsne.data(run.features(), y, most=120)
     assert found.points.shape == (120, 2)
     assert np.abs(found.points).max() == pytest.approx(1)

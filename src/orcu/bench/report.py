@@ -111,7 +111,7 @@ def _figures(data: DataSpec, plan: list[Planned], results: Path) -> list[dict[st
             continue
         told = [Predictions.read(store.runs / run / "test.parquet") for run in done]
         together = Predictions(
-            probs=np.concatenate([one.probs for one in told]), y=np.concatenate([one.rows().y for one in told])
+            probs=np.concatenate([one.probs for one in told]), y=np.concatenate([one.labels for one in told])
         )
         drawn, ece = reliability.of_predictions(together)
         svg = render(

@@ -183,7 +183,7 @@ def calibrated(calibrator: str, held: Predictions, test: Predictions) -> Predict
         return test
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", calibrators.CalibrationWarning)
-        made = calibrators.create(calibrator).fit(held.as_logits()[0], held.rows().y, ids=held.ids)
+        made = calibrators.create(calibrator).fit(held.as_logits()[0], held.labels, ids=held.ids)
     return test.calibrated(made)
 
 

@@ -68,7 +68,7 @@ def compared(pairs: list[tuple[Predictions, Predictions]], columns: list[Metric]
     """
     values, drawn = [], []
     for mine, theirs in pairs:
-        if not np.array_equal(mine.rows().y, theirs.rows().y):
+        if not np.array_equal(mine.labels, theirs.labels):
             raise InputError("two losses of one fold were judged on other rows; run them anew.")
         both = [gather(one, bins=BINS)[0] for one in (mine, theirs)]
         whole = [one.layout.tables(one.vector[None]) for one in both]

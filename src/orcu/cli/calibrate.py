@@ -178,7 +178,7 @@ def compare(
     with bad_data(), told_warnings():
         told = _read(file, options)
         values, replaced = told.as_logits()
-        y = told.rows().y
+        y = told.labels
         new = None if test is None else _read(test, options)
         if new is not None:
             UsedRows.of(values, told.ids).refuse(
@@ -220,7 +220,7 @@ def _on_test(
     from orcu.evaluation.evaluate import evaluate
     from orcu.predictions.predictions import Predictions
 
-    labels, values = test.rows().y, test.as_logits()[0]
+    labels, values = test.labels, test.as_logits()[0]
     told = {}
     for name in names:
         moved = values if name == "none" else calibrators.create(name).fit(logits, y).predict_logits(values)

@@ -70,7 +70,7 @@ def fit(
                 raise InputError(f"{file.name}: {step['shared']:,} of the {step['rows']:,} rows {REUSED}")
         made = OrdinalPredictionSets(alpha=alpha, conditional=conditional)
         named = None if calibrator is None else calibrators.load(calibrator)
-        made.fit(told.probs, told.rows().y, ids=told.ids, calibrator=named)
+        made.fit(told.probs, told.labels, ids=told.ids, calibrator=named)
     write_fitted(out, made, told.classes, file)
     Console().print(f"wrote {escape(str(out))}: fitted on {made.fitted_on_.count:,} rows", highlight=False)
 

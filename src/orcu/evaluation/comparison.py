@@ -60,7 +60,7 @@ def check_same_rows(mine: Evidence, theirs: Evidence, name: str) -> None:
         raise InputError(
             f"{name}: {theirs.rows} rows, the first model has {mine.rows}; models are compared on the same rows."
         )
-    unlike = mine.sample.rows().y != theirs.sample.rows().y
+    unlike = mine.sample.labels != theirs.sample.labels
     if unlike.any():
         row = int(np.argmax(unlike))
         raise InputError(

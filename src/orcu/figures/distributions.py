@@ -58,7 +58,7 @@ def data(first: Predictions, second: Predictions, *, right: bool, count: int = 4
         ['a', 'c']
     """
     one, two = matched([first, second])
-    labels = two.rows().y
+    labels = two.labels
     hits = np.stack([part.rows().pred == labels for part in (one, two)])
     among = np.flatnonzero((hits == right).all(axis=0))
     chosen = typical_rows(labels, two.rows().confidence, among=among, count=count)

@@ -105,7 +105,7 @@ def data(runs: dict[str, RunFiles], *, count: int = 4) -> list[Maps]:
     from orcu.training.model_file import load_model
 
     told = matched([run.predictions() for run in runs.values()])
-    labels = told[0].rows().y
+    labels = told[0].labels
     right = np.all([one.rows().pred == labels for one in told], axis=0)
     if not right.any():
         raise InputError(f"there is no test image that all of {', '.join(runs)} get right.")

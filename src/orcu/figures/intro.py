@@ -72,7 +72,7 @@ def data(told: dict[str, Predictions], *, unimodal: float = 0.9, calibrated: flo
     found: dict[str, Placed | None] = dict.fromkeys(KINDS.values())
     clearest = dict.fromkeys(KINDS.values(), -1.0)
     for name, one in told.items():
-        placed = Placed(name, metrics.unimodality(one.probs), metrics.ece(one.probs, one.rows().y))
+        placed = Placed(name, metrics.unimodality(one.probs), metrics.ece(one.probs, one.labels))
         kind = KINDS[placed.unimodality >= unimodal, placed.ece <= calibrated]
         clear = abs(placed.unimodality / unimodal - 1) + abs(placed.ece / calibrated - 1)
         if clear > clearest[kind]:
@@ -88,7 +88,7 @@ def rows_shown(told: list[Predictions], *, count: int = 3) -> IntArray:
         >>> rows_shown([one], count=1).tolist()
         [[1], [2]]
     """
-    labels = told[0].rows().y
+    labels = told[0].labels
     confidence = np.mean([one.rows().confidence for one in told], axis=0)
     found = []
     for label in (labels.min(), labels.max()):
@@ -145,7 +145,7 @@ class IntroFigure(Figure):
         kinds = data(told, unimodal=unimodal, calibrated=calibrated)
         shown = [told[one.name] for one in kinds.values() if one is not None]
         rows = rows_shown(shown, count=count)
-        labels, classes = shown[0].rows().y[rows[:, 0]], shown[0].classes
+        labels, classes = shown[0].labels[rows[:, 0]], shown[0].classes
         names = tuple(f"label {shortened(class_title(classes, k), 26)}" for k in labels)
         if width == COLUMN:  # a row for each kind
             figure, axes = grid(width, len(KINDS), 2, height=1.5, around=0.7)

@@ -222,7 +222,7 @@ def matched(told: Sequence[Predictions]) -> list[Predictions]:
     if any(one.classes != first.classes for one in told):
         raise InputError("the models have other classes; they cannot be shown side by side.")
     if any(one.ids is None for one in told):
-        if any(not np.array_equal(one.rows().y, first.rows().y) for one in told):
+        if any(not np.array_equal(one.labels, first.labels) for one in told):
             raise InputError("the models have other rows and no ids to match them by.")
         return list(told)
     places = [{str(name): row for row, name in enumerate(_ids(one))} for one in told]

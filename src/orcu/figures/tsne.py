@@ -162,7 +162,7 @@ class TsneFigure(Figure):
         told_by = [run.predictions() for _, _, run, _ in panels]
 
         def embedded(place: int) -> Embedding:
-            y = told_by[place].rows().y
+            y = told_by[place].labels
             return data(panels[place][2].features(), y, most=most)
 
         with threadpool_limits(1), ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -146,18 +146,27 @@ class Predictions:
         part.extras = {name: values[rows] for name, values in self.extras.items()}
         return part
 
-    def rows(self) -> Rows:
-        """The checked rows that metrics are computed from.
+    @property
+    def labels(self) -> IntArray:
+        """The labels 0..C-1, shape (n,).
 
         Raises:
-            InputError: if there are no labels.
+            InputError: if there are none.
         """
         if self.y is None:
             raise InputError(
                 "the predictions have no labels; what comes true is needed to judge them. "
                 "Give y=..., or --label COLUMN on the command line."
             )
-        return Rows(self.probs, self.y, self.weight, logits=self.logits, rule=self.rule)
+        return self.y
+
+    def rows(self) -> Rows:
+        """The checked rows that metrics are computed from.
+
+        Raises:
+            InputError: if there are no labels.
+        """
+        return Rows(self.probs, self.labels, self.weight, logits=self.logits, rule=self.rule)
 
     def label_names(self) -> ObjectArray:
         """The class name of each row's label.
@@ -165,7 +174,7 @@ class Predictions:
         Raises:
             InputError: if there are no labels.
         """
-        return np.array(self.classes, dtype=object)[self.rows().y]
+        return np.array(self.classes, dtype=object)[self.labels]
 
     def as_logits(self) -> tuple[FloatArray, int]:
         """Logits, and how many zero probabilities had to be replaced for them.
@@ -205,6 +214,30 @@ class Predictions:
         step = {"step": "calibrate", "method": calibrator.name, "rows": len(self), "shared": shared}
         moved.notes, moved.history = list(self.notes), [*self.history, step]
         return moved
+
+    def calibrated_on(self, held: "Predictions", calibrator: "Calibrator") -> "Predictions":
+        """These predictions moved by a calibrator that is fitted on other, labelled ones.
+
+        Args:
+            held: rows that the model was not trained on, and that are not judged afterwards.
+            calibrator: it is fitted in place.
+
+        Raises:
+            InputError: if the held rows have no labels, or other classes.
+
+        Example:
+            >>> from orcu.calibrators import TemperatureScaling
+            >>> held = Predictions(logits=[[2.0, 0.0]] * 5, y=[0, 1, 0, 0, 0])
+            >>> new = Predictions(logits=[[4.0, 0.0]])
+            >>> new.calibrated_on(held, TemperatureScaling()).probs.round(2)
+            array([[0.94, 0.06]])
+        """
+        if held.classes != self.classes:
+            raise InputError(
+                f"held: its classes are {', '.join(held.classes)}, these predictions' {', '.join(self.classes)}."
+            )
+        calibrator.fit(held.as_logits()[0], held.labels, weight=held.weight, ids=held.ids)
+        return self.calibrated(calibrator)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write to .parquet, .csv or .csv.gz; the file appears whole or not at all.

@@ -184,7 +184,7 @@ def _confusion(found: Evaluation) -> str:
 def _examples(found: Evaluation, show_ids: bool) -> list[dict[str, str]]:
     shown = []
     for i, example in enumerate(examples(found)):
-        probs, label = found.sample.probs[example.row], int(found.sample.rows().y[example.row])
+        probs, label = found.sample.probs[example.row], int(found.sample.labels[example.row])
         caption = f"{example.caption}, true: {found.classes[label]}"
         if show_ids and found.sample.ids is not None:
             caption = f"{found.sample.ids[example.row]} · {caption}"

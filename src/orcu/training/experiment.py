@@ -103,7 +103,7 @@ def train_and_judge(
             run.features(on_features)
     result = run.train(folder, progress=progress)
     held, test = result.predictions["validation"], result.predictions["test"]
-    made.fit(held.as_logits()[0], held.rows().y, ids=held.ids)
+    made.fit(held.as_logits()[0], held.labels, ids=held.ids)
     moved = test.calibrated(made)
     found = evaluate(moved, compare={"before calibration": test}, name="calibrated")
     if not is_first():

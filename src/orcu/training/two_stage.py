@@ -74,7 +74,7 @@ def two_stage(
     start = {name: value.clone() for name, value in first.model.state_dict().items()}
     held = first.predictions["validation"]
     assert held.logits is not None  # noqa: S101 - runs write logits
-    feasible = geometry.is_feasible(held.logits, held.rows().y, scale=scale)
+    feasible = geometry.is_feasible(held.logits, held.labels, scale=scale)
     if not feasible.any():
         raise InputError("no validation row is feasible after stage one; train it longer, or use a larger scale.")
     records = []
