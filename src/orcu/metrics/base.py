@@ -47,6 +47,18 @@ class Metric:
             found = np.asarray(self.from_tables(tables), dtype=np.float64)
         return found if self.reduce is None else self.reduce(np.abs(found))
 
+    def cost(self, value: Any) -> Any:
+        """The value, or an array of values, turned so that lower is better; as it is where neither way is better.
+
+        Example:
+            >>> accuracy = Metric("accuracy", "Accuracy", "decision", "higher", True, "", 0, lambda sums: sums)
+            >>> accuracy.cost(0.75)
+            -0.75
+        """
+        if self.better == "higher":
+            return -value
+        return abs(value) if self.better == "zero" else value
+
     @property
     def binned(self) -> bool:
         """Whether it sums absolute gaps, so that noise alone makes it larger."""
