@@ -6,8 +6,10 @@ READY  := $(VENV)/.ready
 # uv unpacks torch's gigabytes many times quicker than pip; where it is missing, pip brings it into the .venv.
 UV     := $(or $(shell command -v uv 2>/dev/null),$(BIN)/uv)
 
-.PHONY: help setup demo test test-slow check format bench gallery docs results wheel pins clean
+.PHONY: help setup demo test test-slow coverage check format bench gallery docs results wheel pins clean
 .DEFAULT_GOAL := help
+# What one process of the tests has compiled, the next need not compile again.
+unexport PYTHONDONTWRITEBYTECODE
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -27,11 +29,20 @@ demo: $(READY)  ## compare eleven losses on real images and a real table, with a
 	@ORCU_DATA=build/data ORCU_RESULTS=build $(BIN)/orcu bench table configs/demo.toml
 	@ORCU_DATA=build/data ORCU_RESULTS=build $(BIN)/orcu bench report configs/demo.toml
 
+# The tests run side by side: one thread each.
+test test-slow coverage: export OMP_NUM_THREADS := 1
+
 test: $(READY)  ## the tests, README and docstring examples included (minutes)
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-slow: $(READY)  ## the tests marked slow, browser, ray, examples or docs
-	$(BIN)/python -m pytest -m 'slow or browser or ray or examples or docs'
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'slow or browser or ray or examples or docs'
+
+coverage: $(READY)  ## the branches that the tests do not reach, file by file (minutes)
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
 
 check: $(READY)  ## formatting, lint, types, file hygiene
 	$(BIN)/ruff format --check .
@@ -76,5 +87,5 @@ pins: $(READY)  ## resolve pyproject.toml anew into constraints.txt
 	$(UV) pip compile pyproject.toml --all-extras --universal --upgrade --no-header --no-annotate --quiet -o constraints.txt
 
 clean:  ## remove .venv and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage* dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -17,9 +17,11 @@ from pathlib import Path
 
 import torch
 
-from orcu.bench.plan import Job, jobs
-from orcu.bench.run import execute, prepared_for, settings_of
+from orcu.bench.execution import execute, settings_of
+from orcu.bench.jobs import Job, jobs
+from orcu.bench.prepared import prepared_for
 from orcu.bench.spec import load_spec
+from orcu.bench.states import Outcome
 from orcu.models.classifier import Classifier
 from orcu.training.run import Run
 
@@ -51,25 +53,25 @@ def main() -> None:
     """Print the ratio of each data set and of all."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--folds", type=int, default=1)
-    told = parser.parse_args()
+    options = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         os.environ.setdefault("ORCU_DATA", str(Path(folder) / "data"))
-        found: dict[str, list[tuple[float, float]]] = {}
+        seconds: dict[str, list[tuple[float, float]]] = {}
         for job in jobs(load_spec("demo")):
-            if job.fold >= told.folds:
+            if job.fold >= options.folds:
                 continue
-            if job.data.title not in found:  # shared work, once
-                found[job.data.title] = []
+            if job.data.title not in seconds:  # shared work, once
+                seconds[job.data.title] = []
                 execute(job, Path(folder) / "warm")
                 bare(job)
             plain = bare(job)
             started = time.perf_counter()
-            if execute(job, Path(folder) / "results") != "done":
+            if execute(job, Path(folder) / "results") is not Outcome.DONE:
                 raise SystemExit(f"{job.title} failed")
-            found[job.data.title].append((plain, time.perf_counter() - started))
-    found["all"] = [pair for pairs in found.values() for pair in pairs]
-    for title, pairs in found.items():
+            seconds[job.data.title].append((plain, time.perf_counter() - started))
+    seconds["all"] = [pair for pairs in seconds.values() for pair in pairs]
+    for title, pairs in seconds.items():
         plain, whole = (sum(column) for column in zip(*pairs, strict=True))
         print(f"{title:5} {len(pairs)} runs: {whole:6.2f} s, bare {plain:6.2f} s, {whole / plain:.2f}")
 

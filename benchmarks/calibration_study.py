@@ -24,6 +24,7 @@ from skordinal.datasets import load_lev, load_swd
 from torch import nn
 
 from orcu import calibrators, geometry, losses, metrics
+from orcu.tables import text
 
 WINE = Path(__file__).parents[2] / "shared" / "data" / "tabular"
 LOSSES = ("ce", "sord", "orcu")
@@ -56,8 +57,8 @@ def wine() -> tuple[np.ndarray, np.ndarray]:
     import csv
 
     path = next(WINE.glob("*red*.csv"))
-    text = path.read_text()
-    rows = list(csv.reader(text.splitlines(), delimiter=";" if ";" in text.splitlines()[0] else ","))[1:]
+    lines = path.read_text().splitlines()
+    rows = list(csv.reader(lines, delimiter=";" if ";" in lines[0] else ","))[1:]
     table = np.array(rows, dtype=np.float32)
     return table[:, :-1], table[:, -1].astype(np.int64) - int(table[:, -1].min())
 
@@ -74,12 +75,12 @@ def diamonds() -> tuple[np.ndarray, np.ndarray]:
 
 def tables() -> dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]]:
     """The tables that are on this machine."""
-    found = {"LEV": lambda: skordinal_table(load_lev), "SWD": lambda: skordinal_table(load_swd)}
+    loaders = {"LEV": lambda: skordinal_table(load_lev), "SWD": lambda: skordinal_table(load_swd)}
     if list(WINE.glob("*red*.csv")):
-        found["wine red"] = wine
+        loaders["wine red"] = wine
     if importlib.util.find_spec("plotnine"):
-        found["diamonds cut"] = diamonds
-    return found
+        loaders["diamonds cut"] = diamonds
+    return loaders
 
 
 def logits_of(loss: str, x: np.ndarray, y: np.ndarray, seed: int, epochs: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -104,7 +105,7 @@ def logits_of(loss: str, x: np.ndarray, y: np.ndarray, seed: int, epochs: int) -
     return [(out[part], y[part]) for part in (held, test)]
 
 
-def judged(logits: np.ndarray, y: np.ndarray) -> list[float]:
+def values(logits: np.ndarray, y: np.ndarray) -> list[float]:
     """The columns of the table."""
     probs = np.exp(geometry.log_probs(logits))
     row = {name: getattr(metrics, name)(probs, y) for name in COLUMNS if name not in {"unimodality", "nll"}}
@@ -122,13 +123,13 @@ def shown(runs: list[list[float]]) -> list[str]:
 
 def print_markdown(names: list[str], results: dict[tuple[str, str, str], list[list[float]]]) -> None:
     """The table of the documentation: the main methods."""
-    print("| data | loss | calibrator | accuracy % | MAE | ECE % | SCE % | unimodal % | NLL | RPS |")
-    print("|---|---|---|" + "---:|" * len(COLUMNS))
+    headings = ["data", "loss", "calibrator", "accuracy %", "MAE", "ECE %", "SCE %", "unimodal %", "NLL", "RPS"]
+    rows = []
     for (name, loss, method), runs in results.items():
         if method in DOCUMENTED and name in names:
             first = name if (loss, method) == (LOSSES[0], "none") else ""
-            start = [first, loss if method == "none" else "", method]
-            print("| " + " | ".join(start + shown(runs)) + " |")
+            rows.append([first, loss if method == "none" else "", method, *shown(runs)])
+    print(text.markdown(headings, rows, "lll" + "r" * len(COLUMNS)), end="")
 
 
 def main() -> None:
@@ -140,21 +141,21 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", calibrators.CalibrationWarning)
-    found = tables()
-    names = ["LEV"] if options.quick else list(found)
+    loaders = tables()
+    names = ["LEV"] if options.quick else list(loaders)
     seeds = 1 if options.quick else options.seeds
     epochs = 5 if options.quick else EPOCHS
     runs = [(name, loss, seed) for name in names for loss in LOSSES for seed in range(seeds)]
     results: dict[tuple[str, str, str], list[list[float]]] = {}
     for name, loss, seed in track(runs, description="networks", transient=True):
-        x, y = found[name]()
+        x, y = loaders[name]()
         long = len(y) > 5000
         (held, held_y), (test, test_y) = logits_of(loss, x, y, seed, epochs // 3 if long else epochs)
         for method in METHODS:
             moved = test
             if method != "none":
                 moved = calibrators.create(method).fit(held, held_y).predict_logits(test)
-            results.setdefault((name, loss, method), []).append(judged(moved, test_y))
+            results.setdefault((name, loss, method), []).append(values(moved, test_y))
     if options.markdown:
         print_markdown(names, results)
         return

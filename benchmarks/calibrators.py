@@ -62,9 +62,9 @@ def candidates(logits: Any, y: Any, small: bool) -> dict[str, Callable[[], Any]]
         return fitted.predict_proba(few)
 
     def projection() -> Any:
-        return calibrators.create("projection").fit(few, y[:1000]).predict_proba(logits)[:1000]
+        return calibrators.create("projection").predict_proba(logits)[:1000]
 
-    found = {
+    fits = {
         "scikit-learn: temperature": sklearn_temperature,
         "orcu: temperature": ours("temperature"),
         "orcu: vector": ours("vector"),
@@ -74,8 +74,8 @@ def candidates(logits: Any, y: Any, small: bool) -> dict[str, Callable[[], Any]]
         "orcu: projection, applied": projection,
     }
     if small:
-        found["orcu: dirichlet, 65 penalties, cross-validated"] = ours("dirichlet")
-        found["orcu: ordinal_dirichlet, cross-validated"] = ours("ordinal_dirichlet")
+        fits["orcu: dirichlet, 65 penalties, cross-validated"] = ours("dirichlet")
+        fits["orcu: ordinal_dirichlet, cross-validated"] = ours("ordinal_dirichlet")
     if importlib.util.find_spec("netcal") and small:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -88,7 +88,7 @@ def candidates(logits: Any, y: Any, small: bool) -> dict[str, Callable[[], Any]]
             fitted.fit(probs, y)
             return fitted.transform(probs[:1000])
 
-        found["netcal: temperature"] = netcal_temperature
+        fits["netcal: temperature"] = netcal_temperature
     if importlib.util.find_spec("torch_uncertainty") and small:
         import torch
         from torch_uncertainty.post_processing import DirichletScaler
@@ -100,8 +100,8 @@ def candidates(logits: Any, y: Any, small: bool) -> dict[str, Callable[[], Any]]
             fitted.fit(torch.utils.data.DataLoader(data, batch_size=len(data)), progress=False)
             return fitted(torch.tensor(few).float()).softmax(-1).detach().numpy()
 
-        found["torch-uncertainty: Dirichlet"] = dirichlet_scaler
-    return found
+        fits["torch-uncertainty: Dirichlet"] = dirichlet_scaler
+    return fits
 
 
 def main() -> None:
@@ -118,10 +118,10 @@ def main() -> None:
         for heading in ("who", "ms", "ratio", "NLL of 1000 rows"):
             table.add_column(heading, justify="left" if heading == "who" else "right", no_wrap=True)
         for who, seconds in times.items():
-            told = np.asarray(contenders[who](), dtype=np.float64)
-            told = told / told.sum(1, keepdims=True)
+            probs = np.asarray(contenders[who](), dtype=np.float64)
+            probs = probs / probs.sum(1, keepdims=True)
             ratio = seconds / times["scikit-learn: temperature"]
-            table.add_row(who, f"{1e3 * seconds:.1f}", f"{ratio:.2f}", f"{metrics.nll(told, y[:1000]):.4f}")
+            table.add_row(who, f"{1e3 * seconds:.1f}", f"{ratio:.2f}", f"{metrics.nll(probs, y[:1000]):.4f}")
         Console(width=110).print(table)
 
 

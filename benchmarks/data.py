@@ -82,10 +82,10 @@ def rate(epochs: Iterator[Iterable[tuple[torch.Tensor, torch.Tensor]]]) -> float
     """Images per second of an epoch, after one to warm up."""
     for _ in next(epochs):
         pass
-    start, seen = time.perf_counter(), 0
+    start, images_read = time.perf_counter(), 0
     for images, _ in next(epochs):
-        seen += len(images)
-    return seen / (time.perf_counter() - start)
+        images_read += len(images)
+    return images_read / (time.perf_counter() - start)
 
 
 def compare_rotations(console: Console, count: int = 50) -> None:

@@ -95,8 +95,7 @@ def main() -> None:
         return of_skorch(lambda: CDWCELoss(num_classes=5), x[rows], y[rows])
 
     def perceptron(rows: IntArray) -> Any:
-        made = MLPClassifier((HIDDEN,), batch_size=BATCH, max_iter=EPOCHS, random_state=0)
-        return made.fit(x[rows], y[rows])
+        return MLPClassifier((HIDDEN,), batch_size=BATCH, max_iter=EPOCHS, random_state=0).fit(x[rows], y[rows])
 
     def mord(rows: IntArray) -> Any:
         import mord as library
@@ -108,7 +107,7 @@ def main() -> None:
 
         return POM().fit(x[rows], y[rows])
 
-    makers: dict[str, Callable[[IntArray], Any]] = {
+    fits: dict[str, Callable[[IntArray], Any]] = {
         "orcu's ce, gap+projection": ours(loss="ce"),
         "skorch, cross-entropy": skorch(torch.nn.CrossEntropyLoss),
         "orcu, s = 3, gap+projection": ours(scale=3.0),
@@ -119,13 +118,13 @@ def main() -> None:
         "mord (LogisticAT)": mord,
         "skordinal (POM)": skordinal,
     }
-    shown = Table(box=None, pad_edge=False)
+    results = Table(box=None, pad_edge=False)
     for heading in ("model", "seconds", *COLUMNS):
-        shown.add_column(heading, justify="left" if heading == "model" else "right")
-    for name, make in makers.items():
-        make(train[:1000])
+        results.add_column(heading, justify="left" if heading == "model" else "right")
+    for name, fit in fits.items():
+        fit(train[:1000])
         started = time.perf_counter()
-        model = make(train)
+        model = fit(train)
         seconds = time.perf_counter() - started
         print(f"{name}: {seconds:.1f} s", flush=True)
         framed = isinstance(model, OrdinalClassifier)
@@ -133,14 +132,14 @@ def main() -> None:
         probs = np.asarray(model.predict_proba(rows), dtype=np.float64)
         if not np.isfinite(probs).all():
             share = np.mean(~np.isfinite(probs).all(1))
-            shown.add_row(name, f"{seconds:.1f}", f"not finite: {share:.0%}")
+            results.add_row(name, f"{seconds:.1f}", f"not finite: {share:.0%}")
             continue
         probs /= probs.sum(1, keepdims=True)
         values = [
             metrics.unimodality(probs) if c == "unimodality" else getattr(metrics, c)(probs, y[test]) for c in COLUMNS
         ]
-        shown.add_row(name, f"{seconds:.1f}", *(f"{value:.4f}" for value in values))
-    Console(width=140).print(shown)
+        results.add_row(name, f"{seconds:.1f}", *(f"{value:.4f}" for value in values))
+    Console(width=140).print(results)
 
 
 if __name__ == "__main__":

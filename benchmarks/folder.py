@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 import orcu
 from orcu.launchers import LAUNCHERS
-from orcu.predictions.opening import open_predictions
+from orcu.predictions.predictions import open_predictions
 
 CLASSES = 5
 
@@ -45,20 +45,20 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--files", type=int, default=20)
     parser.add_argument("--folder", type=Path)
-    told = parser.parse_args()
-    folder = told.folder or Path(tempfile.mkdtemp())
-    make(folder, told.rows, told.files)
+    options = parser.parse_args()
+    folder = options.folder or Path(tempfile.mkdtemp())
+    make(folder, options.rows, options.files)
     first = None
     for launcher, jobs in (("local", 1), ("local", 2), ("ray", 2)):
         started = time.perf_counter()
         source = open_predictions(folder, label="label", logits="z_*", group="site")
         with LAUNCHERS.create(launcher, jobs=jobs) as workers:
-            found = orcu.evaluate(source, launcher=None if jobs == 1 else workers)
+            evaluation = orcu.evaluate(source, launcher=None if jobs == 1 else workers)
         seconds = time.perf_counter() - started
-        text = json.dumps(found.to_dict(), sort_keys=True)
+        text = json.dumps(evaluation.to_dict(), sort_keys=True)
         first = first or text
         same = "the same bytes" if text == first else "OTHER NUMBERS"
-        print(f"{launcher:5} jobs {jobs}: {found.rows:,} rows, {seconds:6.1f} s, {same}", flush=True)
+        print(f"{launcher:5} jobs {jobs}: {evaluation.rows:,} rows, {seconds:6.1f} s, {same}", flush=True)
         if text != first:
             raise SystemExit(1)
 

@@ -7,7 +7,6 @@ factor (1: calibrated). The truth is the binned error of 2,000,000 rows.
 """
 
 import argparse
-from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -16,7 +15,6 @@ from rich.table import Table
 from orcu.evaluation.intervals import gap_interval, interval, resampled_sums, unit_sums
 from orcu.evaluation.tally import Tally
 from orcu.metrics.base import METRICS
-from orcu.metrics.binning import even_groups
 from orcu.metrics.layout import Layout
 from orcu.metrics.rows import Rows
 
@@ -24,21 +22,19 @@ NAMES = ("ece", "sce", "ace", "threshold_ce", "mce")
 LAYOUT = Layout(num_classes=5, bins=15)
 
 
-def sample(rng: np.random.Generator, rows: int, factor: float) -> tuple[Rows, Any]:
-    """Rows and their equal-count groups."""
+def sample(rng: np.random.Generator, rows: int, factor: float) -> Rows:
+    """Rows with their equal-count groups."""
     logits = -((np.arange(5) - rng.normal(2, 1.6, size=(rows, 1))) ** 2) / 1.5
     probs = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     y = (rng.random(rows)[:, None] > np.cumsum(probs, 1)[:, :-1]).sum(1)
     sharp = np.exp(factor * (logits - logits.max(1, keepdims=True)))
-    made = Rows(sharp / sharp.sum(1, keepdims=True), y)
-    return made, np.array([even_groups(column, 15) for column in made.columns])
+    return Rows(sharp / sharp.sum(1, keepdims=True), y).grouped(15)
 
 
 def truth(factor: float) -> dict[str, float]:
     """The errors of very many rows."""
-    rows, groups = sample(np.random.default_rng(1), 2_000_000, factor)
     tally = Tally(5)
-    tally.add(rows, groups)
+    tally.add(sample(np.random.default_rng(1), 2_000_000, factor))
     return tally.compute()
 
 
@@ -58,19 +54,18 @@ def main() -> None:
             values = dict.fromkeys(NAMES, 0.0)
             rng = np.random.default_rng(2)
             for seed in range(options.sets):
-                made, groups = sample(rng, rows, factor)
-                sums = unit_sums(LAYOUT, made, groups, np.arange(rows), rows)
-                all_rows = LAYOUT.tables(np.asarray(sums.sum(0)).ravel())
-                draws = LAYOUT.tables(resampled_sums(sums, 400, seed))
+                sums = unit_sums(LAYOUT, sample(rng, rows, factor), np.arange(rows), rows)
+                all_rows = LAYOUT.sums(np.asarray(sums.sum(0)).ravel())
+                draws = LAYOUT.sums(resampled_sums(sums, 400, seed))
                 for name in NAMES:
                     metric = METRICS.get(name)
                     value = float(metric(all_rows))
                     values[name] += value / options.sets
-                    ours = gap_interval(metric.from_tables(all_rows), metric.from_tables(draws), metric.reduce)
-                    for i, found in enumerate((ours, interval(value, metric(draws)))):
+                    ours = gap_interval(metric.formula(all_rows), metric.formula(draws), metric.reduce)
+                    for i, ends in enumerate((ours, interval(value, metric(draws)))):
                         # what 2,000,000 rows show of a calibrated model is noise: 0.002 of slack
-                        hits[name][i] += found.low - 0.002 <= right[name] <= found.high + 0.002
-                        widths[name][i] += (found.high - found.low) / options.sets
+                        hits[name][i] += ends.low - 0.002 <= right[name] <= ends.high + 0.002
+                        widths[name][i] += (ends.high - ends.low) / options.sets
             for name in NAMES:
                 cells = [f"{h:.2f} ({w:.3f})" for h, w in zip(hits[name] / options.sets, widths[name], strict=True)]
                 table.add_row(f"{factor:g}", f"{rows:,}", name, f"{right[name]:.4f}", f"{values[name]:.4f}", *cells)

@@ -19,12 +19,10 @@ from losses import median_times
 from rich.console import Console
 from rich.table import Table
 
-from orcu import geometry, metrics
-from orcu.metrics.binning import weighted_gap
-from orcu.metrics.calibration import _table, _top_table
-from orcu.metrics.ordinal import _qwk_of
+from orcu import metrics
+from orcu.metrics.base import METRICS
 from orcu.metrics.rows import Rows, confusion_counts
-from orcu.metrics.scoring import rps_rows
+from orcu.metrics.sums import Sums, row_sums
 
 BINS = 15
 EDGES = np.arange(1, BINS) / BINS
@@ -64,9 +62,9 @@ def reference_rps(probs: Any, y: Any) -> float:
 def reference_qwk(pred: Any, y: Any) -> float:
     """One count of pairs."""
     size = 8
-    seen = np.bincount(y * size + pred, minlength=size**2).reshape(size, size)
+    counts = np.bincount(y * size + pred, minlength=size**2).reshape(size, size)
     cost = (np.arange(size)[:, None] - np.arange(size)) ** 2
-    return float(1 - (cost * seen).sum() * len(y) / (cost * np.outer(seen.sum(1), seen.sum(0))).sum())
+    return float(1 - (cost * counts).sum() * len(y) / (cost * np.outer(counts.sum(1), counts.sum(0))).sum())
 
 
 def reference_unimodality(probs: Any) -> float:
@@ -80,38 +78,36 @@ def candidates(probs: Any, y: Any) -> dict[str, dict[str, Callable[[], Any]]]:
     """The reference first, then ours, then the peers that are installed."""
     pred = probs.argmax(1)
 
-    def rows() -> Rows:
-        return Rows(probs, y)
+    def on_rows(name: str) -> Callable[[], float]:
+        return lambda: float(METRICS.get(name)(row_sums(Rows(probs, y), BINS)))
 
-    def checked_sce() -> float:
-        table = rows()
-        gaps = [weighted_gap(_table(p, table.y == k, None, BINS, "paper"), len(y)) for k, p in enumerate(table.columns)]
-        return float(np.mean(gaps))
+    def on_decisions() -> float:
+        return float(METRICS.get("qwk")(Sums({"confusion": confusion_counts(pred, y, 8)}.__getitem__)))
 
-    found: dict[str, dict[str, Callable[[], Any]]] = {
+    contenders: dict[str, dict[str, Callable[[], Any]]] = {
         "ECE": {
             "reference": lambda: reference_ece(probs, y),
-            "orcu, checked rows": lambda: weighted_gap(_top_table(rows(), BINS, "paper"), len(y)),
+            "orcu, checked rows": on_rows("ece"),
             "orcu": lambda: metrics.ece(probs, y),
         },
         "SCE": {
             "reference": lambda: reference_sce(probs, y),
-            "orcu, checked rows": checked_sce,
+            "orcu, checked rows": on_rows("sce"),
             "orcu": lambda: metrics.sce(probs, y),
         },
         "RPS": {
             "reference": lambda: reference_rps(probs, y),
-            "orcu, checked rows": lambda: float(rps_rows(probs, y).mean()),
+            "orcu, checked rows": on_rows("rps"),
             "orcu": lambda: metrics.rps(probs, y),
         },
         "QWK": {
             "reference": lambda: reference_qwk(pred, y),
-            "orcu, checked rows": lambda: float(_qwk_of(confusion_counts(pred, y, 8))),
+            "orcu, checked rows": on_decisions,
             "orcu": lambda: metrics.qwk(y=y, pred=pred),
         },
         "unimodality": {
             "reference": lambda: reference_unimodality(probs),
-            "orcu, checked rows": lambda: float(geometry.is_unimodal(probs).mean()),
+            "orcu, checked rows": on_rows("unimodality"),
             "orcu": lambda: metrics.unimodality(probs),
         },
     }
@@ -121,23 +117,23 @@ def candidates(probs: Any, y: Any) -> dict[str, dict[str, Callable[[], Any]]]:
 
         torch.set_num_threads(1)
         p32, labels, decided = torch.tensor(probs).float(), torch.tensor(y), torch.tensor(pred)
-        found["ECE"]["torchmetrics"] = lambda: multiclass_calibration_error(p32, labels, 8, n_bins=BINS)
-        found["QWK"]["torchmetrics"] = lambda: multiclass_cohen_kappa(decided, labels, 8, weights="quadratic")
+        contenders["ECE"]["torchmetrics"] = lambda: multiclass_calibration_error(p32, labels, 8, n_bins=BINS)
+        contenders["QWK"]["torchmetrics"] = lambda: multiclass_cohen_kappa(decided, labels, 8, weights="quadratic")
     if importlib.util.find_spec("netcal"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             from netcal.metrics import ECE
 
-        found["ECE"]["netcal"] = lambda: ECE(BINS).measure(probs, y)
+        contenders["ECE"]["netcal"] = lambda: ECE(BINS).measure(probs, y)
     if importlib.util.find_spec("sklearn"):
         from sklearn.metrics import cohen_kappa_score
 
-        found["QWK"]["scikit-learn"] = lambda: cohen_kappa_score(y, pred, weights="quadratic")
+        contenders["QWK"]["scikit-learn"] = lambda: cohen_kappa_score(y, pred, weights="quadratic")
     if importlib.util.find_spec("dlordinal"):
         from dlordinal.metrics import ranked_probability_score
 
-        found["RPS"]["dlordinal"] = lambda: ranked_probability_score(y, probs)
-    return found
+        contenders["RPS"]["dlordinal"] = lambda: ranked_probability_score(y, probs)
+    return contenders
 
 
 def main() -> None:

@@ -13,21 +13,18 @@
 """
 
 import argparse
-import csv
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from orcu import geometry
-from orcu.bench.collect import planned
-from orcu.bench.run import calibrated
-from orcu.bench.spec import load_spec
-from orcu.bench.store import Store
+from orcu import bench, geometry
+from orcu.bench.execution import calibrated
 from orcu.calibrators.projection import nearest_unimodal
 from orcu.data.store import load, store_folder
 from orcu.inputs import FloatArray
 from orcu.predictions.predictions import Predictions
+from orcu.tables import text
 from orcu.tables.files import replacing
 
 SPEC = "results_raters"
@@ -40,28 +37,28 @@ def histograms(store: str) -> tuple[dict[str, FloatArray], dict[str, int]]:
     manifest = load(store_folder() / store).manifest
     shares, counts = {}, {}
     for name, ratings in zip(manifest.ids, manifest.column("ratings"), strict=True):
-        found = np.bincount(np.asarray(ratings) + 4, minlength=9)
-        shares[str(name)], counts[str(name)] = found / found.sum(), int(found.sum())
+        bars = np.bincount(np.asarray(ratings) + 4, minlength=9)
+        shares[str(name)], counts[str(name)] = bars / bars.sum(), int(bars.sum())
     return shares, counts
 
 
 def shape(store: str, seed: int = 0) -> dict[str, Any]:
     """How many histograms are unimodal, how many would be by chance, how many are proven not to be."""
     shares, counts = histograms(store)
-    seen, raters = np.array(list(shares.values())), np.array(list(counts.values()))
-    nearest = nearest_unimodal(seen)
-    miss = ((seen - nearest) ** 2).sum(axis=1)
+    human, raters = np.array(list(shares.values())), np.array(list(counts.values()))
+    nearest = nearest_unimodal(human)
+    miss = ((human - nearest) ** 2).sum(axis=1)
     rng = np.random.default_rng(seed)
-    beyond, looks = np.zeros(len(seen)), 0.0
+    beyond, looks = np.zeros(len(human)), 0.0
     for _ in range(DRAWS):
         drawn = rng.multinomial(raters, nearest / nearest.sum(axis=1, keepdims=True)) / raters[:, None]
         beyond += ((drawn - nearest_unimodal(drawn)) ** 2).sum(axis=1) >= miss - 1e-12
         looks += geometry.is_unimodal(drawn).mean() / DRAWS
     return {
         "data": store,
-        "texts": len(seen),
+        "texts": len(human),
         "raters": int(np.median(raters)),
-        "unimodal": float(geometry.is_unimodal(seen).mean()),
+        "unimodal": float(geometry.is_unimodal(human).mean()),
         "if unimodal": float(looks),
         "proven not": float(np.mean(beyond / DRAWS < 0.05)),
     }
@@ -76,11 +73,11 @@ def distance(predicted: Predictions, shares: dict[str, FloatArray]) -> float:
 
 def floor(shares: dict[str, FloatArray], counts: dict[str, int]) -> float:
     """What the true distributions would show: the sampling variance of H, unbiased."""
-    found = []
+    variances = []
     for name, share in shares.items():
         mass = np.cumsum(share)[:-1]
-        found.append((mass * (1 - mass)).sum() / max(counts[name] - 1, 1))
-    return float(np.mean(found))
+        variances.append((mass * (1 - mass)).sum() / max(counts[name] - 1, 1))
+    return float(np.mean(variances))
 
 
 def main() -> None:
@@ -88,38 +85,33 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--write", type=Path, help="a folder for rater_shapes.csv and rater_distances.csv")
-    told = parser.parse_args()
-    spec = load_spec(SPEC)
-    shapes = [shape(data.store) for data in spec.data]
+    options = parser.parse_args()
+    plan = bench.status(SPEC, results=options.results)
+    shapes = [shape(data.store) for data in plan.spec.data]
     for row in shapes:
         print(row, flush=True)
-    store, found = Store(told.results / SPEC), []
-    humans = {data.title: histograms(data.store) for data in spec.data}
+    distances = []
+    humans = {data.title: histograms(data.store) for data in plan.spec.data}
     for title, human in humans.items():
-        found.append({"data": title, "loss": "floor", "calibrator": "", "fold": "", "distance": floor(*human)})
-    for one in planned(spec, told.results / SPEC):
-        if one.state != "finished" or one.run is None:
-            continue
-        folder = store.runs / one.run
-        held, test = (Predictions.read(folder / f"{part}.parquet") for part in ("validation", "test"))
+        distances.append({"data": title, "loss": "floor", "calibrator": "", "fold": "", "distance": floor(*human)})
+    for run in plan.finished:
+        held, test = (Predictions.read(plan.file(run, f"{part}.parquet")) for part in ("validation", "test"))
         for name in CALIBRATORS:
-            value = distance(calibrated(name, held, test), humans[one.job.data.title][0])
-            found.append(
+            value = distance(calibrated(name, held, test), humans[run.job.data.title][0])
+            distances.append(
                 {
-                    "data": one.job.data.title,
-                    "loss": one.job.loss_name,
+                    "data": run.job.data.title,
+                    "loss": run.job.loss_name,
                     "calibrator": name,
-                    "fold": one.job.fold,
+                    "fold": run.job.fold,
                     "distance": value,
                 }
             )
-        print(one.job.title, f"{value:.4f}", flush=True)
-    if told.write:
-        for name, rows in (("rater_shapes", shapes), ("rater_distances", found)):
-            with replacing(told.write / f"{name}.csv") as fresh, fresh.open("w", encoding="utf-8", newline="") as file:
-                writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(rows)
+        print(run.job.title, f"{value:.4f}", flush=True)
+    if options.write:
+        for name, rows in (("rater_shapes", shapes), ("rater_distances", distances)):
+            with replacing(options.write / f"{name}.csv") as fresh:
+                fresh.write_text(text.csv(list(rows[0]), [list(row.values()) for row in rows]), encoding="utf-8")
 
 
 if __name__ == "__main__":

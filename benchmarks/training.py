@@ -32,17 +32,17 @@ class Ready:
         rng = np.random.default_rng(seed)
         self.rows = np.arange(steps * BATCH)
         self.labels = rng.integers(CLASSES, size=len(self.rows))
-        self._made = [
+        self._batches = [
             (torch.randn(BATCH, 3, SIZE, SIZE), torch.from_numpy(self.labels[i * BATCH : (i + 1) * BATCH]))
             for i in range(steps)
         ]
 
     def __len__(self) -> int:
-        return len(self._made)
+        return len(self._batches)
 
     def epoch(self, number: int) -> Any:
         """The same batches each time."""
-        return iter(self._made)
+        return iter(self._batches)
 
 
 def network() -> Classifier:

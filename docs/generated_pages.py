@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from orcu.tables import text
 from orcu.tables.files import replacing
 
 LABELS = (0, 1, 2)  # of five classes; the others are their mirror images
@@ -26,11 +27,11 @@ def write(docs: Path) -> None:
         "figures": figures(),
         "theory_checks": theory_checks(),
     }
-    for name, text in pages.items():
+    for name, page in pages.items():
         file = folder / f"{name}.md"
-        if not file.exists() or file.read_text(encoding="utf-8") != text:  # or all is built anew
+        if not file.exists() or file.read_text(encoding="utf-8") != page:  # or all is built anew
             with replacing(file) as fresh:
-                fresh.write_text(text, encoding="utf-8")
+                fresh.write_text(page, encoding="utf-8")
 
 
 def losses() -> str:
@@ -51,17 +52,19 @@ def losses() -> str:
             options = ", ".join(f"`{key}={value!r}`" for key, value in card.defaults.items())
             batch = "a statistic of the whole batch" if loss.batch_statistic else ""
             lines += ["", f"### `{name}`: {card.title}", ""]
-            lines += _table(
-                {
-                    "family": card.family,
-                    "paper": card.paper,
-                    "formula": _code(card.formula),
-                    "options": options or "none",
-                    "labels": labels,
-                    "batch": batch,
-                    "notes": card.notes,
-                    "class": f"`{loss.__module__}.{loss.__name__}`",
-                }
+            lines.append(
+                _pairs(
+                    {
+                        "family": card.family,
+                        "paper": card.paper,
+                        "formula": f"`{card.formula}`",
+                        "options": options or "none",
+                        "labels": labels,
+                        "batch": batch,
+                        "notes": card.notes,
+                        "class": f"`{loss.__module__}.{loss.__name__}`",
+                    }
+                )
             )
     return _page(lines)
 
@@ -77,15 +80,13 @@ def metrics() -> str:
         "Each is a function of `orcu.metrics`, a column of tables, and a name for gates (`--fail-if`). Conventions:"
         " [Judging predictions](../evaluate.md#the-metrics-and-their-conventions).",
         "",
-        "| name | what | convention | family | better |",
-        "|---|---|---|---|---|",
     ]
+    rows = []
     for metric in all_metrics():
         what = _first_line(getattr(package, metric.name))
         better = "near 0" if metric.better == "zero" else metric.better
-        cells = (f"`{metric.name}`", _cell(what), _cell(metric.convention), metric.family, better)
-        lines.append(f"| {' | '.join(cells)} |")
-    return _page(lines)
+        rows.append([f"`{metric.name}`", what, metric.convention_for(), metric.family, better])
+    return _page([*lines, _table(["name", "what", "convention", "family", "better"], rows)])
 
 
 def calibrators() -> str:
@@ -103,9 +104,9 @@ def calibrators() -> str:
         options = {
             one.name: one.default for one in inspect.signature(kind).parameters.values() if one.kind is one.KEYWORD_ONLY
         }
-        told = ", ".join(f"`{key}={value!r}`" for key, value in options.items())
+        defaults = ", ".join(f"`{key}={value!r}`" for key, value in options.items())
         lines += ["", f"## `{name}`", "", _first_line(kind), ""]
-        lines += _table({"options": told or "none", "class": f"`orcu.calibrators.{kind.__name__}`"})
+        lines.append(_pairs({"options": defaults or "none", "class": f"`orcu.calibrators.{kind.__name__}`"}))
     return _page(lines)
 
 
@@ -123,18 +124,20 @@ def data() -> str:
         card = kind.card
         rows = f"{sum(card.counts):,} ({', '.join(f'{n:,}' for n in card.counts)})" if card.counts else ""
         lines += ["", f"## `{name}`", "", f"{card.title}.", ""]
-        lines += _table(
-            {
-                "kind": card.kind,
-                "classes": ", ".join(card.classes) or "your own",
-                "rows": rows,
-                "licence": card.licence,
-                "from": card.citation,
-                "how to get it": card.obtain,
-                "files": card.layout,
-                "protocols": ", ".join(f"`{one}`" for one in kind.protocols),
-                "notes": card.notes,
-            }
+        lines.append(
+            _pairs(
+                {
+                    "kind": card.kind,
+                    "classes": ", ".join(card.classes) or "your own",
+                    "rows": rows,
+                    "licence": card.licence,
+                    "from": card.citation,
+                    "how to get it": card.obtain,
+                    "files": card.layout,
+                    "protocols": ", ".join(f"`{one}`" for one in kind.protocols),
+                    "notes": card.notes,
+                }
+            )
         )
     return _page(lines)
 
@@ -144,14 +147,12 @@ def figures() -> str:
     from orcu.figures.base import FIGURES
 
     lines = ["# The figures, one by one", "", "With pictures: [The figures](../figures.md).", ""]
-    lines += ["| name | shows | of the paper | needs | options |", "|---|---|---|---|---|"]
+    rows = []
     for name in FIGURES.names():
         kind = FIGURES.get(name)
         options = ", ".join(f"`{key}`" for key in kind.options())
-        lines.append(
-            f"| `{name}` | {_cell(kind.title)} | {_cell(kind.paper)} | {_cell(kind.needs or 'nothing')} | {options} |"
-        )
-    return _page(lines)
+        rows.append([f"`{name}`", kind.title, kind.paper, kind.needs or "nothing", options])
+    return _page([*lines, _table(["name", "shows", "of the paper", "needs", "options"], rows)])
 
 
 def theory_checks() -> str:
@@ -159,7 +160,7 @@ def theory_checks() -> str:
     from orcu.theory import verify
 
     settings = [(label, scale) for label in LABELS for scale in SCALES]
-    found = {one: verify(num_classes=5, label=one[0], scale=one[1]) for one in settings}
+    checks = {(label, scale): verify(num_classes=5, label=label, scale=scale) for label, scale in settings}
     lines = [
         "# The statements, checked",
         "",
@@ -168,32 +169,29 @@ def theory_checks() -> str:
         f" last column counts in how many of the {len(settings)} settings the statement holds. What they say together:"
         " [The theory](../theory.md).",
         "",
-        "| | statement | source | measured | must be | holds in |",
-        "|---|---|---|---:|---|---:|",
     ]
-    for k, check in enumerate(found[2, 3.0]):
-        all_of_it = [checks[k].passed for checks in found.values()]
+    rows = []
+    for k, check in enumerate(checks[2, 3.0]):
+        holds = sum(bool(one[k].passed) for one in checks.values())
         mark = "✓" if check.passed else "✗" if check.passed is False else "?"
-        cells = (mark, _cell(check.statement), check.source, f"{check.measured:.3g}", _cell(check.requirement))
-        lines.append(f"| {' | '.join(cells)} | {sum(map(bool, all_of_it))} of {len(all_of_it)} |")
-    return _page(lines)
+        measured = f"{check.measured:.3g}"
+        rows.append([mark, check.statement, check.source, measured, check.requirement, f"{holds} of {len(settings)}"])
+    headings = ["", "statement", "source", "measured", "must be", "holds in"]
+    return _page([*lines, _table(headings, rows, "lllrlr")])
 
 
-def _table(rows: dict[str, str]) -> list[str]:
-    told = [f"| {key} | {_cell(value)} |" for key, value in rows.items() if value]
-    return ["| | |", "|---|---|", *told]
+def _pairs(rows: dict[str, str]) -> str:
+    return _table(["", ""], [[key, value] for key, value in rows.items() if value])
+
+
+def _table(headings: list[str], rows: list[list[str]], align: str = "") -> str:
+    """A table whose cells are Markdown, as cards and docstrings are."""
+    cells = [[text.Cell(cell, markup=True) for cell in row] for row in rows]
+    return text.markdown(headings, cells, align or "l" * len(headings)).rstrip("\n")
 
 
 def _first_line(thing: Any) -> str:
     return (inspect.getdoc(thing) or "").splitlines()[0]
-
-
-def _cell(text: str) -> str:
-    return text.replace("\n", " ").replace("|", "\\|")
-
-
-def _code(text: str) -> str:
-    return f"`{text}`"
 
 
 def _page(lines: Iterable[str]) -> str:

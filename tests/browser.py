@@ -24,7 +24,7 @@ FLAGS = [
 
 
 def chromium(*arguments):
-    return subprocess.run([CHROMIUM, *FLAGS, *arguments], capture_output=True, text=True, check=True, timeout=120)
+    return subprocess.run([CHROMIUM, *FLAGS, *arguments], capture_output=True, text=True, check=True, timeout=600)
 
 
 def without_policy(page):

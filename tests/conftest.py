@@ -1,5 +1,6 @@
 """What the tests share: reference vectors, samples of predictions, small images, a small spec."""
 
+import gc
 import json
 from pathlib import Path
 
@@ -25,6 +26,14 @@ recipe = { epochs = 2 }
 """
 
 torch.set_num_threads(1)  # the tests themselves run in parallel
+
+
+def pytest_collection_finish():
+    gc.freeze()  # what is imported stays: the collector need not look through it again and again
+
+
+def pytest_sessionfinish():
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ TOUCHING = 0.75  # pixels by which boxes may meet; a box is a little larger than
 
 
 def written(figure):
-    """Every text that is drawn, with its box in pixels and whether it stands inside a panel on purpose."""
+    """Every text that is drawn, its box in pixels (left, bottom, right, top), and whether a panel has it on purpose."""
     renderer = figure.canvas.get_renderer()
     inside = {text for ax in figure.axes for text in ax.texts}
     hidden = set()
@@ -26,7 +26,7 @@ def written(figure):
     for text in figure.findobj(Text):
         if text in hidden or not text.get_visible() or not text.get_text().strip():
             continue
-        found.append((text, text.get_window_extent(renderer), text in inside))
+        found.append((text, text.get_window_extent(renderer).extents.tolist(), text in inside))
     return found
 
 
@@ -38,20 +38,21 @@ def faults(figure, smallest=6.5):
         name = repr(text.get_text())
         if text.get_fontsize() < smallest:
             found.append(f"{name} is {text.get_fontsize():.1f} points")
-        if box.x0 < -1 or box.y0 < -1 or box.x1 > whole.x1 + 1 or box.y1 > whole.y1 + 1:
+        left, bottom, right, top = box
+        if left < -1 or bottom < -1 or right > whole.x1 + 1 or top > whole.y1 + 1:
             found.append(f"{name} is cut off")
     for (one, box, _), (two, other, _) in combinations(texts, 2):
         if _cover(box, other):
             found.append(f"{one.get_text()!r} is over {two.get_text()!r}")
-    panels = [ax for ax in figure.axes if ax.axison or ax.images]
+    panels = [ax.get_window_extent().extents.tolist() for ax in figure.axes if ax.axison or ax.images]
     for text, box, on_purpose in texts:
         if on_purpose:
             continue
-        found += [f"{text.get_text()!r} is over a frame" for ax in panels if _cover(box, ax.get_window_extent())]
+        found += [f"{text.get_text()!r} is over a frame" for panel in panels if _cover(box, panel)]
     return found
 
 
 def _cover(one, two):
-    across = min(one.x1, two.x1) - max(one.x0, two.x0)
-    along = min(one.y1, two.y1) - max(one.y0, two.y0)
+    across = min(one[2], two[2]) - max(one[0], two[0])
+    along = min(one[3], two[3]) - max(one[1], two[1])
     return across > TOUCHING and along > TOUCHING

@@ -1,5 +1,6 @@
 """The documentation: it builds without a warning, its links lead somewhere, its tables are those of the results."""
 
+import importlib
 import importlib.util
 import re
 import subprocess
@@ -42,6 +43,36 @@ def test_links_lead_somewhere(page):
             continue
         assert file.exists(), f"{target} leads nowhere"
         assert not anchor or anchor in anchors(file), f"{target}: no such heading"
+
+
+def documented_names():
+    """Every dotted name of orcu, and every name imported from it, that README and docs use."""
+    for page in PAGES:
+        if page.name != "CHANGELOG.md":  # it speaks of what was
+            text = page.read_text(encoding="utf-8")
+            for module, names in re.findall(r"from (orcu[\w.]*) import ([\w, ]+)", text):
+                yield from (f"{module}.{name.strip()}" for name in names.split(","))
+            yield from re.findall(r"(?<![\w./-])orcu(?:\.[A-Za-z_]\w*)+(?![\w/])", text)
+
+
+NOT_PYTHON = {"orcu.classes"}  # a key of an ONNX file's metadata
+NAMES = set(documented_names()) - NOT_PYTHON
+OLD_NAMES = set((ROOT / "tests" / "documented_in_0.1.txt").read_text().split())
+
+
+@pytest.mark.parametrize("name", sorted(NAMES | OLD_NAMES))
+def test_documented_names_exist(name):
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            value = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError as error:
+            if not str(error.name).startswith("orcu"):
+                raise
+            continue
+        for attribute in parts[length:]:
+            value = getattr(value, attribute)
+        return
 
 
 def test_the_tables_are_those_of_the_results():

@@ -17,10 +17,10 @@ FOLDER = Path(__file__).parents[1] / "docs" / "_static" / "figures"
 DPI, COLORS = 100, 160  # about 700 pixels wide, and small enough for the repository
 
 
-def main(given: list[str]) -> int:
+def main(origins: list[str]) -> int:
     """Draw what can be drawn; the exit code says whether all could."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    groups = [Sources([one]) for one in given] or [Sources()]
+    groups = [Sources([origin]) for origin in origins] or [Sources()]
     missing = 0
     for name in FIGURES.names():
         reasons = []

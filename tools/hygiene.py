@@ -17,25 +17,25 @@ FORBIDDEN = {
 
 def faults(path: Path, content: bytes) -> list[str]:
     """What is wrong with one file."""
-    found = []
+    complaints = []
     if path.name in LOCK_FILES:
-        found.append("a lock file; it records hosts")
+        complaints.append("a lock file; it records hosts")
     if len(content) > LARGEST_FILE * 1024:
-        found.append(f"{len(content) // 1024} KiB, more than {LARGEST_FILE}")
+        complaints.append(f"{len(content) // 1024} KiB, more than {LARGEST_FILE}")
     try:
         text = content.decode()
     except UnicodeDecodeError:
-        return found
+        return complaints
     lines = text.split("\n")
     if text and not text.endswith("\n"):
-        found.append("no newline at the end")
+        complaints.append("no newline at the end")
     if "\r" in text:
-        found.append("carriage returns")
-    found += [f"line {i}: trailing space" for i, line in enumerate(lines, 1) if line != line.rstrip()]
+        complaints.append("carriage returns")
+    complaints += [f"line {i}: trailing space" for i, line in enumerate(lines, 1) if line != line.rstrip()]
     for what, (pattern, only) in FORBIDDEN.items():
         if only is None or path.name == only:
-            found += [f"line {i}: {what}" for i, line in enumerate(lines, 1) if pattern.search(line)]
-    return found
+            complaints += [f"line {i}: {what}" for i, line in enumerate(lines, 1) if pattern.search(line)]
+    return complaints
 
 
 def main() -> int:

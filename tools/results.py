@@ -12,19 +12,20 @@ import csv
 import json
 import platform
 import re
-from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from orcu.bench.collect import planned, records
+from orcu import bench
 from orcu.bench.columns import column, heading
 from orcu.bench.spec import CONFIGS, Spec, load_spec
-from orcu.bench.tables import compared, lines, rendered
+from orcu.bench.states import State
+from orcu.bench.tables import Line, compared, lines, rendered
+from orcu.tables import text
 from orcu.tables.files import replacing
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -50,17 +51,23 @@ COLLAPSED = 0.1  # QWK below which a model has learned nothing
 HEADLINE = ("ce", "sord", "ls", "mdca", "orcu")
 
 
+class Kept(NamedTuple):
+    """A spec, how many runs are kept of it, and the rows of its table."""
+
+    spec: Spec
+    runs: int
+    lines: list[Line]
+
+
 def collect(results: Path) -> None:
     """The finished runs of every spec, as one small table each."""
     KEPT.mkdir(exist_ok=True)
     for name in SPECS:
-        spec = load_spec(name)
-        plan = planned(spec, results / name)
-        told = records(spec, results / name)
-        if not told:
+        plan = bench.status(name, results=results)
+        if not plan.finished:
             print(f"{name}: no run is finished")
             continue
-        missing = [one.job.title for one in plan if one.state != "finished"]
+        missing = [run.job.title for run in plan.runs if run.state is not State.FINISHED]
         about = {
             "spec": (CONFIGS / f"{name}.toml").read_text(encoding="utf-8"),
             "versions": {
@@ -70,58 +77,55 @@ def collect(results: Path) -> None:
             "conventions": "the paper's: 15 bins (a, b], classes weighted alike; fractions, not percent",
             "missing": missing,
         }
-        table = pa.Table.from_pylist(told).replace_schema_metadata({"orcu": json.dumps(about)})
+        table = pa.Table.from_pylist(plan.records()).replace_schema_metadata({"orcu": json.dumps(about)})
         with replacing(KEPT / f"{name}.parquet") as fresh:
             pq.write_table(table, fresh, compression="zstd")
-        print(f"{name}: {len(plan) - len(missing)} of {len(plan)} runs")
+        print(f"{name}: {len(plan.finished)} of {len(plan.runs)} runs")
 
 
-def kept() -> list[tuple[Spec, list[dict[str, Any]]]]:
-    """What is in the repository: specs and their records."""
-    found = []
+def kept() -> list[Kept]:
+    """What is in the repository: specs and the rows of their tables."""
+    specs = []
     for name in SPECS:
         file = KEPT / f"{name}.parquet"
         if file.exists():
-            told = pq.read_table(file).to_pylist()
-            plain = [{k: v for k, v in row.items() if v is not None} for row in told]
-            found.append((load_spec(name), plain))
-    return found
+            spec = load_spec(name)
+            records = [{k: v for k, v in row.items() if v is not None} for row in pq.read_table(file).to_pylist()]
+            specs.append(Kept(spec, len({record["run"] for record in records}), lines(spec, records)))
+    return specs
 
 
 def pages() -> dict[Path, str]:
     """Every table: pages of their own, and the pages for reading with what stands between their marks."""
-    told, made = kept(), {}
-    for spec, found in told:
-        parts = [f"# {spec.title}", "", _caption(spec, found), ""]
-        table = lines(spec, found)
-        for data in spec.data:
-            mine = [line for line in table if line.data == data.title]
+    specs, texts = kept(), {}
+    for one in specs:
+        parts = [f"# {one.spec.title}", "", _caption(one), ""]
+        for data in one.spec.data:
+            mine = [line for line in one.lines if line.data == data.title]
             if mine:
-                parts += [f"## {data.title}", "", rendered(spec, mine, "markdown")]
-        made[KEPT / f"{spec.name}.md"] = "\n".join(parts).rstrip() + "\n"
-    blocks = {metric: by_loss(told, metric) for metric in METRICS}
-    blocks |= {f"{metric} after": by_calibrator(told, metric) for metric in ("sce", "rps", "unimodality")}
-    blocks |= {"paper": beside_paper(told), "headline": headline(told)}
+                parts += [f"## {data.title}", "", rendered(one.spec, mine, "markdown")]
+        texts[KEPT / f"{one.spec.name}.md"] = "\n".join(parts).rstrip() + "\n"
+    blocks = {metric: by_loss(specs, metric) for metric in METRICS}
+    blocks |= {f"{metric} after": by_calibrator(specs, metric) for metric in ("sce", "rps", "unimodality")}
+    blocks |= {"paper": beside_paper(specs), "headline": headline(specs)}
     if (KEPT / "rater_distances.csv").exists():
         blocks |= {"rater shapes": rater_shapes(), "rater distances": rater_distances()}
     for page in PAGES:
-        text = page.read_text(encoding="utf-8")
+        content = page.read_text(encoding="utf-8")
         for name, block in blocks.items():
             pattern = re.compile(f"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)", re.DOTALL)
-            text = pattern.sub(lambda m, block=block: f"{m[1]}\n{block}\n{m[2]}", text)
-        made[page] = text
-    return made
+            content = pattern.sub(lambda m, block=block: f"{m[1]}\n{block}\n{m[2]}", content)
+        texts[page] = content
+    return texts
 
 
-def by_loss(told: list[tuple[Spec, list[dict[str, Any]]]], metric: str) -> str:
+def by_loss(specs: list[Kept], metric: str) -> str:
     """Losses by data sets, before any calibrator; the best of each data set in bold."""
     means, collapsed = {}, set()
-    for spec, found in told:
-        for line in lines(spec, found):
-            if line.calibrator == "none":
-                means[line.data, line.loss] = line.cells[metric].mean
-                if line.cells["qwk"].mean < COLLAPSED:
-                    collapsed.add((line.data, line.loss))
+    for line in (line for one in specs for line in one.lines if line.calibrator == "none"):
+        means[line.data, line.loss] = line.cells[metric].mean
+        if line.cells["qwk"].mean < COLLAPSED:
+            collapsed.add((line.data, line.loss))
     data = list(dict.fromkeys(one for one, _ in means))
     losses = list(dict.fromkeys(loss for _, loss in means))
     rows = []
@@ -129,60 +133,52 @@ def by_loss(told: list[tuple[Spec, list[dict[str, Any]]]], metric: str) -> str:
         cells = []
         for one in data:
             rivals = [means[one, other] for other in losses if (one, other) in means and (one, other) not in collapsed]
-            cell = _bold(means.get((one, loss)), rivals, metric)
-            cells.append(f"{cell.strip('*')} †" if (one, loss) in collapsed else cell)
-        rows.append([f"`{loss}`" if loss.isidentifier() else loss, *cells])
+            cell = _cell(means.get((one, loss)), rivals, metric)
+            cells.append(f"{cell.text} †" if (one, loss) in collapsed else cell)
+        rows.append([_code(loss), *cells])
     return _markdown([_head(metric), *(SHORT.get(one, one) for one in data)], rows)
 
 
-def by_calibrator(told: list[tuple[Spec, list[dict[str, Any]]]], metric: str) -> str:
+def by_calibrator(specs: list[Kept], metric: str) -> str:
     """Losses by calibrators, the mean over all data sets that have the loss."""
-    names = told[0][0].calibrators
-    found: dict[tuple[str, str], list[float]] = {}
-    for spec, rows in told:
-        for line in lines(spec, rows):
-            found.setdefault((line.loss, line.calibrator), []).append(line.cells[metric].mean)
-    most = max(len(values) for values in found.values())
-    losses = [one for one in dict.fromkeys(loss for loss, _ in found) if len(found[one, "none"]) == most]
+    names = specs[0].spec.calibrators
+    by_cell = _by_loss_and_calibrator(specs)
+    most = max(map(len, by_cell.values()))
     table = []
-    for loss in losses:
-        means = [mean(found[loss, name]) for name in names]
-        table.append([f"`{loss}`", *(_bold(value, means, metric) for value in means)])
+    for loss in dict.fromkeys(loss for loss, _ in by_cell):
+        if len(by_cell[loss, "none"]) == most:
+            means = [mean(line.cells[metric].mean for line in by_cell[loss, name]) for name in names]
+            table.append([_code(loss), *(_cell(value, means, metric) for value in means)])
     return _markdown([_head(metric), *names], table)
 
 
-def beside_paper(told: list[tuple[Spec, list[dict[str, Any]]]]) -> str:
+def beside_paper(specs: list[Kept]) -> str:
     """SST-5 from scratch beside Table VI."""
     rows: dict[str, dict[str, tuple[float, float]]] = {}
-    for spec, found in told:
-        for one in compared(spec, lines(spec, found)):
-            rows.setdefault(one["loss"], {})[one["metric"]] = (one["ours"], one["paper"])
-    metrics = [m for m in ("ece", "unimodality", "mae") if any(m in r for r in rows.values())]
+    for pair in (pair for one in specs for pair in compared(one.spec, one.lines)):
+        rows.setdefault(pair["loss"], {})[pair["metric"]] = (pair["ours"], pair["paper"])
+    metrics = [m for m in ("ece", "unimodality", "mae") if any(m in row for row in rows.values())]
     heads = ["loss", *(f"{_head(m)}, {who}" for m in metrics for who in ("ours", "paper"))]
     heads = [head.replace("MAE", "100 MAE") for head in heads]  # the paper prints it so
     table = [
-        [f"`{loss}`", *(f"{value:.1f}" for m in metrics for value in row.get(m, (float("nan"),) * 2))]
+        [_code(loss), *(f"{value:.1f}" for m in metrics for value in row.get(m, (float("nan"),) * 2))]
         for loss, row in rows.items()
     ]
     return _markdown(heads, table)
 
 
-def headline(told: list[tuple[Spec, list[dict[str, Any]]]]) -> str:
+def headline(specs: list[Kept]) -> str:
     """Some losses, before and after our calibrator: the mean over all data sets."""
-    found: dict[tuple[str, str], list[Any]] = {}
-    for spec, rows in told:
-        for line in lines(spec, rows):
-            found.setdefault((line.loss, line.calibrator), []).append(line)
+    by_cell = _by_loss_and_calibrator(specs)
     table = []
     for calibrator, name in (("none", "none"), ("gap+projection", "gap + projection")):
+        means = {
+            loss: [mean(line.cells[m].mean for line in by_cell[loss, calibrator]) for m in METRICS] for loss in HEADLINE
+        }
         for loss in HEADLINE:
-            mine = found[loss, calibrator]
-            means = [mean(line.cells[m].mean for line in mine) for m in METRICS]
-            rivals = [
-                [mean(line.cells[m].mean for line in found[other, calibrator]) for other in HEADLINE] for m in METRICS
-            ]
-            cells = [_bold(v, r, m) for v, r, m in zip(means, rivals, METRICS, strict=True)]
-            table.append([name if loss == HEADLINE[0] else "", f"`{loss}`", *cells])
+            rivals = zip(*means.values(), strict=True)
+            cells = [_cell(value, list(r), m) for value, r, m in zip(means[loss], rivals, METRICS, strict=True)]
+            table.append([name if loss == HEADLINE[0] else "", _code(loss), *cells])
     return _markdown(["calibrator", "loss", *(_head(m) for m in METRICS)], table, left=2)
 
 
@@ -198,17 +194,17 @@ def rater_shapes() -> str:
 
 def rater_distances() -> str:
     """Predicted against human distributions: losses by calibrators, the mean over data sets of means over folds."""
-    found: dict[tuple[str, str], dict[str, list[float]]] = {}
+    by_cell: dict[tuple[str, str], dict[str, list[float]]] = {}
     for row in _read(KEPT / "rater_distances.csv"):
-        cell = found.setdefault((row["loss"], row["calibrator"]), {})
-        cell.setdefault(row["data"], []).append(float(row["distance"]))
-    means = {key: mean(mean(folds) for folds in cell.values()) for key, cell in found.items()}
+        by_data = by_cell.setdefault((row["loss"], row["calibrator"]), {})
+        by_data.setdefault(row["data"], []).append(float(row["distance"]))
+    means = {key: mean(mean(folds) for folds in by_data.values()) for key, by_data in by_cell.items()}
     names = list(dict.fromkeys(calibrator for _, calibrator in means if calibrator))
     table = []
     for loss in dict.fromkeys(loss for loss, calibrator in means if calibrator):
         own = [means[loss, name] for name in names]
-        cells = [f"**{v:.3f}**" if v == min(own) else f"{v:.3f}" for v in own]
-        table.append([f"`{loss}`" if loss.isidentifier() else loss, *cells])
+        cells = [text.Cell(f"{v:.3f}", "best" if v == min(own) else "") for v in own]
+        table.append([_code(loss), *cells])
     table.append(["the truth itself would show", f"{means['floor', '']:.3f}", *[""] * (len(names) - 1)])
     return _markdown(["squared distance ↓", *names], table)
 
@@ -218,15 +214,23 @@ def _read(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(lines_))
 
 
-def _caption(spec: Spec, found: list[dict[str, Any]]) -> str:
-    meta = json.loads(pq.read_schema(KEPT / f"{spec.name}.parquet").metadata[b"orcu"])
-    versions = ", ".join(f"{name} {one}" for name, one in meta["versions"].items())
-    runs = len({row["run"] for row in found})
-    missing = f" {len(meta['missing'])} runs are still missing." if meta["missing"] else ""
+def _by_loss_and_calibrator(specs: list[Kept]) -> dict[tuple[str, str], list[Line]]:
+    """The rows of all data sets for each loss and calibrator."""
+    by_cell: dict[tuple[str, str], list[Line]] = {}
+    for line in (line for one in specs for line in one.lines):
+        by_cell.setdefault((line.loss, line.calibrator), []).append(line)
+    return by_cell
+
+
+def _caption(one: Kept) -> str:
+    name = one.spec.name
+    about = json.loads(pq.read_schema(KEPT / f"{name}.parquet").metadata[b"orcu"])
+    versions = ", ".join(f"{package} {number}" for package, number in about["versions"].items())
+    missing = f" {len(about['missing'])} runs are still missing." if about["missing"] else ""
     return (
-        f"{runs} runs of `orcu bench run {spec.name}` ({versions}); mean ± standard deviation over folds and seeds, "
+        f"{one.runs} runs of `orcu bench run {name}` ({versions}); mean ± standard deviation over folds and seeds, "
         f"best bold, second underlined within a calibrator.{missing} "
-        f"Epochs and sizes stand in `configs/{spec.name}.toml`."
+        f"Epochs and sizes stand in `configs/{name}.toml`."
     )
 
 
@@ -234,20 +238,23 @@ def _head(metric: str) -> str:
     return heading(metric).replace(metric, WORDS.get(metric, metric))
 
 
-def _bold(value: float | None, rivals: list[float], metric: str) -> str:
+def _code(loss: str) -> text.Cell:
+    return text.Cell(f"`{loss}`", markup=True) if loss.isidentifier() else text.Cell(loss)
+
+
+def _cell(value: float | None, rivals: list[float], metric: str) -> text.Cell:
+    """A value, bold if none of the rivals looks better."""
     if value is None:
-        return "-"
-    better, percent = column(metric)[0], column(metric)[1]
-    best = max(rivals) if better == "higher" else min(rivals)
-    text = f"{100 * value:.1f}" if percent else f"{value:.3f}"
-    shown = f"{100 * best:.1f}" if percent else f"{best:.3f}"
-    return f"**{text}**" if text == shown else text
+        return text.Cell("-")
+    shown = column(metric)
+    number, best = (
+        f"{100 * one:.1f}" if shown.percent else f"{one:.3f}" for one in (value, min(rivals, key=shown.cost))
+    )
+    return text.Cell(number, "best" if number == best else "")
 
 
-def _markdown(headings: Iterable[str], rows: list[list[str]], left: int = 1) -> str:
-    headings = list(headings)
-    top = f"| {' | '.join(headings)} |\n|{'---|' * left}{'---:|' * (len(headings) - left)}"
-    return "\n".join([top, *(f"| {' | '.join(row)} |" for row in rows), ""])
+def _markdown(headings: list[str], rows: list[list[str | text.Cell]], left: int = 1) -> str:
+    return text.markdown(headings, rows, "l" * left + "r" * (len(headings) - left))
 
 
 def main() -> None:
@@ -255,14 +262,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("step", choices=("collect", "write"))
     parser.add_argument("--results", type=Path, default=Path("results"), help="the folder of results")
-    told = parser.parse_args()
-    if told.step == "collect":
-        collect(told.results)
+    options = parser.parse_args()
+    if options.step == "collect":
+        collect(options.results)
         return
-    for file, text in pages().items():
-        if not file.exists() or file.read_text(encoding="utf-8") != text:
+    for file, content in pages().items():
+        if not file.exists() or file.read_text(encoding="utf-8") != content:
             with replacing(file) as fresh:
-                fresh.write_text(text, encoding="utf-8")
+                fresh.write_text(content, encoding="utf-8")
             print(f"wrote {file.relative_to(DOCS.parent)}")
 
 

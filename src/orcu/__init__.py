@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from orcu import calibrators, geometry, losses, metrics, targets, theory
+    from orcu import calibrators, estimators, geometry, losses, metrics, targets, theory
     from orcu.decisions.conformal import OrdinalPredictionSets
     from orcu.decisions.rules import decide
     from orcu.errors import InputError, MissingExtraError, UnknownNameError
     from orcu.estimators.calibrated import CalibratedOrdinal
     from orcu.estimators.classifier import OrdinalClassifier
-    from orcu.evaluation.evaluate import Evaluation, evaluate
+    from orcu.evaluation.evaluate import evaluate
+    from orcu.evaluation.evaluation import Evaluation
     from orcu.evaluation.tally import Tally
     from orcu.losses.orcu import ORCULoss
     from orcu.predictions.predictions import Predictions
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 # public name -> the module that holds it ("" = the name is itself a module of orcu)
 _HOMES = {
     "CalibratedOrdinal": "estimators.calibrated",
-    "Evaluation": "evaluation.evaluate",
+    "Evaluation": "evaluation.evaluation",
     "ORCULoss": "losses.orcu",
     "OrdinalClassifier": "estimators.classifier",
     "OrdinalPredictionSets": "decisions.conformal",
@@ -39,6 +40,7 @@ _HOMES = {
     "UnknownNameError": "errors",
     "calibrators": "",
     "data": "",
+    "estimators": "",
     "geometry": "",
     "losses": "",
     "metrics": "",
@@ -62,6 +64,7 @@ __all__ = [
     "calibrators",
     "data",
     "decide",
+    "estimators",
     "evaluate",
     "geometry",
     "losses",

@@ -36,5 +36,14 @@ def require(package: str, *, extra: str | None, what: str) -> None:
         raise MissingExtraError(what, package, extra)
 
 
+class CalibrationWarning(UserWarning):
+    """A calibrator or prediction sets were fitted on rows that cannot determine them well; the text says why."""
+
+
 class ConvergenceError(RuntimeError):
     """A solver did not reach its tolerance; the text says how close it came."""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text, to be quoted in ours; its kind if it has none."""
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

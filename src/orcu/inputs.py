@@ -20,7 +20,9 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 SUM_TOLERANCE = 1e-3
-MAX_WEIGHT = 2.0**40  # keeps exact sums exact; see orcu.evaluation.tally
+LARGEST_TOLERANCE = 1e-2  # however few digits are printed: a row that misses 1 by more is no distribution
+_FLOAT_NOISE = 1e-6  # sums this close to 1 are rounding of the floating-point type, and stay
+MIN_WEIGHT, MAX_WEIGHT = 2.0**-40, 2.0**40  # between them exact sums are exact; see orcu.evaluation.tally
 
 
 def as_probs(probs: Any, *, name: str = "probs") -> FloatArray:
@@ -40,22 +42,75 @@ def as_probs(probs: Any, *, name: str = "probs") -> FloatArray:
         array([[0.2, 0.8]])
     """
     array = as_matrix(probs, name=name)
-    tolerance = max(SUM_TOLERANCE, array.shape[1] * half_unit(probs))
-    sums = array @ np.ones(array.shape[1])
-    off = np.abs(sums - 1) > tolerance
-    if array.min() < 0 or array.max() > 1 or off.any():
-        outside = (array < 0) | (array > 1)
-        row = int(np.argmax(outside.any(axis=1) | off))
-        if outside[row].any():
-            column = int(np.argmax(outside[row]))
-            fault = f"row {row} has {array[row, column]:.6g} in column {column}, expected values in [0, 1]"
-        else:
-            fault = f"row {row} sums to {sums[row]:.6g}, expected 1 ± {tolerance:g}"
+    hint = "If these are logits, turn them into probabilities with softmax first; percentages are divided by 100."
+    sums_of_distributions(array, rounding=half_unit(probs), name=name, hint=hint)
+    return read_only(array)
+
+
+def normalised(
+    probs: FloatArray, *, rounding: float, name: str = "probs", first_row: int = 0, columns: Sequence[Any] | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Probability rows that sum to 1, and by how much those missed it that had to be normalised.
+
+    A row may miss 1 by the rounding of its C values, at most by 1e-2, and by 1e-3 in any case.
+
+    Args:
+        probs: finite values, shape (n, C).
+        rounding: how far each value may be off: half a unit of its last printed digit or bit.
+        name: what the values are called in messages.
+        first_row: the number of the first row in messages.
+        columns: what the columns are called in messages, if not by number.
+
+    Raises:
+        InputError: if a value is outside [0, 1] or a row misses 1 by more.
+
+    Example:
+        >>> rows, missed = normalised(np.array([[0.33, 0.33, 0.33]]), rounding=0.005)
+        >>> rows.round(4).tolist(), missed.round(4).tolist()
+        ([[0.3333, 0.3333, 0.3333]], [0.01])
+    """
+    hint = "If these are logits, say logits= (--logits); if they sum to 100, say --percent or divide by 100."
+    sums = sums_of_distributions(probs, rounding=rounding, name=name, hint=hint, first_row=first_row, columns=columns)
+    miss = np.abs(sums - 1)
+    off = miss > _FLOAT_NOISE
+    if not off.any():
+        return probs, miss[off]
+    return np.where(off[:, None], probs / sums[:, None], probs), miss[off]
+
+
+def sums_of_distributions(
+    probs: FloatArray,
+    *,
+    rounding: float,
+    name: str,
+    hint: str,
+    first_row: int = 0,
+    columns: Sequence[Any] | None = None,
+) -> FloatArray:
+    """The sum of each row, shape (n,), if the rows are distributions but for the rounding of their values.
+
+    Raises:
+        InputError: if a value is outside [0, 1], or a row misses 1 by more than C times the rounding and by more than
+            1e-3, or by more than 1e-2; the text ends in the hint.
+    """
+    outside = (probs < 0) | (probs > 1)
+    if outside.any():
+        row, column = (int(i) for i in np.argwhere(outside)[0])
+        place = column if columns is None else repr(columns[column])
         raise InputError(
-            f"{name}: {fault}. If these are logits, turn them into probabilities with softmax first; "
-            "if they are percentages, divide by 100."
+            f"{name}: row {row + first_row} has {probs[row, column]:.6g} in column {place}, expected values in [0, 1]. "
+            f"{hint}"
         )
-    return _read_only(array)
+    sums: FloatArray = probs @ np.ones(probs.shape[1])
+    tolerance = min(max(SUM_TOLERANCE, probs.shape[1] * rounding), LARGEST_TOLERANCE)
+    off = np.abs(sums - 1) > tolerance * (1 + 1e-9)
+    if off.any():
+        row = int(np.argmax(off))
+        over = "" if columns is None else f" over {', '.join(map(str, columns))}"
+        raise InputError(
+            f"{name}: row {row + first_row} sums to {sums[row]:.6g}, expected 1 ± {tolerance:g}{over}. {hint}"
+        )
+    return sums
 
 
 def as_logits(logits: Any, *, name: str = "logits") -> FloatArray:
@@ -68,7 +123,7 @@ def as_logits(logits: Any, *, name: str = "logits") -> FloatArray:
         >>> as_logits([[0, 1, -2]])
         array([[ 0.,  1., -2.]])
     """
-    return _read_only(as_matrix(logits, name=name))
+    return read_only(as_matrix(logits, name=name))
 
 
 def as_labels(y: Any, num_classes: int | None, *, rows: int | None = None, name: str = "y") -> IntArray:
@@ -88,7 +143,7 @@ def as_labels(y: Any, num_classes: int | None, *, rows: int | None = None, name:
         >>> as_labels([0, 2, 1], num_classes=3)
         array([0, 2, 1])
     """
-    array = _to_numpy(y, name)
+    array = _as_numbers(y, name)
     if array.ndim != 1:
         raise InputError(f"{name}: expected one label per row, shape (n,); got shape {array.shape}.")
     if array.size == 0:
@@ -107,11 +162,11 @@ def as_labels(y: Any, num_classes: int | None, *, rows: int | None = None, name:
         if num_classes is None:
             raise InputError(f"{name}: row {row} has label {array[row]}, expected 0 or more.")
         raise InputError(label_out_of_range(name, row, int(array[row]), num_classes))
-    return _read_only(array)
+    return read_only(array)
 
 
 def as_weight(weight: Any, *, rows: int, name: str = "weight", first_row: int = 0) -> FloatArray:
-    """Weights as a float64 array of shape (n,): finite, not negative, not all zero.
+    """Weights as a float64 array of shape (n,): 0 or from 9.1e-13 to 1.1e12, not all 0.
 
     Args:
         weight: one number per row.
@@ -120,28 +175,28 @@ def as_weight(weight: Any, *, rows: int, name: str = "weight", first_row: int = 
         first_row: the number of the first row in messages.
 
     Raises:
-        InputError: if a weight is negative or not finite, all are zero, or the length is wrong.
+        InputError: if a weight is negative, too small, too large or not finite, all are zero, or the length is wrong.
 
     Example:
         >>> as_weight([1, 2], rows=2)
         array([1., 2.])
     """
-    array = _to_numpy(weight, name)
+    array = _as_numbers(weight, name)
     if array.shape != (rows,):
         raise InputError(f"{name}: expected one weight per row, shape ({rows},); got {array.shape}.")
     if not (np.issubdtype(array.dtype, np.number) and np.isrealobj(array)):
         raise InputError(f"{name}: expected real numbers, got {array.dtype}.")
     array = array.astype(np.float64, copy=False)
-    bad = ~((array >= 0) & (array < MAX_WEIGHT))
+    bad = ~((array == 0) | ((array >= MIN_WEIGHT) & (array < MAX_WEIGHT)))
     if bad.any():
         row = int(np.argmax(bad))
         raise InputError(
-            f"{name}: row {row + first_row} has {array[row]:g}, expected a finite number of at least 0 "
-            f"and below {MAX_WEIGHT:g}."
+            f"{name}: row {row + first_row} has {array[row]:g}, expected 0, or a number from {MIN_WEIGHT:.2g} to "
+            f"{MAX_WEIGHT:.2g}. A factor of all weights changes no result: multiply them by one that brings them there."
         )
     if not array.any():
         raise InputError(f"{name}: all weights are 0; at least one row must count.")
-    return _read_only(array)
+    return read_only(array)
 
 
 def label_out_of_range(name: str, row: int, label: int, num_classes: int) -> str:
@@ -151,15 +206,26 @@ def label_out_of_range(name: str, row: int, label: int, num_classes: int) -> str
     return f"{name}: row {row} has label {label}, {expected}.{hint}"
 
 
-def as_count(value: Any, *, name: str, minimum: int) -> int:
-    """A whole number that is at least ``minimum``.
+def as_count(value: Any, *, name: str, minimum: int, maximum: int | None = None) -> int:
+    """A whole number that is at least ``minimum``, and at most ``maximum`` if there is one.
 
     Raises:
         InputError: if it is anything else, booleans and floats included.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < minimum:
         raise InputError(f"{name}: expected a whole number of at least {minimum}, got {value!r}.")
+    if maximum is not None and int(value) > maximum:
+        raise InputError(f"{name}: expected a whole number from {minimum} to {maximum:,}, got {value!r}.")
     return int(value)
+
+
+def as_bins(value: Any) -> int:
+    """A number of bins, from 1 to 10,000: more would hold hardly a row each, and take all memory.
+
+    Raises:
+        InputError: if it is anything else.
+    """
+    return as_count(value, name="bins", minimum=1, maximum=10_000)
 
 
 def as_positive(value: Any, *, name: str) -> float:
@@ -186,7 +252,8 @@ def as_fraction(value: Any, *, name: str) -> float:
     return number
 
 
-def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A view of the array that cannot be written to."""
     view = array.view()
     view.flags.writeable = False
     return view
@@ -199,7 +266,7 @@ def as_matrix(values: Any, *, name: str, first_row: int = 0, columns: Sequence[A
         InputError: if the shape, the type or a value is another; rows count from ``first_row``, and
             columns have names where they are given.
     """
-    array = _to_numpy(values, name)
+    array = _as_numbers(values, name)
     if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] < 2:
         raise InputError(f"{name}: expected shape (n, C) with at least one row and two classes, got {array.shape}.")
     if not (np.issubdtype(array.dtype, np.number) and np.isrealobj(array)):
@@ -216,14 +283,23 @@ def as_matrix(values: Any, *, name: str, first_row: int = 0, columns: Sequence[A
     return array
 
 
-def _to_numpy(values: Any, name: str) -> npt.NDArray[Any]:
+def as_array(values: Any, name: str) -> npt.NDArray[Any]:
+    """Whatever numpy, torch, pandas or polars hold, as an array.
+
+    Raises:
+        InputError: if rows are of unequal length.
+    """
     if hasattr(values, "detach"):  # a torch tensor; numpy has no bfloat16
         values = values.detach().cpu()
         values = values.float() if "bfloat16" in str(values.dtype) else values
     try:
-        array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+        return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
     except ValueError as error:
         raise InputError(f"{name}: rows of unequal length or mixed content ({error}).") from error
+
+
+def _as_numbers(values: Any, name: str) -> npt.NDArray[Any]:
+    array = as_array(values, name)
     if array.dtype == object:  # a nullable or mixed column; fine if every entry is a number
         entries = array.reshape(-1).tolist()
         for position, entry in enumerate(entries):

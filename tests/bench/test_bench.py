@@ -8,12 +8,12 @@ from functools import partial
 
 import pytest
 
-from orcu import data
-from orcu.bench import run as run_module
+from orcu import bench, data
+from orcu.bench import execution
 from orcu.bench.collect import planned, records
-from orcu.bench.plan import jobs
-from orcu.bench.report import page
-from orcu.bench.run import check_parts, execute
+from orcu.bench.execution import execute
+from orcu.bench.jobs import jobs
+from orcu.bench.plan import check_parts
 from orcu.bench.spec import CONFIGS, load_spec
 from orcu.bench.tables import PAPER, PAPER_LOSSES, PAPER_METRICS, chosen, compared, lines, rendered
 from orcu.errors import InputError, UnknownNameError
@@ -21,6 +21,11 @@ from orcu.launchers import LAUNCHERS
 from orcu.losses.base import LOSSES
 from orcu.tables.reading import read_table
 from orcu.training.two_stage import branches
+
+
+def report(spec, results):
+    """The page of a benchmark whose folder of results is called as it is."""
+    return bench.report(spec, results=results.parent).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.toml")), ids=lambda path: path.stem)
@@ -113,7 +118,7 @@ def test_unknown_specs_are_told_the_nearest():
 
 
 def test_runs_are_done_once_and_tables_follow(spec_file, tmp_path):
-    spec, results = load_spec(spec_file), tmp_path / "results"
+    spec, results = load_spec(spec_file), tmp_path / "results" / "small"
     assert [execute(job, results) for job in jobs(spec)] == ["done"] * 4
     assert {one.state for one in planned(spec, results)} == {"finished"}
     assert [execute(job, results) for job in jobs(spec)] == ["skipped"] * 4
@@ -137,11 +142,11 @@ def test_runs_are_done_once_and_tables_follow(spec_file, tmp_path):
     assert float(read[0]["accuracy"]) == cell.mean
     with pytest.raises(UnknownNameError, match="Did you mean 'html'"):
         rendered(spec, table, "htm")
-    told = page(spec, results)
-    assert "4 of 4 runs are finished" in told
-    assert told.count("<svg") == 2
-    assert cell.text("accuracy") in told
-    assert told == page(spec, results)  # no clock, no host
+    page = report(spec, results)
+    assert "4 of 4 runs are finished" in page
+    assert page.count("<svg") == 2
+    assert cell.text("accuracy") in page
+    assert page == report(spec, results)  # no clock, no host
 
 
 def test_two_processes_give_the_same_bytes_as_one(spec_file, tmp_path):
@@ -164,25 +169,25 @@ def test_two_processes_give_the_same_bytes_as_one(spec_file, tmp_path):
 
 
 def test_a_failed_run_is_noted_and_tried_again(spec_file, tmp_path, monkeypatch):
-    spec, results = load_spec(spec_file), tmp_path / "results"
+    spec, results = load_spec(spec_file), tmp_path / "results" / "small"
     job = jobs(spec)[0]
-    real = run_module._done
+    real = execution._result
 
     def broken(*arguments):
         raise FloatingPointError("the loss is nan")
 
-    monkeypatch.setattr(run_module, "_done", broken)
+    monkeypatch.setattr(execution, "_result", broken)
     assert execute(job, results) == "failed"
     state = next(one for one in planned(spec, results) if one.job == job)
     assert state.state == "failed"
     assert "the loss is nan" in state.why
-    monkeypatch.setattr(run_module, "_done", real)
+    monkeypatch.setattr(execution, "_result", real)
     assert execute(job, results) == "done"
     assert next(one for one in planned(spec, results) if one.job == job).state == "finished"
 
 
 def test_other_rows_are_other_runs(spec_file, tmp_path):
-    spec, results = load_spec(spec_file), tmp_path / "results"
+    spec, results = load_spec(spec_file), tmp_path / "results" / "small"
     assert execute(jobs(spec)[0], results) == "done"
     shutil.rmtree(tmp_path / "data" / "lev")
     data.prepare("swd", out=tmp_path / "data" / "lev")  # other rows under the same name
@@ -234,7 +239,7 @@ folds = [0, 1]
 hidden = [16]
 """
     )
-    spec, results = load_spec(path), tmp_path / "results"
+    spec, results = load_spec(path), tmp_path / "results" / "stages"
     assert [execute(job, results) for job in jobs(spec)] == ["done"] * 2
     assert [execute(job, results) for job in jobs(spec)] == ["skipped"] * 2
     table = lines(spec, records(spec, results))
@@ -248,7 +253,7 @@ hidden = [16]
     assert ",,0," in rendered(spec, table, "csv")
     curves = read_table(next((results / "runs").glob("*/two_stage.parquet")))
     assert {*curves["branch"].to_pylist()} == set(branches(3.0))
-    assert "2 of 2 runs are finished" in page(spec, results)
+    assert "2 of 2 runs are finished" in report(spec, results)
     # beside the paper's Table II: percent, but for A_TF
     whole = spec.model_copy(update={"data": [spec.data[0].model_copy(update={"set": "image_aesthetics"})]})
     beside = {(row["loss"], row["metric"]): row for row in compared(whole, table)}
@@ -260,7 +265,7 @@ hidden = [16]
 def test_the_best_on_validation_rows_is_chosen(spec_file, tmp_path):
     text = spec_file.read_text().replace("hidden = [16]", 'hidden = [16]\nselect = "sce"')
     spec_file.write_text(text.replace('name = "small"', 'name = "small"\nrows = "validation"'))
-    spec, results = load_spec(spec_file), tmp_path / "results"
+    spec, results = load_spec(spec_file), tmp_path / "results" / "small"
     for job in jobs(spec):
         execute(job, results)
     held = records(spec, results)
@@ -269,7 +274,7 @@ def test_the_best_on_validation_rows_is_chosen(spec_file, tmp_path):
     assert chosen(spec, held) == [("lev", "sce", min(own, key=own.get))]
     flipped = [{**record, "sce": -record["sce"]} for record in held]
     assert chosen(spec, flipped) == [("lev", "sce", max(own, key=own.get))]
-    assert f"<b>{min(own, key=own.get)}</b>" in page(spec, results)
+    assert f"<b>{min(own, key=own.get)}</b>" in report(spec, results)
 
 
 def test_models_are_kept_on_demand(spec_file, tmp_path):

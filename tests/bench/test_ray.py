@@ -9,13 +9,13 @@ import pytest
 
 from orcu import Predictions, data, evaluate
 from orcu.bench.collect import planned, records
-from orcu.bench.plan import jobs
-from orcu.bench.run import execute
+from orcu.bench.execution import execute
+from orcu.bench.jobs import jobs
 from orcu.bench.spec import load_spec
 from orcu.bench.tables import lines, rendered
 from orcu.errors import InputError
 from orcu.launchers import LAUNCHERS
-from orcu.predictions.opening import open_predictions
+from orcu.predictions.predictions import open_predictions
 
 pytestmark = [
     pytest.mark.ray,
@@ -28,9 +28,9 @@ def test_ray_and_local_give_the_same_bytes(spec_file, tmp_path):
     spec = load_spec(spec_file)
     data.prepare("lev", out=tmp_path / "data" / "lev")
     tables, files = [], []
-    for launcher in ("local", "ray"):
+    for launcher, count in (("local", 1), ("ray", 2)):
         results = tmp_path / launcher
-        with LAUNCHERS.create(launcher, jobs=2) as workers:
+        with LAUNCHERS.create(launcher, jobs=count) as workers:
             ended = list(workers.in_order(partial(execute, results=results), jobs(spec)))
         assert ended == ["done"] * 4
         assert {one.state for one in planned(spec, results)} == {"finished"}

@@ -7,16 +7,16 @@ import sys
 import time
 
 import pytest
+from waiting import eventually
 
 from orcu.bench import store as store_module
 from orcu.bench.store import LostLockError, Store
 
 
-@pytest.fixture
-def quick(monkeypatch):
-    """Locks that go stale in a second."""
-    monkeypatch.setattr(store_module, "HEARTBEAT", 0.1)
-    monkeypatch.setattr(store_module, "SILENCE", 1.0)
+def silence(lock):
+    """The lock of an owner that has been silent for too long."""
+    past = time.time() - 2 * store_module.SILENCE
+    os.utime(lock, (past, past))
 
 
 def finish(claim, text="x"):
@@ -39,11 +39,11 @@ def test_one_process_claims_a_run_and_publishes_it_whole(tmp_path):
     assert sorted(path.name for path in store.runs.iterdir()) == ["r"]
 
 
-def test_what_an_owner_left_is_handed_on(tmp_path, quick):
+def test_what_an_owner_left_is_handed_on(tmp_path):
     store = Store(tmp_path)
     first = store.claim("r")
     (first.work / "checkpoint").write_text("epoch 3")
-    time.sleep(1.2)  # it is silent
+    silence(first.lock)
     second = store.claim("r")
     assert (second.work / "checkpoint").read_text() == "epoch 3"
     with pytest.raises((LostLockError, FileNotFoundError)):
@@ -53,24 +53,26 @@ def test_what_an_owner_left_is_handed_on(tmp_path, quick):
     assert store.result("r") == {"value": "second"}
 
 
-def test_a_beating_heart_keeps_the_lock(tmp_path, quick):
+def test_a_beating_heart_keeps_the_lock(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_module, "HEARTBEAT", 0.1)
     store = Store(tmp_path)
     with store.claim("r") as claim:
-        time.sleep(1.5)
+        silence(claim.lock)
+        assert eventually(lambda: store.is_held("r"))
         assert store.claim("r") is None
         assert claim.is_mine()
     assert store.claim("r") is not None
 
 
 CODE = """
-import sys, time, pathlib
+import sys, pathlib
 from orcu.bench import store as module
-module.HEARTBEAT, module.SILENCE = 0.1, 1.0
+module.HEARTBEAT = 0.1
 store = module.Store(pathlib.Path(sys.argv[1]))
 claim = store.claim("r")
 with claim:
     print("claimed", flush=True)
-    time.sleep(float(sys.argv[2]))
+    sys.stdin.readline()
     try:
         files = claim.work / "finished"
         files.mkdir()
@@ -82,19 +84,24 @@ with claim:
 
 
 @pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
-def test_a_stopped_or_killed_owner_loses_its_run(tmp_path, quick, how):
-    slow = subprocess.Popen([sys.executable, "-c", CODE, str(tmp_path), "2.5"], stdout=subprocess.PIPE, text=True)
+def test_a_stopped_or_killed_owner_loses_its_run(tmp_path, how):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    slow = subprocess.Popen([sys.executable, "-c", CODE, str(tmp_path)], **pipes)
     assert slow.stdout.readline() == "claimed\n"
     os.kill(slow.pid, how)
-    time.sleep(1.5)
+    if how == signal.SIGSTOP:
+        os.waitpid(slow.pid, os.WUNTRACED)  # until it stands still
+    else:
+        slow.wait(timeout=120)
     store = Store(tmp_path)
+    silence(store.runs / "r.lock")
     with store.claim("r") as claim:
         finish(claim, "quick")
     if how == signal.SIGSTOP:
         os.kill(slow.pid, signal.SIGCONT)
-        assert slow.communicate(timeout=30)[0] == "discarded\n"
+        assert slow.communicate("\n", timeout=120)[0] == "discarded\n"
     else:
-        slow.communicate(timeout=30)
+        slow.communicate(timeout=120)
     assert store.result("r") == {"value": "quick"}
 
 

@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
 
-from orcu import calibrators, geometry, metrics
-from orcu.calibrators import CalibrationWarning, Chain
+from orcu import OrdinalPredictionSets, Predictions, calibrators, geometry, metrics
+from orcu.calibrators import CalibrationWarning, Chain, UnimodalProjection
 from orcu.errors import InputError, UnknownNameError
 
 SPECS = [*(name for name in calibrators.names() if name != "chain"), "gap+projection", "dirichlet+projection"]
@@ -90,12 +93,44 @@ def test_scikit_learn_can_clone_it(calibrator):
     copy = clone(calibrator)
     assert type(copy) is type(calibrator)
     assert copy.get_params().keys() == calibrator.get_params().keys()
-    with pytest.raises(InputError, match="is not fitted; call fit"):
-        copy.predict_proba([[0.0, 1.0]])
-    with pytest.raises(InputError, match="is not fitted"):
-        copy.to_dict()
     with pytest.raises(InputError, match="no option 'nonsense'"):
         copy.set_params(nonsense=1)
+
+
+def test_what_has_parameters_asks_to_be_fitted(calibrator):
+    if calibrator.parameters(4) == 0:
+        pytest.skip("the projection, which has a test of its own")
+    assert get_tags(calibrator).requires_fit
+    for ask in (lambda: calibrator.predict_proba([[0.0, 1.0]]), lambda: calibrator.fitted_on_):
+        with pytest.raises(InputError, match="is not fitted; call fit"):
+            ask()
+    with pytest.raises(InputError, match="is not fitted"):
+        calibrator.to_dict()
+    with pytest.raises(NotFittedError):
+        check_is_fitted(calibrator)
+    check_is_fitted(calibrator.fit(*sample()))
+
+
+def test_the_projection_predicts_and_travels_unfitted(tmp_path):
+    z, y = sample()
+    expected = UnimodalProjection().fit(z, y).predict_proba(z)
+    for calibrator in (UnimodalProjection(), Chain("projection"), Chain(UnimodalProjection(), "projection")):
+        assert not get_tags(calibrator).requires_fit
+        check_is_fitted(calibrator)
+        assert calibrator.predict_proba(z) == pytest.approx(expected, abs=1e-12)
+        assert calibrator.predict_proba(z[:, :3]).shape == (len(z), 3)  # any number of classes
+        assert calibrator.predict_proba(torch.tensor(z)).dtype == torch.float64
+        calibrator.save(tmp_path / "c.json")
+        again = calibrators.load(tmp_path / "c.json")
+        assert (again.predict_proba(z) == calibrator.predict_proba(z)).all()
+        assert again.fitted_on_ == calibrator.fitted_on_
+        moved = Predictions(logits=z, y=y).calibrated(again)
+        assert metrics.unimodality(moved.probs) == 1
+        assert moved.history[-1]["shared"] == 0
+        OrdinalPredictionSets().fit(moved.probs, y, calibrator=again)  # no rows to share, so no ids are asked for
+    damaged = calibrators.create("temperature").fit(z, y).to_dict() | {"num_classes": None}
+    with pytest.raises(InputError, match="the calibrator's data are damaged"):
+        calibrators.from_dict(damaged)
 
 
 def test_weights_count_rows_several_times(calibrator):

@@ -250,7 +250,7 @@ def test_the_projection_is_the_nearest_unimodal_row(seed, num_classes, concentra
 
 
 def test_the_projection_needs_no_fit_to_be_exact_and_handles_certainty():
-    fitted = UnimodalProjection().fit(np.zeros((4, 3)), [0, 1, 2, 0])
+    fitted = UnimodalProjection()
     assert fitted.predict_proba(probs=[[1.0, 0.0, 0.0]]).round(9).tolist() == [[1.0, 0.0, 0.0]]
     extreme = fitted.predict_proba([[1e4, -1e4, 1e4]])
     assert extreme == pytest.approx(np.array([[0.5, 0.25, 0.25]]))

@@ -8,6 +8,7 @@ import pytest
 from command import run
 
 from orcu import Predictions, metrics
+from orcu.calibrators import UnimodalProjection
 
 CLASSES = ["none", "mild", "moderate", "severe"]
 BASIC = ("--label", "grade", "--logits", "z_*")
@@ -17,12 +18,13 @@ BASIC = ("--label", "grade", "--logits", "z_*")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("calibrate")
     rng = np.random.default_rng(0)
-    for name, rows in (("val", 500), ("test", 800), ("spare", 400)):
-        logits = -((np.arange(4) - rng.uniform(-0.5, 3.5, size=(rows, 1))) ** 2)
+    sizes = (("val", 500, 4), ("test", 800, 4), ("spare", 400, 4), ("small_val", 100, 3), ("small_test", 100, 3))
+    for name, rows, size in sizes:
+        logits = -((np.arange(size) - rng.uniform(-0.5, size - 0.5, size=(rows, 1))) ** 2)
         logits += rng.normal(scale=0.4, size=logits.shape)
         p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
         y = (rng.random((rows, 1)) > np.cumsum(p, axis=1)[:, :-1]).sum(axis=1)
-        data = pd.DataFrame(3 * logits, columns=[f"z_{c}" for c in CLASSES])
+        data = pd.DataFrame(3 * logits, columns=[f"z_{c}" for c in CLASSES[:size]])
         data["grade"], data["image"] = np.array(CLASSES)[y], [f"{name}{i}" for i in range(rows)]
         data.to_parquet(folder / f"{name}.parquet")
     return folder
@@ -60,15 +62,21 @@ def test_new_cases_need_no_labels(folder):
     assert not (folder / "x.json").exists()
 
 
+def test_an_unfitted_projection_is_applied(folder):
+    UnimodalProjection().save(folder / "p.json")
+    result = run("calibrate", "apply", "test.parquet", "p.json", *BASIC, "-o", "shaped.parquet", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    assert metrics.unimodality(Predictions.read(folder / "shaped.parquet").probs) == 1
+
+
 def test_compare_prints_every_method_and_writes_a_page(folder):
-    result = run(
-        "calibrate", "compare", "val.parquet", "--test", "test.parquet", *BASIC, "--report", "c.html", cwd=folder
-    )
+    files = ("small_val.parquet", "--test", "small_test.parquet", *BASIC)
+    result = run("calibrate", "compare", *files, "--report", "c.html", cwd=folder)
     assert result.returncode == 0, result.stderr
     for name in ("none", "temperature", "vector", "dirichlet", "ordinal_dirichlet", "gap", "gap+projection"):
         assert name in result.stdout
-    assert "fitted on val.parquet, judged on test.parquet" in result.stdout
-    assert "chosen on val.parquet by this rule" in result.stdout
+    assert "fitted on small_val.parquet, judged on small_test.parquet" in result.stdout
+    assert "chosen on small_val.parquet by this rule" in result.stdout
     assert "<svg" in (folder / "c.html").read_text()
 
 

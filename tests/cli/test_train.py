@@ -39,7 +39,7 @@ def test_a_hospitals_images_become_a_judged_model(scans):
         "--subject-from",
         r"(patient\d+)_",
         "--backbone",
-        "resnet18",
+        "test_resnet",
         "--weights",
         "random",
         "--size",
@@ -174,8 +174,9 @@ def test_mistakes_are_one_line(tmp_path, scans):
 
 
 def test_tensorboard_gets_the_curves_where_it_is_installed(tmp_path):
-    run("data", "prepare", "lev", cwd=tmp_path)
-    told = run("train", "--data", "lev", "-o", "m", "--tensorboard", "--set", "epochs=1", cwd=tmp_path)
+    (tmp_path / "t.csv").write_text("x,grade\n" + "".join(f"{k % 7},{k % 2}\n" for k in range(60)))
+    rows = ("--data", "table", "--root", ".", "--option", "label=grade", "--calibrator", "temperature")
+    told = run("train", *rows, "-o", "m", "--tensorboard", "--set", "epochs=1", cwd=tmp_path)
     if importlib.util.find_spec("tensorboard") is None:
         assert told.returncode == 3
         assert "pip install tensorboard" in told.stderr

@@ -10,9 +10,11 @@ from PIL import Image
 
 from orcu import data
 from orcu.data import cache as cache_module
+from orcu.data import manifest as manifest_module
 from orcu.data.cache import BLOCK, ImageCache, build
 from orcu.data.images import BadImageError, read_image
-from orcu.errors import InputError
+from orcu.data.kinds import kind_of
+from orcu.errors import InputError, UnknownNameError
 
 
 def test_a_prepared_set_tells_rows_folds_and_statistics(class_folders, tmp_path):
@@ -24,7 +26,7 @@ def test_a_prepared_set_tells_rows_folds_and_statistics(class_folders, tmp_path)
     assert [len(rows) for rows in split.values()] == [36, 12, 12]
     images = again.cache(24).images
     assert images.shape == (60, 3, 24, 24)
-    mean, std = again.mean_and_std("five_folds", 2, 24)
+    mean, std = again.cache(24).mean_and_std(split["train"])
     assert mean == pytest.approx(images[split["train"]].mean(axis=(0, 2, 3)) / 255, abs=1e-12)
     assert std == pytest.approx(images[split["train"]].std(axis=(0, 2, 3)) / 255, abs=1e-9)
     with pytest.raises(InputError, match="Did you mean 'five_folds'"):
@@ -127,6 +129,27 @@ def test_a_tampered_manifest_is_refused(class_folders, tmp_path):
     path.write_text("nonsense")
     with pytest.raises(InputError, match="no manifest of orcu"):
         data.load(prepared.folder)
+
+
+def test_rows_are_hashed_once_for_each_content_of_a_file(tmp_path, monkeypatch):
+    prepared, _ = data.prepare("lev", out=tmp_path / "lev")
+    hashed = []
+    real = manifest_module.sha256
+    monkeypatch.setattr(manifest_module, "sha256", lambda content: hashed.append(1) or real(content))
+    for _ in range(3):
+        assert data.load(prepared.folder).manifest.digest == prepared.manifest.digest
+    assert not hashed  # it was read when it had been written
+    path = prepared.folder / "manifest.parquet"
+    path.write_bytes(path.read_bytes())
+    for _ in range(2):
+        assert data.load(prepared.folder).manifest.digest == prepared.manifest.digest
+    assert len(hashed) == 1
+
+
+def test_a_kind_of_data_that_there_is_not_is_told():
+    assert kind_of("images").has_images
+    with pytest.raises(UnknownNameError, match="unknown kind of data 'image'. Did you mean 'images'"):
+        kind_of("image")
 
 
 @pytest.fixture
@@ -254,16 +277,6 @@ def test_your_own_subjects_stay_on_one_side(class_folders, tmp_path):
         assert not (people[0] | people[1]) & people[2]
 
 
-def test_new_folds_have_statistics_of_their_own(class_folders, tmp_path):
-    prepared, _ = data.prepare("folder", class_folders, out=tmp_path / "out", size=16)
-    before = prepared.mean_and_std("five_folds", 0, 16)[0]
-    again, _ = data.prepare("folder", class_folders, out=tmp_path / "out", seed=5)
-    mean = again.mean_and_std("five_folds", 0, 16)[0]
-    train = again.split("five_folds", 0)["train"]
-    assert mean == pytest.approx(again.cache(16).images[train].mean(axis=(0, 2, 3)) / 255, abs=1e-12)
-    assert (mean != before).any()
-
-
 @pytest.mark.parametrize("name", ["index.json", "images.u8", "sums.npy"])
 def test_a_damaged_cache_is_made_again(name, class_folders, tmp_path):
     prepared, _ = data.prepare("folder", class_folders, out=tmp_path / "out", size=16)
@@ -280,9 +293,9 @@ def test_a_damaged_cache_is_made_again(name, class_folders, tmp_path):
 
 
 def test_one_process_at_a_time_writes_a_cache(many, tmp_path):
-    from orcu.tables.files import only_one
+    from orcu.tables.files import locked
 
-    with only_one(tmp_path / ".cache_8.lock"), pytest.raises(InputError, match="another process"):
+    with locked(tmp_path / ".cache_8.lock"), pytest.raises(InputError, match="another process"):
         build(many.manifest, tmp_path / "cache_8", 8)
     build(many.manifest, tmp_path / "cache_8", 8)
 

@@ -18,7 +18,7 @@ def prepared(class_folders, tmp_path):
 
 def batches(prepared, **options):
     split = prepared.split("five_folds", 0)
-    mean, std = prepared.mean_and_std("five_folds", 0, 24)
+    mean, std = prepared.cache(24).mean_and_std(split["train"])
     return ImageBatches(
         prepared.cache(24), split["train"], prepared.manifest.labels, mean=mean, std=std, batch_size=16, **options
     )

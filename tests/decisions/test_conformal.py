@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from orcu import OrdinalPredictionSets
 from orcu.calibrators import CalibrationWarning
 from orcu.decisions.conformal import scores
 from orcu.errors import InputError
+from orcu.predictions.used_rows import UsedRows
 
 
 def sample(rows, seed, size=5, honest=False):
@@ -120,3 +122,11 @@ def test_damaged_data_are_refused(damage):
     state = OrdinalPredictionSets().fit(*sample(100, seed=0)).to_dict()
     with pytest.raises(InputError, match="the sets' data are damaged"):
         OrdinalPredictionSets.from_dict(state | damage)
+
+
+def test_whatever_remembers_its_rows_can_be_named_as_the_calibrator():
+    probs, y = sample(200, seed=0)
+    used = SimpleNamespace(fitted_on_=UsedRows.of(probs[:100], ids=range(100)))
+    with pytest.raises(InputError, match=r"10 of the 110 rows \(first: id '90'\) have fitted the calibrator"):
+        OrdinalPredictionSets().fit(probs[90:], y[90:], ids=range(90, 200), calibrator=used)
+    OrdinalPredictionSets().fit(probs[100:], y[100:], ids=range(100, 200), calibrator=used)

@@ -13,8 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from orcu import OrdinalClassifier, metrics
-from orcu.calibrators import CalibrationWarning
+from orcu import OrdinalClassifier, estimators, metrics
+from orcu.calibrators import CalibrationWarning, UnimodalProjection
 from orcu.errors import InputError, UnknownNameError
 
 # Failures that follow from what the estimator is for, with the reason.
@@ -113,7 +113,7 @@ def test_it_works_where_scikit_learn_does():
     assert told.shape == (900, 4)
     named = clone(model).set_params(classes=["a", "b", "c", "d"])
     letters = np.array(["a", "b", "c", "d"])[y]
-    assert (cross_val_predict(named, x, letters, cv=3, method="predict_proba") == told).all()
+    assert (estimators.cross_val_predict(named, x, letters, cv=3) == told).all()
     search = GridSearchCV(make_pipeline(StandardScaler(), model), {"ordinalclassifier__loss": ["ce", "orcu"]}, cv=2)
     assert search.fit(x, y).best_score_ > 0.6
     fitted = model.fit(x, y)
@@ -223,6 +223,7 @@ def test_too_few_rows_are_told():
     with pytest.warns(CalibrationWarning, match="projected, not calibrated"):
         model = OrdinalClassifier(**QUICK).fit(x, y)
     assert metrics.unimodality(model.predict_proba(x)) == 1
+    assert isinstance(model.calibrator_, UnimodalProjection)
     with pytest.raises(InputError, match="6 rows were held back"):
         model.predict_sets(x, alpha=0.05)
     with pytest.raises(InputError, match="at least 80"):
@@ -289,7 +290,7 @@ def test_any_module():
     "loss", ["ce", "poe", "sord", {"name": "orcu", "scale": 5.0}, {"anchor": "huber", "regularizer": "lbe"}]
 )
 def test_every_kind_of_loss(loss):
-    x, y = sample(500)
+    x, y = sample(800)
     model = OrdinalClassifier(loss, **QUICK).fit(x, y)
     assert model.score(x, y) > 0.6
     torch.rand(3)  # what others draw changes nothing
@@ -329,10 +330,10 @@ def test_a_warm_start_of_another_shape_is_refused_and_loses_nothing():
     x, y = sample(300)
     model = OrdinalClassifier(**QUICK, scale=3.0, calibrator=None, warm_start=True).fit(x, y)
     before = model.predict_proba(x)
-    with pytest.raises(InputError, match="other layers or classes"):
+    with pytest.raises(InputError, match="the last fit has other classes"):
         model.fit(x, (y > 1).astype(int))
     usual = model.hidden
-    with pytest.raises(InputError, match="other layers or classes"):
+    with pytest.raises(InputError, match="other layers"):
         model.set_params(hidden=(3,)).fit(x, y)
     assert (model.set_params(hidden=usual).predict_proba(x) == before).all()
 
@@ -346,8 +347,22 @@ def test_other_classes_in_a_later_partial_fit_are_refused():
 
 def test_training_that_diverges_says_so():
     x, y = sample(300)
+    wild = OrdinalClassifier("ce", **QUICK | {"learning_rate": 1e30})
     with pytest.raises(InputError, match="training diverged in epoch 0.*lower learning_rate"):
-        OrdinalClassifier("ce", **QUICK | {"learning_rate": 1e30}).fit(x, y)
+        wild.fit(x, y)
+    with pytest.raises(InputError, match=r"training diverged in epoch 0.*\(it is 1e\+30\)"):
+        wild.partial_fit(x[:100], y[:100], classes=[0, 1, 2, 3])  # one step: only the logits tell
+
+
+def test_under_torchrun_every_process_fits_a_model_of_its_own(monkeypatch):
+    x, y = sample(300)
+    options = QUICK | {"scale": 3.0, "calibrator": None}
+    plain = OrdinalClassifier(**options).fit(x, y).predict_proba(x)
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr("orcu.training.loop.DistributedDataParallel", None)
+    for name, value in (("RANK", "1"), ("WORLD_SIZE", "2")):
+        monkeypatch.setenv(name, value)
+    assert (OrdinalClassifier(**options).fit(x, y).predict_proba(x) == plain).all()
 
 
 def test_a_module_takes_frames_of_numbers():

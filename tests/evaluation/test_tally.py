@@ -3,6 +3,8 @@
 import json
 import math
 import pickle
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -86,6 +88,15 @@ def test_chunks_do_not_change_a_bit(monkeypatch, ordinal_sample):
     monkeypatch.setattr("orcu.evaluation.tally._CHUNK", 7)
     chunked.update(logits=logits, y=y)
     assert (whole.vector() == chunked.vector()).all()
+
+
+def test_it_needs_the_formulas_alone():
+    code = "import sys; from orcu import Tally; Tally(3); print(*(name for name in sys.modules if name[:5] == 'orcu.'))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    packages = {"errors", "inputs", "geometry", "registry", "decisions", "metrics", "evaluation"}
+    modules = {name.removeprefix("orcu.") for name in done.stdout.split()}
+    assert {name.split(".")[0] for name in modules} == packages
+    assert {name for name in modules if name.startswith("evaluation")} == {"evaluation", "evaluation.tally"}
 
 
 def test_it_travels_as_json_and_pickle(ordinal_sample):

@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 from orcu import data
-from orcu.bench.plan import jobs
-from orcu.bench.run import execute
+from orcu.bench.execution import execute
+from orcu.bench.jobs import jobs
 from orcu.bench.spec import Spec
 from orcu.data.cache import build
 from orcu.data.store import cache_folder

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure as Canvas
 
 from orcu import InputError, Predictions, losses
 from orcu.errors import UnknownNameError
-from orcu.figures import (
+from orcu.figures import typical
+from orcu.figures.panels import (
     curves,
     distributions,
     equilibrium,
@@ -21,7 +22,6 @@ from orcu.figures import (
     scale,
     tsne,
     two_stage,
-    typical,
     update,
 )
 from orcu.figures.sources import Sources, matched

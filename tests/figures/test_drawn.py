@@ -22,6 +22,7 @@ def test_the_registry_has_the_papers_figures():
     assert set(PAPER.split()) == set(NAMES)
     for name in NAMES:
         kind = FIGURES.get(name)
+        assert kind.__module__ == f"orcu.figures.panels.{name}"  # who knows the name knows the file
         assert kind.title
         assert kind.paper
         assert bool(kind.needs) == bool(kind.command)

@@ -24,7 +24,7 @@ CHAINS = ["gap+projection", "dirichlet+projection", "projection+temperature"]
 ALONE = [name for name in calibrators.names() if name != "chain"]
 
 
-def rows(num_classes=5, n=500):
+def rows(num_classes=4, n=500):
     rng = np.random.default_rng(0)
     middle = rng.uniform(-0.5, num_classes - 0.5, size=(n, 1))
     z = -((np.arange(num_classes) - middle) ** 2) + rng.normal(size=(n, num_classes))
@@ -32,7 +32,7 @@ def rows(num_classes=5, n=500):
     return 2 * z, (rng.random((n, 1)) > probs.cumsum(1)[:, :-1]).sum(1)
 
 
-def hard_logits(num_classes=5):
+def hard_logits(num_classes=4):
     """Large, small, equal and tied logits."""
     rng = np.random.default_rng(1)
     parts = [rng.normal(size=(500, num_classes)) * scale for scale in (1e-8, 0.1, 1, 30)]
@@ -57,7 +57,7 @@ def test_the_projection_without_a_stack_is_the_projection(num_classes):
     parts.append(np.ones((1, num_classes)))
     probs = np.concatenate(parts)
     probs /= probs.sum(1, keepdims=True)
-    found = ProjectionModule(num_classes).project(torch.from_numpy(probs)).numpy()
+    found = ProjectionModule().project(torch.from_numpy(probs)).numpy()
     assert np.abs(found - nearest_unimodal(probs)).max() < 1e-12
     unimodal = geometry.is_unimodal(probs)
     assert unimodal.any()
@@ -90,13 +90,13 @@ def test_onnxruntime_says_what_orcu_says(fitted, name, tmp_path):
 
 def test_a_classifier_with_its_calibrator_is_one_file(fitted, tmp_path):
     torch.manual_seed(0)
-    model = Classifier(Mlp(4, hidden=(16,)), num_classes=5).train()
+    model = Classifier(Mlp(6, hidden=(16,)), num_classes=4).train()
     whole = fitted["gap+projection"]
-    names = ["none", "mild", "moderate", "severe", "proliferative"]
+    names = ["none", "mild", "moderate", "severe"]
     file = to_onnx(
         model,
         tmp_path / "model.onnx",
-        example=torch.randn(1, 4),
+        example=torch.randn(1, 6),
         calibrator=whole,
         classes=names,
         input_name="features",
@@ -106,7 +106,7 @@ def test_a_classifier_with_its_calibrator_is_one_file(fitted, tmp_path):
     assert model.backbone.training
 
     session = onnxruntime.InferenceSession(file)
-    inputs = torch.randn(1000, 4)
+    inputs = torch.randn(1000, 6)
     probs, logits = session.run(["probs", "logits"], {"features": inputs.numpy()})
     with torch.no_grad():
         own = model.eval()(inputs).logits
@@ -124,6 +124,14 @@ def test_a_classifier_with_its_calibrator_is_one_file(fitted, tmp_path):
     assert b".py" not in file.read_bytes()  # no stack traces, no paths of the exporting machine
 
 
+def test_a_projection_needs_no_fit(tmp_path):
+    logits = rows()[0]
+    projection = calibrators.create("projection")
+    file = to_onnx(nn.Identity(), tmp_path / "map.onnx", example=torch.from_numpy(logits[:8]), calibrator=projection)
+    (found,) = onnxruntime.InferenceSession(file).run(["probs"], {"inputs": logits})
+    assert np.abs(found - projection.predict_proba(logits)).max() < 1e-12
+
+
 def test_inputs_by_name_and_no_calibrator(tmp_path):
     class Two(nn.Module):
         def forward(self, left, right):
@@ -139,7 +147,7 @@ def test_inputs_by_name_and_no_calibrator(tmp_path):
 def test_a_temperature_next_to_one_is_not_left_out(tmp_path):
     near = calibrators.create("temperature").fit(*rows())
     near.temperature_ = 1.000005  # the exporter would take a single such number for 1
-    to_onnx(nn.Identity(), tmp_path / "t.onnx", example=torch.zeros(2, 5), calibrator=near)
+    to_onnx(nn.Identity(), tmp_path / "t.onnx", example=torch.zeros(2, 4), calibrator=near)
     nodes = onnx.load(tmp_path / "t.onnx").graph.node
     assert "Div" in [node.op_type for node in nodes]
 
@@ -164,14 +172,14 @@ def test_what_cannot_be_exported_is_told(fitted, tmp_path):
         def _transform(self, logits):
             return 2 * super()._transform(logits)
 
-    example = torch.zeros(2, 5)
+    example = torch.zeros(2, 4)
     own = Doubled().fit(*rows())
     file = tmp_path / "no.onnx"
     for wrong, message in (
         ({"calibrator": own}, "Doubled has no form that can be exported; known: chain, dirichlet"),
         ({"calibrator": calibrators.create("gap")}, "is not fitted"),
-        ({"example": torch.zeros(2, 3), "calibrator": fitted["gap"]}, "fitted for 5 classes"),
-        ({"classes": ["a", "b"]}, "2 names for 5 classes"),
+        ({"example": torch.zeros(2, 3), "calibrator": fitted["gap"]}, "fitted for 4 classes"),
+        ({"classes": ["a", "b"]}, "2 names for 4 classes"),
         ({"example": torch.zeros(2, 3, 4)}, r"expected logits of shape \(n, C\)"),
         ({"example": [1.0]}, "must be a tensor"),
         ({"example": {"a": torch.zeros(2, 1), "b": torch.zeros(3, 1)}}, "same number of rows"),

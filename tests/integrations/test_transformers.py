@@ -97,7 +97,7 @@ def test_an_accumulated_batch_trains_like_a_whole_one(tmp_path, loss):
         trained(tmp_path, model, batch=batch, accumulate=accumulate, loss=function)
         ends.append(weights(model))
     assert not torch.equal(ends[0], weights(tiny()))
-    assert ends[0] == pytest.approx(ends[1], abs=1e-6)
+    torch.testing.assert_close(ends[0], ends[1], rtol=1e-6, atol=1e-6)
 
 
 def test_metrics_batch_by_batch_are_those_of_all_rows(tmp_path):

@@ -4,30 +4,19 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+import work
+from waiting import eventually
+from work import dying, seen_card
 
 from orcu import Predictions, evaluate
 from orcu.errors import InputError, UnknownNameError
 from orcu.launchers import LAUNCHERS
-from orcu.predictions.opening import open_predictions
-
-
-def seen_card(item):
-    return os.environ.get("CUDA_VISIBLE_DEVICES")
-
-
-def dying(item, *, folder, always=False):
-    """Kill the process at item 2, the first time or always."""
-    mark = Path(folder) / "died"
-    if item == 2 and (always or not mark.exists()):
-        mark.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return item * 10
+from orcu.predictions.predictions import open_predictions
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -82,17 +71,17 @@ def test_a_folder_is_its_files_one_after_another(folder):
     assert "3 Parquet files" in many.notes[0]
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_a_streamed_folder_has_the_same_bits_whoever_reads_it(folder, jobs, monkeypatch):
+def test_a_streamed_folder_has_the_same_bits_whoever_reads_it(folder, monkeypatch):
     monkeypatch.setattr("orcu.evaluation.evidence.IN_MEMORY_CELLS", 4000)
     here = evaluate(open_predictions(folder), bootstrap=50)
-    with LAUNCHERS.create("local", jobs=jobs) as workers:
-        there = evaluate(open_predictions(folder), bootstrap=50, launcher=workers)
-    assert here.sampled
-    assert there.to_dict() == here.to_dict()
     whole = evaluate(open_predictions(folder.parent / f"{folder.name}.parquet"), bootstrap=50)
-    for name, estimate in whole.metrics.items():
-        assert there[name].value == estimate.value, name  # ACE too: rows that tie are dealt alike
+    assert here.sampled
+    for jobs in (1, 2):
+        with LAUNCHERS.create("local", jobs=jobs) as workers:
+            there = evaluate(open_predictions(folder), bootstrap=50, launcher=workers)
+        assert there.to_dict() == here.to_dict(), jobs
+        for name, estimate in whole.metrics.items():
+            assert there[name].value == estimate.value, name  # ACE too: rows that tie are dealt alike
 
 
 def test_files_of_a_folder_must_be_alike(folder, tmp_path):
@@ -147,29 +136,6 @@ def test_labels_must_be_written_alike_in_all_files(tmp_path):
         evaluate(source)
 
 
-def sleeping(item, *, folder):
-    """Note the process, then wait to be stopped."""
-    (Path(folder) / f"{item}.{os.getpid()}").touch()
-    time.sleep(60)
-
-
-def started(folder, count):
-    for _ in range(400):
-        found = [int(path.name.split(".")[1]) for path in folder.iterdir()]
-        if len(found) >= count:
-            return found
-        time.sleep(0.05)
-    raise AssertionError("the workers did not start")
-
-
-def gone(processes):
-    for _ in range(200):
-        if not any(Path(f"/proc/{pid}").exists() for pid in processes):
-            return True
-        time.sleep(0.05)
-    return False
-
-
 @pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_no_worker_outlives_its_parent(tmp_path, how):
@@ -177,7 +143,7 @@ def test_no_worker_outlives_its_parent(tmp_path, how):
         "import sys; from functools import partial\n"
         "sys.path.insert(0, sys.argv[2])\n"
         "from orcu.launchers import LAUNCHERS\n"
-        "from test_launchers import sleeping\n"
+        "from work import sleeping\n"
         "if __name__ == '__main__':\n"
         "    with LAUNCHERS.create('local', jobs=2) as workers:\n"
         "        list(workers.results(partial(sleeping, folder=sys.argv[1]), [1, 2, 3]))\n"
@@ -187,12 +153,13 @@ def test_no_worker_outlives_its_parent(tmp_path, how):
     notes = tmp_path / "notes"
     notes.mkdir()
     parent = subprocess.Popen(
-        [sys.executable, script, notes, Path(__file__).parent], stderr=subprocess.DEVNULL, start_new_session=True
+        [sys.executable, script, notes, Path(work.__file__).parent], stderr=subprocess.DEVNULL, start_new_session=True
     )
-    workers = started(notes, 2)
+    assert eventually(lambda: len(list(notes.iterdir())) == 2)
+    workers = [Path("/proc", note.suffix[1:]) for note in notes.iterdir()]
     if how == signal.SIGINT:
         os.killpg(parent.pid, how)  # as a terminal does
     else:
         os.kill(parent.pid, how)
-    parent.wait(timeout=20)
-    assert gone(workers)
+    parent.wait(timeout=120)
+    assert eventually(lambda: not any(worker.exists() for worker in workers))

@@ -7,9 +7,9 @@ import torch
 
 from orcu import losses
 from orcu.errors import InputError
-from orcu.losses.poe import DISTANCES, POELoss
+from orcu.losses.poe import DISTANCES, POELoss, POEOutput
 from orcu.models import heads
-from orcu.models.heads import POEHead, POEOutput
+from orcu.models.heads import POEHead
 
 
 @pytest.fixture

@@ -110,6 +110,14 @@ def test_threshold_ce_is_the_class_error_of_cumulative_masses():
     assert metrics.threshold_ce(probs, y) == pytest.approx(np.mean(parts), abs=1e-12)
 
 
+def test_a_value_in_no_bin_is_left_out_also_of_a_single_bin():
+    probs, y = [[1.0, 0.0], [0.7, 0.3]], [1, 0]
+    gaps = [abs((0.0 - 1.0) + (1.0 - 0.7)) / 2, abs(0.0 - 0.3) / 2]  # the 0 that came true does not count
+    assert metrics.class_ce(probs, y, bins=1, convention="mdca") == pytest.approx(gaps)
+    weighted = metrics.class_ce(probs, y, bins=1, convention="mdca", weight=[2, 2])
+    assert weighted == pytest.approx(gaps)
+
+
 def test_an_unknown_convention_is_answered_with_the_nearest():
     with pytest.raises(UnknownNameError, match="Did you mean 'torchmetrics'"):
         metrics.ece([[0.5, 0.5]], [0], convention="torchmetric")

@@ -11,7 +11,10 @@ from sklearn.metrics import accuracy_score, mean_absolute_error
 
 from orcu import metrics
 from orcu.errors import InputError
+from orcu.metrics.base import METRICS
 from orcu.metrics.binning import bin_index
+from orcu.metrics.rows import Rows
+from orcu.metrics.sums import PARTS, Sums, row_score, row_sums
 
 
 def loop_bins(confidence, outcome, bins):
@@ -88,6 +91,52 @@ def test_published_values_on_200_rows(reference_sample):
     assert metrics.ece(probs, y, bins=10) == pytest.approx(0.14632063962264907, abs=1e-12)
     assert metrics.sce(probs, y) == pytest.approx(0.0862717583307473, abs=1e-12)
     assert metrics.unimodality(probs) == pytest.approx(0.11)
+
+
+def test_a_metric_computes_only_the_sums_it_reads(monkeypatch):
+    rows = Rows(np.array([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]]), np.array([0, 1]))
+    computed = []
+
+    def recording(name, part):
+        def terms(*arguments):
+            computed.append(name)
+            return part.terms(*arguments)
+
+        return type(part)(part.shape, terms)
+
+    METRICS.names()  # all row scores are there
+    for name, part in PARTS.items():
+        monkeypatch.setitem(PARTS, name, recording(name, part))
+    for name, reads in {
+        "ece": ["top"],
+        "sce": ["classes"],
+        "threshold_ce": ["thresholds"],
+        "qwk": ["confusion"],
+        "rps": ["threshold_squares"],
+        "nll": ["impossible", "nll"],
+        "unimodality": ["unimodal"],
+    }.items():
+        computed.clear()
+        METRICS.get(name)(row_sums(rows))
+        assert computed == reads, name
+
+
+def test_a_convention_is_told_for_any_number_of_bins():
+    assert METRICS.get("ece").convention_for(7) == "top label, 7 equal-width bins (a, b], 0 in the first bin"
+    assert METRICS.get("mce").convention_for(7) == "largest gap of any bin of the ECE"
+
+
+def test_a_row_score_does_not_take_the_name_of_another_sum():
+    with pytest.raises(InputError, match="row score 'top': the sums have a part of that name"):
+        row_score("top")
+
+
+def test_the_imports_of_the_first_version_work():
+    from orcu.metrics import base, checked, rows, tables
+
+    assert tables.Tables is Sums
+    assert tables.metric is base.metric
+    assert checked.checked_confusion is rows.checked_confusion
 
 
 def test_bins_are_closed_on_the_right_and_zero_is_in_the_first():

@@ -13,7 +13,7 @@ import torch
 from orcu import Predictions
 from orcu.errors import InputError, UnknownNameError
 from orcu.predictions.labels import canonical, label_codes
-from orcu.predictions.opening import open_predictions
+from orcu.predictions.predictions import open_predictions
 
 CLASSES = ["none", "mild", "severe"]
 
@@ -164,7 +164,7 @@ def test_labels_may_be_absent_and_then_cannot_be_judged():
     told = Predictions(probs=[[0.2, 0.8]])
     assert told.y is None
     with pytest.raises(InputError, match="no labels"):
-        told.rows()
+        _ = told.labels
 
 
 def test_zeros_become_half_the_smallest_positive_value():
@@ -343,7 +343,7 @@ def test_bad_options_are_named(tmp_path):
 
 
 def test_files_are_streamed_in_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr("orcu.predictions.opening.BATCH_ROWS", 7)
+    monkeypatch.setattr("orcu.tables.reading.BATCH_ROWS", 7)
     data = frame(40)
     data.to_parquet(tmp_path / "d.parquet", row_group_size=5)
     source = open_predictions(tmp_path / "d.parquet", **OPTIONS)

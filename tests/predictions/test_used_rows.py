@@ -56,7 +56,7 @@ def test_an_evaluation_says_when_rows_fitted_their_own_calibrator(told, tmp_path
     assert any("100 of 200 rows have fitted the temperature calibrator" in note for note in notes)
     clean = told[200:].calibrated(calibrator)
     assert not any("have fitted" in note for note in evaluate(clean, bootstrap=0).notes)
-    assert told.history == []  # nothing changes its inputs
+    assert told.history == ()  # nothing changes its inputs
 
 
 def test_ids_match_however_their_column_came():

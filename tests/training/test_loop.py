@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -70,8 +69,9 @@ def test_recipes_refuse_what_they_cannot_do():
         QUICK.but(epoch=3)
     for wrong, message in (
         ({"epochs": 0}, "epochs"),
+        ({"batch_size": 1}, "batch_size"),
         ({"rate": -1.0}, "rate"),
-        ({"schedule": "cosine"}, "schedule"),
+        ({"schedule": "steps"}, "schedule"),
         ({"select": "f1"}, "criterion"),
         ({"patience": 3}, "name the criterion"),
         ({"clip": -1.0}, "clip"),
@@ -97,7 +97,8 @@ def test_the_parts_of_the_loss_are_told():
 
 def test_labels_that_mean_nothing_do_worse(lev):
     splits = lev.split("five_folds", 0)
-    matrix = Run(lev, splits, Settings(loss="ce"))._matrix()
+    every = np.arange(len(lev.manifest))
+    matrix, _ = next(Run(lev, splits, Settings(loss="ce")).batches("train", rows=every).epoch(0))
     rng = np.random.default_rng(0)
 
     def accuracy(labels):
@@ -176,28 +177,31 @@ def test_a_checkpoint_survives_a_cut_between_its_two_renames(tmp_path):
         trained(folder=tmp_path)
 
 
+KILLED = """
+import os, pathlib, signal, sys, torch
+from orcu import data
+from orcu.training import loop
+from orcu.training.run import Run, Settings
+
+def kill(moment):
+    if moment.epoch == 3 and moment.step == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+loop.SAVE_EVERY = 0.0
+torch.set_num_threads(1)
+prepared = data.load(sys.argv[1])
+run = Run(prepared, prepared.split("five_folds", 0), Settings(recipe={"epochs": 6}), device="cpu")
+run.train(pathlib.Path(sys.argv[2]), progress=kill)
+"""
+
+
 def test_a_killed_process_goes_on_to_the_bit(tmp_path, lev):
-    code = (
-        "import sys, pathlib, torch\n"
-        "from orcu import data\n"
-        "from orcu.training import loop\n"
-        "from orcu.training.run import Run, Settings\n"
-        "loop.SAVE_EVERY = 0.0\n"
-        "torch.set_num_threads(1)\n"
-        "prepared = data.load(sys.argv[1])\n"
-        "settings = Settings(recipe={'epochs': 60})\n"
-        "Run(prepared, prepared.split('five_folds', 0), settings, device='cpu').train(pathlib.Path(sys.argv[2]))\n"
-    )
-    command = [sys.executable, "-c", code, str(lev.folder)]
-    running = subprocess.Popen([*command, str(tmp_path / "killed")])
-    for _ in range(600):
-        if (tmp_path / "killed" / "checkpoint" / "state.json").exists():
-            break
-        time.sleep(0.05)
-    os.kill(running.pid, signal.SIGKILL)
-    running.wait()
+    killed = subprocess.run([sys.executable, "-c", KILLED, lev.folder, tmp_path / "killed"], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert (tmp_path / "killed" / "checkpoint" / "state.json").exists()
     for name in ("killed", "whole"):
-        subprocess.run([*command, str(tmp_path / name)], check=True)
+        run = Run(lev, lev.split("five_folds", 0), Settings(recipe={"epochs": 6}), device="cpu")
+        run.train(tmp_path / name)
     for file in ("model.safetensors", "test.parquet", "curves.parquet"):
         assert (tmp_path / "killed" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
 
@@ -226,6 +230,59 @@ def test_head_and_body_have_rates_of_their_own_and_linear_ends_at_zero():
     for _ in range(2):
         plan.step()
     assert rates(optimizer) == [0, 0]
+
+
+def test_a_cosine_is_at_half_halfway_and_a_constant_stays():
+    for name, shares in (("cosine", [0.85355339, 0.5, 0.14644661, 0]), ("constant", [1, 1, 1, 1])):
+        recipe = QUICK.but(head_rate=0.01, rate=0.001, schedule=name)
+        optimizer = adamw(model(), recipe)
+        plan = schedule(optimizer, recipe, steps=4)
+        for share in shares:
+            plan.step()
+            assert rates(optimizer) == pytest.approx([0.01 * share, 0.001 * share])
+
+
+def test_a_module_without_a_head_is_trained_on_weighted_rows_that_nobody_judges():
+    x, y = sample()
+    rows = np.arange(len(y))
+    weights = (y > 1).astype(np.float32)  # the others do not count
+    made = nn.Linear(4, 5)
+    train = ArrayBatches(x, rows, y, weights=weights, batch_size=32, shuffle=True)
+    curves = fit(made, losses.create("ce", num_classes=5), train, None, QUICK.but(epochs=30, rate=0.1))
+    assert curves[-1]["train_loss"] < curves[0]["train_loss"]
+    assert set(curves[0]) == {"epoch", "train_loss", "train_ce", "rate_0"}
+    assert set(made(x).argmax(1).tolist()) <= {2, 3, 4}
+
+
+def test_what_is_judged_after_an_epoch_may_select_it():
+    x, y = sample()
+    train, _ = batches(x, y)
+    criterion = losses.create("ce", num_classes=5)
+    recipe = QUICK.but(select="rps", patience=2)
+    with pytest.raises(InputError, match="no validation rps is measured"):
+        fit(model(), criterion, train, None, recipe)
+    kept = {}
+
+    def judge(epoch, made):
+        kept[epoch] = {name: value.clone() for name, value in made.state_dict().items()}
+        return {"validation_rps": [3.0, 2.0, 1.0, 4.0, 4.0, 0.0][epoch]}
+
+    made = model()
+    curves = fit(made, criterion, train, None, recipe, after_epoch=judge)
+    assert len(curves) == 5
+    assert all(torch.equal(value, kept[2][name]) for name, value in made.state_dict().items())
+
+
+def test_orders_may_be_drawn_one_after_another():
+    x, y = sample(rows=10)
+    one, two = (
+        ArrayBatches(x, np.arange(10), y, batch_size=4, generator=torch.Generator().manual_seed(0)) for _ in range(2)
+    )
+    first, second = ([inputs for inputs, _ in one.epoch(0)] for _ in range(2))
+    assert len(one) == len(first) == 3
+    assert torch.equal(torch.cat(first).sort(0).values, x.sort(0).values)
+    assert not torch.equal(torch.cat(first), torch.cat(second))
+    assert torch.equal(torch.cat(first), torch.cat([inputs for inputs, _ in two.epoch(0)]))
 
 
 def test_the_best_epoch_is_selected_and_patience_ends_it(tmp_path):

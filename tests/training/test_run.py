@@ -11,8 +11,8 @@ from safetensors.torch import load_file
 
 from orcu import Predictions, calibrators, data, metrics
 from orcu.data.store import Prepared
-from orcu.errors import InputError
-from orcu.training.experiment import divided, shares, small_classes, train_and_judge
+from orcu.errors import InputError, UnknownNameError
+from orcu.training.experiment import Watcher, divided, shares, small_classes, train, train_and_judge
 from orcu.training.predict import predict_new
 from orcu.training.run import Run, Settings
 
@@ -21,8 +21,12 @@ QUICK = {"epochs": 3}
 
 @pytest.fixture(scope="module")
 def cells(tmp_path_factory):
-    """The solar cells, small."""
-    return data.prepare("elpv", out=tmp_path_factory.mktemp("elpv") / "elpv", size=32)[0]
+    """Every eighth of the solar cells, small."""
+    folder, carried = tmp_path_factory.mktemp("elpv"), data.create("elpv").root()
+    lines = (carried / "labels.csv").read_text().splitlines()
+    (folder / "labels.csv").write_text("\n".join(lines[::8]))
+    (folder / "images").symlink_to(carried / "images")
+    return data.prepare("elpv", folder, out=folder / "elpv", size=32)[0]
 
 
 def test_a_run_writes_what_everything_downstream_needs(lev, tmp_path):
@@ -66,9 +70,8 @@ def test_a_loss_gets_the_head_it_needs(lev):
 
 
 def test_images_are_trained_from_the_cache(cells, tmp_path):
-    settings = Settings(backbone="resnet18", weights="random", size=32, recipe={"epochs": 3, "channels_last": True})
-    splits = {name: rows[::8] for name, rows in cells.split("five_folds", 0).items()}
-    result = Run(cells, splits, settings, device="cpu").train(tmp_path / "run")
+    settings = Settings(backbone="test_resnet", weights="random", size=32, recipe={"epochs": 3, "channels_last": True})
+    result = Run(cells, cells.split("five_folds", 0), settings, device="cpu").train(tmp_path / "run")
     assert result.curves[-1]["train_loss"] < result.curves[0]["train_loss"]
     assert len(result.plan.mean) == 3
     assert result.predictions["test"].num_classes == 4
@@ -133,8 +136,8 @@ def test_texts_train_and_predict(tmp_path):
 def test_real_sentences_are_learned(real_data, tmp_path):
     root = real_data("sst5")
     prepared, _ = data.prepare("sst5", root, out=tmp_path / "data")
-    splits = {name: rows[::10] for name, rows in prepared.split("paper", 0).items()}
-    settings = Settings(backbone="bert-tiny", weights="random", recipe={"epochs": 2, "batch_size": 64})
+    splits = {name: rows[::30] for name, rows in prepared.split("paper", 0).items()}
+    settings = Settings(backbone="bert-tiny", weights="random", recipe={"epochs": 2, "batch_size": 16})
     result = Run(prepared, splits, settings, device="cpu").train(tmp_path / "run")
     assert result.curves[-1]["train_loss"] < result.curves[0]["train_loss"]
     assert len(result.predictions["test"]) == len(splits["test"])
@@ -166,6 +169,79 @@ def test_train_and_judge_writes_a_model_that_predicts_as_judged(lev, tmp_path):
         predict_new(tmp_path / "m", tmp_path / "new.csv")
 
 
+class Diary(Watcher):
+    """What happened, in order."""
+
+    def __init__(self):
+        self.events = []
+
+    def prepared(self, findings):
+        self.events.append(findings.lines(folds=False)[0])
+
+    def starting(self, prepared, splits, *, slow):
+        self.events.append(({name: len(rows) for name, rows in splits.items()}, slow))
+
+    def training(self, moment, *, stage=""):
+        if moment.curve is not None:
+            self.events.append(moment.epoch)
+
+    def finished(self, experiment):
+        self.events.append(experiment)
+
+
+def test_two_lines_train_on_ones_own_table(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [f"{rng.normal(k % 3):.3f},{'n' if k % 2 else 's'},{k % 3}\n" for k in range(90)]
+    (tmp_path / "table").mkdir()
+    (tmp_path / "table" / "t.csv").write_text("x,site,grade\n" + "".join(lines))
+    call = {
+        "root": tmp_path / "table",
+        "options": {"label": "grade"},
+        "calibrator": "temperature",
+        "recipe": {"epochs": 2},
+        "device": "cpu",
+    }
+    diary = Diary()
+    experiment = train("table", tmp_path / "model", split=(60, 20, 20), watcher=diary, **call)
+    assert diary.events == [
+        "90 rows: 0 30, 1 30, 2 30",
+        ({"train": 54, "validation": 18, "test": 18}, False),
+        0,
+        1,
+        experiment,
+    ]
+    assert experiment.evaluation.rows == 18
+    assert experiment.result.predictions["test"].classes == ("0", "1", "2")
+    assert (tmp_path / "model" / "data" / "manifest.parquet").exists()
+    assert "<svg" in (tmp_path / "model" / "report.html").read_text()
+    short = {"split": (60, 20, 20), "calibrator": "temperature", "recipe": {"epochs": 2}, "device": "cpu"}
+    again = train(tmp_path / "model" / "data", tmp_path / "again", loss="ce", **short)
+    assert (again.splits["test"] == experiment.splits["test"]).all()
+    with pytest.raises(InputError, match="holds a run with another"):
+        train("table", tmp_path / "model", **call)  # another division of the rows
+    (tmp_path / "table" / "t.csv").write_text("x,site,grade\n" + "".join(lines[1:]))
+    with pytest.raises(InputError, match="was made from other data"):
+        train("table", tmp_path / "model", **call)
+
+
+def test_wrong_names_are_told_before_the_data_are_looked_at(tmp_path):
+    for names, message in (
+        ({"los": "ce"}, "unknown setting 'los'. Did you mean 'loss'"),
+        ({"loss": "orcuu"}, "Did you mean 'orcu'"),
+        ({"head": "poee"}, "Did you mean 'poe'"),
+        ({"recipe": {"epoch": 1}}, "Did you mean 'epochs'"),
+        ({"calibrator": "temprature"}, "Did you mean 'temperature'"),
+    ):
+        with pytest.raises(UnknownNameError, match=message):
+            train("nothing", tmp_path / "m", **names)
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_table_has_no_backbone_to_freeze(lev):
+    with pytest.raises(InputError, match="frozen: a table has no backbone"):
+        Run(lev, lev.split("five_folds", 0), Settings(frozen=True), device="cpu")
+
+
 def test_splits_are_checked(lev, tmp_path):
     for wrong in ("70/30", "a/b/c", "100/0/0"):
         with pytest.raises(InputError, match="split"):
@@ -175,6 +251,9 @@ def test_splits_are_checked(lev, tmp_path):
     prepared, _ = data.prepare("table", tmp_path, out=tmp_path / "out", options=options)
     with pytest.raises(InputError, match="no rows are left for"):
         divided(prepared, (70, 15, 15), seed=0)
+    for wrong in ((70, 30), (100, 0, 0)):
+        with pytest.raises(InputError, match="split: expected three shares above 0"):
+            divided(lev, wrong, seed=0)
     assert small_classes(prepared) == ["0 (15)", "1 (15)"]
     assert isinstance(lev, Prepared)
 

@@ -10,7 +10,7 @@ from orcu import geometry, losses
 from orcu.errors import UnknownNameError
 from orcu.theory.alignment import activity, alignment, regularizer_gradient
 from orcu.training.run import Settings
-from orcu.training.two_stage import branches, summary, two_stage
+from orcu.training.two_stage import branches, summary, train, two_stage
 
 
 @given(st.integers(0, 10**6), st.sampled_from(["lbe", "hinge"]), st.sampled_from([1.0, 3.0, 7.0]))
@@ -73,3 +73,14 @@ def test_the_diagnostic_runs_and_shows_what_the_paper_says(lev, tmp_path):
     assert (tmp_path / "two_stage.parquet").exists()
     again = two_stage(lev, lev.split("five_folds", 0), Settings(), tmp_path, scale=3.0, epochs=(8, 6), device="cpu")
     assert str(again) == str(records)
+
+
+def test_one_call_takes_every_fold(lev, tmp_path):
+    diagnostic = train(lev.folder, tmp_path, folds=2, epochs=(3, 2), hidden=(16,), device="cpu")
+    assert {record["fold"] for record in diagnostic.records} == {0, 1}
+    assert [row["branch"] for row in diagnostic.table] == ["sord", "hinge", "orcu"]
+    assert 0 < diagnostic.feasible_share < 1
+    assert (tmp_path / "curves.parquet").exists()
+    assert (tmp_path / "table.csv").exists()
+    with pytest.raises(UnknownNameError, match="unknown protocol"):
+        train(lev.folder, tmp_path, protocol="papr", device="cpu")

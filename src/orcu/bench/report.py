@@ -1,5 +1,6 @@
 """One page for a whole benchmark: tables, reliability diagrams, the paper beside ours."""
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -7,35 +8,56 @@ from typing import Any
 import numpy as np
 
 import orcu
-from orcu.bench.collect import FAILED, FINISHED, Planned, planned, records
 from orcu.bench.columns import heading
+from orcu.bench.plan import Benchmark, Plan, status
 from orcu.bench.spec import CONFIGS, DataSpec, Spec
-from orcu.bench.store import Store
-from orcu.bench.tables import Line, chosen, compared, lines
-from orcu.figures import reliability, two_stage
+from orcu.bench.states import State
+from orcu.bench.tables import Table, compared, table
 from orcu.figures.bands import Band
+from orcu.figures.panels import reliability, two_stage
 from orcu.figures.sources import TWO_STAGE
 from orcu.figures.svg import render
 from orcu.predictions.predictions import Predictions
 from orcu.report.build import page_template
+from orcu.tables.files import replacing
 from orcu.tables.reading import read_table
 
+REPORT = "report.html"
 
-def page(spec: Spec, results: Path) -> str:
-    """The report as one self-contained HTML text; the same results give the same bytes.
+
+def report(
+    spec: Benchmark,
+    *,
+    results: str | os.PathLike[str] | None = None,
+    more: str | None = None,
+    out: str | os.PathLike[str] | None = None,
+) -> Path:
+    """Write one HTML page for a whole benchmark; where it stands.
 
     Args:
-        spec: of the benchmark.
-        results: its folder of results.
+        spec: a TOML file, the name of a spec that comes with orcu, a spec, or a plan.
+        results: the folder in which every benchmark has one of its own; ``$ORCU_RESULTS``, or ``results`` by default.
+        more: the name of further losses in the spec, such as grid of ablation.
+        out: the file; report.html beside the results by default.
+
+    Raises:
+        InputError: if the spec cannot be used, or no run is finished.
     """
-    plan = planned(spec, results)
-    table = lines(spec, records(spec, results))
-    states = [one.state for one in plan]
-    blocks = [_block(data, spec, table, plan, results) for data in spec.data]
+    plan = status(spec, results=results, more=more)
+    target = Path(out or plan.folder / REPORT)
+    html = page(table(plan))
+    with replacing(target) as temporary:
+        temporary.write_text(html, encoding="utf-8")
+    return target
+
+
+def page(whole: Table) -> str:
+    """The report as one self-contained HTML text; the same results give the same bytes."""
+    plan, spec = whole.plan, whole.plan.spec
     called = spec.name if (CONFIGS / f"{spec.name}.toml").exists() else f"{spec.name}.toml"
-    made = {
+    provenance = {
         "spec": spec.name,
-        "runs": f"{len(plan)}",
+        "runs": f"{len(plan.runs)}",
         "losses": ", ".join(spec.row_names),
         "calibrators": ", ".join(spec.calibrators),
         "seeds": ", ".join(map(str, spec.seeds)),
@@ -43,24 +65,25 @@ def page(spec: Spec, results: Path) -> str:
         "orcu": orcu.__version__,
         "made again by": f"orcu bench run {called} && orcu bench report {called}",
     }
+    blocks = [_block(data, whole) for data in spec.data]
     return page_template("bench.html.j2").render(
         title=spec.title or spec.name,
         name=spec.name,
-        finished=states.count(FINISHED),
-        total=len(plan),
-        failed=states.count(FAILED),
+        finished=plan.states[State.FINISHED],
+        total=len(plan.runs),
+        failed=plan.states[State.FAILED],
         seeds=len(spec.seeds),
         several=len(spec.calibrators) > 1,
         headings=[heading(column) for column in spec.columns],
         blocks=[block for block in blocks if block["rows"]],
-        compared=compared(spec, table),
-        made=made,
-        told=_told(spec),
-        chosen=chosen(spec, records(spec, results, rows="validation")),
+        compared=compared(spec, whole.lines),
+        provenance=provenance,
+        which_rows=_which_rows(spec),
+        chosen=whole.chosen,
     )
 
 
-def _told(spec: Spec) -> str:
+def _which_rows(spec: Spec) -> str:
     """Which rows the numbers are of."""
     if spec.two_stage:
         return "All numbers are of the set F after the last epoch: validation rows that were in order after stage one."
@@ -69,18 +92,16 @@ def _told(spec: Spec) -> str:
     return "Calibrators are fitted on validation rows; all numbers are of test rows."
 
 
-def _block(data: DataSpec, spec: Spec, table: list[Line], plan: list[Planned], results: Path) -> dict[str, Any]:
-    mine = [line for line in table if line.data == data.title]
-    rows, before = [], None
-    for line in mine:
-        cells = [
-            {"text": line.text(name), "rank": line.cells[name].rank if name in line.cells else 0}
-            for name in spec.columns
-        ]
-        start = before is not None and line.calibrator != before
-        rows.append({"loss": line.loss, "calibrator": line.calibrator, "cells": cells, "start": start})
-        before = line.calibrator
-    folds = sorted({one.job.fold for one in plan if one.job.data == data})
+def _block(data: DataSpec, whole: Table) -> dict[str, Any]:
+    """The part of a page that shows one data set."""
+    plan, spec = whole.plan, whole.plan.spec
+    rows: list[dict[str, Any]] = []
+    for line in whole.lines:
+        if line.data == data.title:
+            cells = [{"text": line.text(name), "rank": line.rank(name)} for name in spec.columns]
+            start = bool(rows) and line.calibrator != rows[-1]["calibrator"]
+            rows.append({"loss": line.loss, "calibrator": line.calibrator, "cells": cells, "start": start})
+    folds = {run.job.fold for run in plan.runs if run.job.data == data}
     network = data.backbone + (", frozen" if data.frozen else "") if data.backbone else f"layers of {data.hidden}"
     settings = ", ".join(f"{key} {value}" for key, value in data.recipe.items())
     network += f"; {spec.two_stage.epochs[0]} + {spec.two_stage.epochs[1]} epochs" if spec.two_stage else ""
@@ -91,68 +112,63 @@ def _block(data: DataSpec, spec: Spec, table: list[Line], plan: list[Planned], r
         "stages": spec.two_stage is not None,
         "about": about,
         "rows": rows,
-        "figures": _figures(data, plan, results),
+        "figures": _stages(data, plan) if spec.two_stage else _reliability(data, plan),
     }
 
 
-def _figures(data: DataSpec, plan: list[Planned], results: Path) -> list[dict[str, str]]:
+def _reliability(data: DataSpec, plan: Plan) -> list[dict[str, str]]:
     """A reliability diagram for each loss, from the test rows of its finished runs."""
-    if any(one.job.two_stage for one in plan):
-        return _stages(data, plan, results)
-    store = Store(results)
-    found: list[dict[str, str]] = []
-    for loss in dict.fromkeys(one.job.loss_name for one in plan):
-        done = [
-            one.run
-            for one in plan
-            if one.job.data == data and one.job.loss_name == loss and one.state == FINISHED and one.run
+    figures: list[dict[str, str]] = []
+    for loss in dict.fromkeys(run.job.loss_name for run in plan.runs):
+        parts = [
+            Predictions.read(plan.file(run, "test.parquet"))
+            for run in plan.finished
+            if run.job.data == data and run.job.loss_name == loss
         ]
-        if not done:
+        if not parts:
             continue
-        told = [Predictions.read(store.runs / run / "test.parquet") for run in done]
         together = Predictions(
-            probs=np.concatenate([one.probs for one in told]), y=np.concatenate([one.labels for one in told])
+            probs=np.concatenate([part.probs for part in parts]), y=np.concatenate([part.labels for part in parts])
         )
-        drawn, ece = reliability.of_predictions(together)
+        bars, ece = reliability.of_predictions(together)
         svg = render(
-            partial(_bars, found=drawn, ece=ece),
-            prefix=f"{data.title}-{len(found)}",
+            partial(_draw_bars, bars=bars, ece=ece),
+            prefix=f"{data.title}-{len(figures)}",
             title=f"{data.title}, {loss}: reliability, ECE {100 * ece:.1f} %",
             width=3.0,
             height=2.7,
         )
-        note = f"{len(together):,} rows"
-        found.append({"name": loss, "svg": svg, "note": note})
-    return found
+        figures.append({"name": loss, "svg": svg, "note": f"{len(together):,} rows"})
+    return figures
 
 
-def _stages(data: DataSpec, plan: list[Planned], results: Path) -> list[dict[str, str]]:
+def _stages(data: DataSpec, plan: Plan) -> list[dict[str, str]]:
     """The panels of the two-stage diagnostic, from its finished runs."""
-    told = [
-        {**row, "fold": one.job.fold}
-        for one in plan
-        if one.job.data == data and one.state == FINISHED and one.run
-        for row in read_table(Store(results).runs / one.run / TWO_STAGE).to_pylist()
+    curves = [
+        {**row, "fold": run.job.fold}
+        for run in plan.finished
+        if run.job.data == data
+        for row in read_table(plan.file(run, TWO_STAGE)).to_pylist()
     ]
-    found = []
-    for column, (title, _) in two_stage.PANELS.items() if told else ():
+    figures = []
+    for column, (title, _) in two_stage.PANELS.items() if curves else ():
         svg = render(
-            partial(_branches, found=two_stage.data(told, column)),
+            partial(_draw_branches, branches=two_stage.data(curves, column)),
             prefix=f"{data.title}-{column}",
             title=f"{data.title}: {title}",
             width=3.0,
             height=2.4,
         )
-        found.append({"name": title, "svg": svg, "note": "mean over folds"})
-    return found
+        figures.append({"name": title, "svg": svg, "note": "mean over folds"})
+    return figures
 
 
-def _branches(ax: Any, found: dict[str, Band]) -> None:
-    two_stage.draw(ax, found)
+def _draw_branches(ax: Any, branches: dict[str, Band]) -> None:
+    two_stage.draw(ax, branches)
     ax.set_xlabel("epoch of stage two")
     ax.legend(loc="best")
 
 
-def _bars(ax: Any, found: reliability.Reliability, ece: float) -> None:
-    reliability.draw_bars(ax, found, ece=ece, box="none")
+def _draw_bars(ax: Any, bars: reliability.Reliability, ece: float) -> None:
+    reliability.draw_bars(ax, bars, ece=ece, box="none")
     ax.set(xlabel="confidence", ylabel="accuracy")

@@ -1,195 +1,146 @@
-"""Doing one run: from the prepared data to the metrics of every calibrator."""
+"""Doing a benchmark: what is not finished, several runs at once."""
 
-import math
-import shutil
-import time
-import traceback
-import warnings
-from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import os
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
-from orcu import calibrators
-from orcu.bench.plan import Job
-from orcu.bench.spec import Spec, TwoStage
-from orcu.bench.store import LostLockError, Store
-from orcu.data.base import DATASETS, TABLE
-from orcu.data.prepare import prepare
-from orcu.data.store import MANIFEST, Prepared, load, store_folder
+from orcu.bench.execution import execute
+from orcu.bench.jobs import Job
+from orcu.bench.plan import Benchmark, Plan, plan
+from orcu.bench.prepared import share
+from orcu.bench.spec import Spec
+from orcu.bench.states import Outcome, State
+from orcu.bench.store import Store
 from orcu.errors import InputError
-from orcu.evaluation.evidence import gather
-from orcu.metrics.base import all_metrics
-from orcu.predictions.predictions import Predictions
-from orcu.tables.files import only_one
+from orcu.launchers import LAUNCHERS, Launcher
 
-if TYPE_CHECKING:
-    from orcu.training.run import Settings
-
-BINS = 15
-DONE, SKIPPED, FAILED = "done", "skipped", "failed"
-KEPT = ("test.parquet", "validation.parquet", "train.parquet", "curves.parquet", "features.safetensors", "run.json")
-MODEL = ("model.safetensors", "model.json")
+__all__ = ["Moment", "Summary", "execute", "resources", "run"]
 
 
-def prepared_for(job: Job) -> Prepared | None:
-    """The job's data, if they are prepared; those that a package carries are prepared on the spot."""
-    folder = store_folder() / job.data.store
-    if (folder / MANIFEST).exists():
-        return load(folder)
-    if DATASETS.get(job.data.set).card.package is None:
-        return None
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with only_one(folder.parent / f".{job.data.store}.lock", wait=True):
-        if not (folder / MANIFEST).exists():  # another process may have done it meanwhile
-            prepare(job.data.set, out=folder, options=job.data.options)
-    return load(folder)
+@dataclass(frozen=True)
+class Moment:
+    """How far a benchmark is.
+
+    Attributes:
+        what: is being done, in words.
+        done: how much of it: images or batches of the work that runs share, then runs.
+        total: how much there is of it; ``None`` as long as that is not known.
+        outcomes: how many runs ended how, so far.
+    """
+
+    what: str
+    done: int
+    total: int | None
+    outcomes: Counter[Outcome]
 
 
-def how_to_prepare(job: Job) -> str:
-    """The command that brings a job's data."""
-    options = "".join(f" --option {key}={value}" for key, value in job.data.options.items())
-    return f"orcu data prepare {job.data.set} --root DIR{options} -o {store_folder() / job.data.store}"
+@dataclass(frozen=True)
+class Summary:
+    """What `run` did.
+
+    Attributes:
+        plan: as it stood before.
+        outcomes: how many runs ended how; `status` has the errors of those that failed.
+    """
+
+    plan: Plan
+    outcomes: Counter[Outcome]
 
 
-def check_parts(spec: Spec) -> None:
-    """Make every loss, calibrator and recipe once, so that a mistake is told before the runs.
+def run(
+    spec: Benchmark,
+    *,
+    results: str | os.PathLike[str] | None = None,
+    more: str | None = None,
+    launcher: str | Launcher = "local",
+    jobs: int | None = None,
+    devices: str | None = None,
+    progress: Callable[[Moment], None] | None = None,
+) -> Summary:
+    """Do what is not finished; failed runs are tried again, those without data left out.
+
+    A run is done once, whoever asks: any number of processes may work on one folder of results, and what was cut off
+    goes on where it was. In a script call it under ``if __name__ == "__main__":``, as everything that starts
+    processes; with ``jobs=1`` and no GPU there are none.
+
+    Args:
+        spec: a TOML file, the name of a spec that comes with orcu, a spec, or a plan.
+        results: the folder in which every benchmark has one of its own; ``$ORCU_RESULTS``, or ``results`` by default.
+        more: the name of further losses in the spec, such as grid of ablation.
+        launcher: "local", "ray", or a launcher, which knows its jobs and devices itself.
+        jobs: runs at once; by default one per GPU, or as the cores allow.
+        devices: GPUs to use, such as "0,1", or "cpu"; by default all there are.
+        progress: told as the work goes on.
 
     Raises:
-        InputError: if one cannot be made.
+        InputError: if the spec cannot be used, or none of its data are prepared.
     """
-    from orcu import losses
-    from orcu.training.auto_scale import is_auto
-    from orcu.training.recipes import RECIPES
-
-    for data in spec.data:
-        kind = DATASETS.create(data.set, **data.options).card.kind
-        if kind == TABLE and (data.backbone or data.frozen):
-            raise InputError(f"{data.title}: a table has no backbone; leave out backbone and frozen.")
-        RECIPES["frozen" if data.frozen else kind].but(**data.recipe)
-    for loss in [*spec.losses, *(loss for more in spec.more.values() for loss in more)]:
-        told: Any = loss
-        if isinstance(loss, dict):
-            left_out = {"label", "scale"} if is_auto(loss) else {"label"}
-            told = {key: value for key, value in loss.items() if key not in left_out}
-        losses.create(told, num_classes=5)
-    for calibrator in spec.calibrators:
-        if calibrator != "none":
-            calibrators.create(calibrator)
-
-
-def execute(job: Job, results: Path) -> str:
-    """Do a run unless it is finished or under way elsewhere; "done", "skipped" or "failed".
-
-    A failure is noted in the store, with its error, and not raised; asking again tries again.
-    """
-    store = Store(results)
-    prepared = prepared_for(job)
-    if prepared is None:
-        raise InputError(f"{job.data.title} is not prepared; run `{how_to_prepare(job)}`.")
-    run = job.id(prepared.manifest.digest)
-    claim = store.claim(run)
-    if claim is None:
-        return SKIPPED
-    with claim:
-        started = time.monotonic()
-        try:
-            files = claim.work / "finished"
-            result = _done(job, prepared, claim.work, files)
-            claim.finish(
-                files, {"run": run, "manifest": prepared.manifest.digest, **result}, time.monotonic() - started
-            )
-        except LostLockError:
-            return SKIPPED
-        except Exception:
-            if not claim.is_mine():
-                return SKIPPED
-            store.fail(run, f"{job.title}\n{traceback.format_exc()}")
-            return FAILED
-    return DONE
-
-
-def settings_of(job: Job) -> "Settings":
-    """What a job says of its training."""
-    from orcu.training.run import Settings
-
-    data = job.data
-    return Settings(
-        loss=job.loss_spec or "sord",
-        backbone=data.backbone,
-        weights=data.weights,
-        frozen=data.frozen,
-        hidden=tuple(data.hidden),
-        size=data.size,
-        augment=data.augment,
-        recipe=data.recipe,
-        seed=job.seed,
+    whole = plan(spec, results=results, more=more)
+    tell, to_do, folder = progress or _silent, whole.to_do, whole.folder.resolve()  # workers may start elsewhere
+    spread: Launcher = (
+        LAUNCHERS.create(launcher, **resources(whole.spec, jobs=jobs, devices=devices))
+        if isinstance(launcher, str)
+        else launcher
     )
+    if whole.states[State.NO_DATA] == len(whole.runs):
+        commands = ", ".join(f"`{command}`" for command in whole.missing_data)
+        raise InputError(f"none of the data are prepared; bring them by {commands}.")
+    outcomes: Counter[Outcome] = Counter()
+    if to_do:
+        _share(to_do, tell)
+        Store(folder).make()
+        tell(Moment("runs", 0, len(to_do), outcomes.copy()))
+        with spread as workers:
+            for position, outcome in workers.results(partial(execute, results=folder), to_do):
+                outcomes[outcome] += 1
+                what = f"{to_do[position].title}: {outcome}"
+                tell(Moment(what, outcomes.total(), len(to_do), outcomes.copy()))
+    return Summary(whole, outcomes)
 
 
-def _done(job: Job, prepared: Prepared, work: Path, files: Path) -> dict[str, Any]:
+def resources(spec: Spec, *, jobs: int | None = None, devices: str | None = None) -> dict[str, Any]:
+    """What a launcher of a benchmark's runs is made with: jobs, threads and gpus, as far as the user left them open.
+
+    Raises:
+        InputError: if devices are neither "cpu" nor numbers of GPUs.
+    """
+    gpus = _gpus(devices)
+    at_once = jobs or len(gpus) or max(1, (os.cpu_count() or 1) // spec.threads)
+    return {"jobs": at_once, "threads": spec.threads, "gpus": gpus}
+
+
+def _gpus(devices: str | None) -> list[int]:
+    """The numbers of the graphics cards to use."""
+    if devices == "cpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # for this process and its workers
+        return []
     import torch
 
-    from orcu.data.base import IMAGES
-    from orcu.data.cache import build
-    from orcu.data.store import cache_folder
-    from orcu.training.auto_scale import is_auto, train_with_scale
-    from orcu.training.run import Run
-
-    torch.set_num_threads(job.threads)
-    data = job.data
-    if prepared.manifest.about.kind == IMAGES:
-        build(prepared.manifest, cache_folder(prepared.folder, data.size), data.size, wait=True)
-    settings, splits = settings_of(job), prepared.split(data.protocol, job.fold)
-    shutil.rmtree(files, ignore_errors=True)
-    files.mkdir()
-    about: dict[str, Any] = {"job": job.described(), "data": data.title, "loss": job.loss_name}
-    if job.two_stage is not None:
-        return about | _both_stages(job.two_stage, prepared, splits, settings, work / "training", files)
-    if is_auto(settings.loss):
-        result, found = train_with_scale(prepared, splits, settings, work / "training")
-        about["scale"] = found.best.scale
-        about["scales"] = {f"{trial.scale:g}": trial.value for trial in found.trials}
-    else:
-        result = Run(prepared, splits, settings).train(work / "training")
-    for name in (*KEPT, *(MODEL if job.keep_model else ())):
-        shutil.copy2(result.folder / name, files / name)
-    told = result.predictions
-    return about | {
-        "epochs": len(result.curves),
-        "test": {name: _values(calibrated(name, told["validation"], told["test"])) for name in job.calibrators},
-        "validation": _values(told["validation"]),
-        "recipe": asdict(result.recipe),
-    }
+    count = torch.cuda.device_count()
+    if devices is None:
+        return list(range(count))
+    numbers = [part.strip() for part in devices.split(",")]
+    if not all(number.isdigit() and int(number) < count for number in numbers):
+        raise InputError(
+            f"--devices: expected cpu, or numbers of GPUs such as 0,1, of which there are {count} here; got "
+            f"{devices!r}."
+        )
+    return [int(number) for number in numbers]
 
 
-def _both_stages(
-    stages: TwoStage, prepared: Prepared, splits: Any, settings: Any, work: Path, files: Path
-) -> dict[str, Any]:
-    from orcu.training.two_stage import summary, two_stage
-
-    curves = two_stage(prepared, splits, settings, work, scale=stages.scale, epochs=stages.epochs)
-    shutil.copy2(work / "two_stage.parquet", files / "two_stage.parquet")
-    last = {row.pop("branch"): row for row in summary(curves)}
-    # What a branch without a regularizer does not have is left out: JSON knows no NaN.
-    finite = {
-        branch: {name: value for name, value in row.items() if math.isfinite(value)} for branch, row in last.items()
-    }
-    return {"branches": finite, "feasible_share": curves[0]["feasible_share"]}
+def _share(to_do: list[Job], tell: Callable[[Moment], None]) -> None:
+    """Do what several runs need once, before they start."""
+    first: dict[str, Job] = {}
+    for job in to_do:
+        first.setdefault(job.data.title, job)
+    for title, job in first.items():
+        what = f"{title}: shared work"
+        tell(Moment(what, 0, None, Counter()))
+        share(job, lambda done, total, what=what: tell(Moment(what, done, total, Counter())))  # type: ignore[misc]
 
 
-def calibrated(calibrator: str, held: Predictions, test: Predictions) -> Predictions:
-    """The test rows after a calibrator that was fitted on validation rows; "none" leaves them."""
-    if calibrator == "none":
-        return test
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", calibrators.CalibrationWarning)
-        made = calibrators.create(calibrator).fit(held.as_logits()[0], held.labels, ids=held.ids)
-    return test.calibrated(made)
-
-
-def _values(told: Predictions) -> dict[str, float]:
-    """Every metric that is defined on these rows."""
-    evidence, _ = gather(told, bins=BINS)
-    tables = evidence.layout.tables(evidence.vector)
-    values = {metric.name: float(metric(tables)) for metric in all_metrics()}
-    return {name: value for name, value in sorted(values.items()) if math.isfinite(value)}
+def _silent(moment: Moment) -> None:
+    pass

@@ -1,6 +1,7 @@
 """Specs: what a benchmark consists of, as TOML; unknown keys are refused with the nearest name."""
 
 import json
+import os
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
@@ -43,7 +44,7 @@ class DataSpec(_Strict):
     """
 
     set: str
-    prepared: str = ""
+    prepared: str = Field(default="", pattern=r"^(\w[\w.-]*)?$")  # no way out of the store
     name: str = ""
     options: dict[str, Any] = Field(default_factory=dict)
     protocol: str = "five_folds"
@@ -132,30 +133,17 @@ def loss_name(loss: str | dict[str, Any]) -> str:
     return str(loss.get("label") or loss.get("name") or json.dumps(loss, sort_keys=True))
 
 
-def load_spec(path: str | Path, *, more: str | None = None) -> Spec:
-    """A spec from a TOML file, or one of those that come with orcu, by name.
+def load_spec(path: str | os.PathLike[str] | Spec, *, more: str | None = None) -> Spec:
+    """A spec from a TOML file, or one of those that come with orcu, by name; or one that was made in Python, checked.
 
     Args:
-        path: the file, or the name.
+        path: the file, the name, or the spec.
         more: the name of further losses in the spec.
 
     Raises:
         InputError: if it cannot be read, or a key or value cannot be used; with its place.
     """
-    file = Path(path)
-    if not file.is_file():  # a folder may be called as a spec is
-        known = sorted(one.stem for one in CONFIGS.glob("*.toml"))
-        if str(path) not in known:
-            raise UnknownNameError("spec", path, known)
-        file = CONFIGS / f"{path}.toml"
-    try:
-        told = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: no TOML ({error}).") from None
-    try:
-        spec = Spec(**told)
-    except ValidationError as error:
-        raise InputError(f"{file}: {_fault(error)}") from None
+    file, spec = (Path(path.name), path) if isinstance(path, Spec) else _read(path)
     if more is not None:
         if more not in spec.more:
             raise UnknownNameError(f"further losses (--with) of {spec.name}", more, spec.more)
@@ -169,6 +157,24 @@ def load_spec(path: str | Path, *, more: str | None = None) -> Spec:
         column(name)
     _check_names(spec, file)
     return spec
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[Path, Spec]:
+    """The file of a spec, and what it says."""
+    file = Path(path)
+    if not file.is_file():  # a folder may be called as a spec is
+        known = sorted(one.stem for one in CONFIGS.glob("*.toml"))
+        if str(path) not in known:
+            raise UnknownNameError("spec", path, known)
+        file = CONFIGS / f"{path}.toml"
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: no TOML ({error}).") from None
+    try:
+        return file, Spec(**content)
+    except ValidationError as error:
+        raise InputError(f"{file}: {_fault(error)}") from None
 
 
 def _check_names(spec: Spec, file: Path) -> None:

@@ -50,17 +50,26 @@ class Store:
             ) from None
 
     def is_finished(self, run: str) -> bool:
-        """Whether the run's result is there."""
-        return (self.runs / run / RESULT).exists()
+        """Whether the run's result is there, with all its files as they were written."""
+        folder = self.runs / run
+        if not isinstance(_read(folder / RESULT), dict):
+            return False
+        sizes = _timings(folder).get("sizes", {})  # results of 0.1.0 have none
+        return all(_size(folder / name) == size for name, size in sizes.items())
+
+    def is_damaged(self, run: str) -> bool:
+        """Whether a result is there but not whole, as a full disk or a broken copy leaves it; it is done again."""
+        return (self.runs / run).exists() and not self.is_finished(run)
 
     def result(self, run: str) -> dict[str, Any]:
         """The result of a finished run."""
-        told: dict[str, Any] = json.loads((self.runs / run / RESULT).read_text())
-        return told
+        result: dict[str, Any] = json.loads((self.runs / run / RESULT).read_text())
+        return result
 
-    def seconds(self, run: str) -> float:
-        """How long a finished run took."""
-        return float(json.loads((self.runs / run / TIMINGS).read_text())["seconds"])
+    def seconds(self, run: str) -> float | None:
+        """How long a finished run took, if it is known."""
+        seconds = _timings(self.runs / run).get("seconds")
+        return float(seconds) if isinstance(seconds, (int, float)) else None
 
     def failure(self, run: str) -> str | None:
         """The error of the last attempt, if it failed."""
@@ -118,6 +127,8 @@ class Claim:
         if self.store.is_finished(self.run):  # it was finished in between
             self.lock.unlink()
             return False
+        if self.store.is_damaged(self.run):  # out of the way, for whoever wants to look at it
+            (self.store.runs / self.run).rename(self.store.runs / f"{self.run}.damaged.{self.owner}")
         left = sorted(self.store.runs.glob(f"{self.run}.work.*"))
         if left:
             left[0].rename(self.work)  # a slower owner finds its folder gone, and stops
@@ -161,7 +172,9 @@ class Claim:
             LostLockError: if another process has taken the run over.
         """
         (files / RESULT).write_text(json.dumps(result, indent=1, sort_keys=True) + "\n")
-        (files / TIMINGS).write_text(json.dumps({"seconds": seconds, "finished": time.time()}) + "\n")
+        sizes = {path.name: path.stat().st_size for path in sorted(files.iterdir()) if path.name != TIMINGS}
+        timings = {"seconds": seconds, "finished": time.time(), "sizes": sizes}
+        (files / TIMINGS).write_text(json.dumps(timings) + "\n")
         if not self.is_mine() or not files.exists():
             raise LostLockError(f"{self.run}: taken over by another process; its result counts.")
         try:
@@ -172,8 +185,30 @@ class Claim:
 
 
 def _age(lock: Path) -> float:
-    """Seconds since the owner's last sign of life; endless if there is no lock."""
+    """Seconds since the owner's last sign of life; endless if there is no lock, or one from the future.
+
+    An owner sets its lock to the present every few seconds: one that lies ahead by more than its silence was left by a
+    clock that has been set back.
+    """
     try:
-        return time.time() - lock.stat().st_mtime
+        age = time.time() - lock.stat().st_mtime
     except FileNotFoundError:
         return float("inf")
+    return age if age > -SILENCE else float("inf")
+
+
+def _read(path: Path) -> Any:
+    """What a JSON file holds; ``None`` if it is not there or not whole."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _timings(folder: Path) -> dict[str, Any]:
+    timings = _read(folder / TIMINGS)
+    return timings if isinstance(timings, dict) else {}
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else -1

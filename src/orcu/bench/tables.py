@@ -1,16 +1,18 @@
 """Tables as the paper prints them: mean and deviation over folds, best bold, second underlined."""
 
 import csv
-import html
-import io
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean, stdev
-from typing import Any
+from typing import Any, Literal
 
 from orcu.bench.columns import column, heading
+from orcu.bench.plan import Benchmark, Plan, status
+from orcu.bench.significance import BETTER, WORSE, marks
 from orcu.bench.spec import Spec
-from orcu.errors import UnknownNameError
+from orcu.errors import InputError, UnknownNameError
+from orcu.tables import text
 
 FORMATS = ("markdown", "latex", "csv", "html")
 # Every number of the tables of the ORCU paper (Kim, Chung and Jang): times 100, A_TF aside.
@@ -45,7 +47,6 @@ PAPER_METRICS = {
 }
 PAPER_POSTHOC = {"none": "none", "TS": "temperature", "DC": "dirichlet"}
 
-BETTER, WORSE = "▲", "▼"  # than the reference, beyond chance
 NOTHING = "-"  # where a row has no such number
 
 
@@ -61,7 +62,7 @@ class Cell:
 
     def text(self, metric: str) -> str:
         """The mean and the deviation, shares in percent."""
-        factor, digits = (100, 2) if column(metric)[1] else (1, 4 if metric == "alignment" else 3)
+        factor, digits = (100, 2) if column(metric).percent else (1, 4 if metric == "alignment" else 3)
         spread = "" if self.std is None else f" ±{factor * self.std:.{digits}f}"
         mark = f" {self.versus}" if self.versus else ""
         return f"{factor * self.mean:.{digits}f}{spread}{mark}"
@@ -80,6 +81,76 @@ class Line:
         """What stands in a cell."""
         return self.cells[metric].text(metric) if metric in self.cells else NOTHING
 
+    def rank(self, metric: str) -> int:
+        """1 for the best of its block, 2 for the second, 0 for the others."""
+        return self.cells[metric].rank if metric in self.cells else 0
+
+
+@dataclass(frozen=True)
+class Table:
+    """The table of a benchmark.
+
+    Attributes:
+        plan: whose finished runs it is of.
+        lines: its rows.
+        chosen: for each data set that selects: its name, the metric, and the loss that is best on validation rows.
+    """
+
+    plan: Plan
+    lines: list[Line]
+    chosen: list[tuple[str, str, str]]
+
+    def text(self, form: str = "markdown") -> str:
+        """The table as markdown, latex, csv or html.
+
+        Raises:
+            UnknownNameError: if the format is none of them.
+        """
+        return rendered(self.plan.spec, self.lines, form)
+
+
+def table(
+    spec: Benchmark,
+    *,
+    results: str | os.PathLike[str] | None = None,
+    more: str | None = None,
+    against: str | None = None,
+) -> Table:
+    """The table of a benchmark: mean and standard deviation over folds, the best and the second of each block.
+
+    Args:
+        spec: a TOML file, the name of a spec that comes with orcu, a spec, or a plan.
+        results: the folder in which every benchmark has one of its own; ``$ORCU_RESULTS``, or ``results`` by default.
+        more: the name of further losses in the spec, such as grid of ablation.
+        against: a loss; what is better (▲) or worse (▼) than it beyond chance is marked.
+
+    Raises:
+        InputError: if the spec cannot be used, no run is finished, or there is no such loss to compare with.
+    """
+    plan = status(spec, results=results, more=more)
+    plan.some_finished()
+    versus = None if against is None else marks(plan, against)
+    return Table(plan, lines(plan.spec, plan.records(), versus), chosen(plan.spec, plan.records("validation")))
+
+
+def compare(
+    spec: Benchmark, *, results: str | os.PathLike[str] | None = None, more: str | None = None
+) -> list[dict[str, Any]]:
+    """Our numbers beside the paper's, where the task is the same; arguments as for `table`.
+
+    Raises:
+        InputError: if there is nothing to compare.
+    """
+    plan = status(spec, results=results, more=more)
+    rows = compared(plan.spec, lines(plan.spec, plan.records()))
+    if not rows:
+        raise InputError(
+            f"nothing to compare: {plan.spec.name} answers no table of the paper."
+            if not plan.spec.paper
+            else f"nothing to compare: no run of {plan.spec.name} is finished yet."
+        )
+    return rows
+
 
 def lines(
     spec: Spec, records: list[dict[str, Any]], versus: dict[tuple[str, str, str, str], str] | None = None
@@ -91,8 +162,8 @@ def lines(
         records: of `orcu.bench.collect.records`.
         versus: marks by data, loss, calibrator and metric, from `orcu.bench.significance.marks`.
     """
-    marks = versus or {}
-    found = []
+    versus = versus or {}
+    rows = []
     for data in spec.data:
         for calibrator in spec.calibrators:
             block = []
@@ -100,13 +171,13 @@ def lines(
                 mine = [r for r in records if (r["data"], r["loss"], r["calibrator"]) == (data.title, name, calibrator)]
                 if mine:
                     cells = {
-                        c: _cell(mine, c, marks.get((data.title, name, calibrator, c), ""))
+                        c: _cell(mine, c, versus.get((data.title, name, calibrator, c), ""))
                         for c in spec.columns
                         if c in mine[0]
                     }
                     block.append(Line(data.title, name, calibrator, cells))
-            found += _ranked(block)
-    return found
+            rows += _ranked(block)
+    return rows
 
 
 def rendered(spec: Spec, table: list[Line], form: str) -> str:
@@ -118,43 +189,22 @@ def rendered(spec: Spec, table: list[Line], form: str) -> str:
     if form not in FORMATS:
         raise UnknownNameError("format", form, FORMATS)
     several = len(spec.calibrators) > 1
-    headings = ["data", "loss", *(["calibrator"] if several else []), *(heading(c) for c in spec.columns)]
-    marks = {
-        "markdown": ("**{}**", "<u>{}</u>", "{}"),
-        "html": ("<b>{}</b>", "<u>{}</u>", "{}"),
-        "latex": (r"\textbf{{{}}}", r"\underline{{{}}}", "{}"),
-        "csv": ("{}", "{}", "{}"),
-    }[form]
-    rows = []
-    for line in table:
-        ranks = {c: cell.rank or 3 for c, cell in line.cells.items()}
-        cells = [marks[ranks.get(c, 3) - 1].format(line.text(c)) for c in spec.columns]
-        rows.append([line.data, line.loss, *([line.calibrator] if several else []), *cells])
+    names = ["data", "loss", *(["calibrator"] if several else [])]
     if form == "csv":
-        return _csv(spec, table, several)
-    if form == "latex":
-        body = [" & ".join(_tex(cell) for cell in row) + r" \\" for row in rows]
-        first = " & ".join(_tex(cell) for cell in headings) + r" \\"
-        places = "l" * (2 + several) + "r" * len(spec.columns)
-        return "\n".join(
-            [
-                rf"\begin{{tabular}}{{{places}}}",
-                r"\toprule",
-                first,
-                r"\midrule",
-                *body,
-                r"\bottomrule",
-                r"\end{tabular}",
-                "",
-            ]
-        )
+        return _csv(spec, table, names)
+    headings = [*names, *(heading(name) for name in spec.columns)]
+    emphasis: dict[int, Literal["best", "second"]] = {1: "best", 2: "second"}
+    rows = [
+        [
+            *(getattr(line, name) for name in names),
+            *(text.Cell(line.text(name), emphasis.get(line.rank(name), "")) for name in spec.columns),
+        ]
+        for line in table
+    ]
     if form == "html":
-        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in headings)
-        told = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
-        return f"<table>\n<tr>{head}</tr>\n{told}</table>\n"
-    fixed = 2 + several
-    top = "| " + " | ".join(headings) + " |\n|" + "---|" * fixed + "---:|" * len(spec.columns)
-    return "\n".join([top, *("| " + " | ".join(row) + " |" for row in rows), ""])
+        return text.html(headings, rows)
+    align = "l" * len(names) + "r" * len(spec.columns)
+    return text.latex(headings, rows, align) if form == "latex" else text.markdown(headings, rows, align)
 
 
 def compared(spec: Spec, table: list[Line]) -> list[dict[str, Any]]:
@@ -163,7 +213,7 @@ def compared(spec: Spec, table: list[Line]) -> list[dict[str, Any]]:
     The paper's are times 100, A_TF aside; ours are turned into the same.
     """
     backbones = {data.title: (data.set, data.backbone or "resnet50") for data in spec.data}
-    found = []
+    pairs = []
     with PAPER.open(encoding="utf-8", newline="") as file:
         published = [row for row in csv.DictReader(file) if row["table"] in spec.paper]
     for row in published:
@@ -177,7 +227,7 @@ def compared(spec: Spec, table: list[Line]) -> list[dict[str, Any]]:
                 continue
             ours = (1 if metric == "alignment" else 100) * line.cells[metric].mean
             theirs = float(row["mean"])
-            found.append(
+            pairs.append(
                 {
                     "table": row["table"],
                     "data": line.data,
@@ -190,7 +240,7 @@ def compared(spec: Spec, table: list[Line]) -> list[dict[str, Any]]:
                     "folds": line.cells[metric].count,
                 }
             )
-    return found
+    return pairs
 
 
 def chosen(spec: Spec, validation: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
@@ -200,7 +250,7 @@ def chosen(spec: Spec, validation: list[dict[str, Any]]) -> list[tuple[str, str,
         spec: the benchmark.
         validation: its records with ``rows="validation"``.
     """
-    found = []
+    best = []
     for data in spec.data:
         means: dict[str, float] = {}
         for name in spec.row_names:
@@ -208,9 +258,9 @@ def chosen(spec: Spec, validation: list[dict[str, Any]]) -> list[tuple[str, str,
             if mine and data.select:
                 means[name] = mean(float(record[data.select]) for record in mine)
         if means:
-            best = max if column(data.select)[0] == "higher" else min
-            found.append((data.title, data.select, best(means, key=lambda name: means[name])))
-    return found
+            cost = column(data.select).cost
+            best.append((data.title, data.select, min(means, key=lambda name: cost(means[name]))))
+    return best
 
 
 def _cell(records: list[dict[str, Any]], metric: str, versus: str) -> Cell:
@@ -221,48 +271,32 @@ def _cell(records: list[dict[str, Any]], metric: str, versus: str) -> Cell:
 
 def _ranked(block: list[Line]) -> list[Line]:
     """The lines with each cell's place: one more than the losses that are strictly better."""
-    found = []
+    ranked = []
     for line in block:
         cells = {}
         for name, cell in line.cells.items():
-            sign = -1 if column(name)[0] == "higher" else 1
-            others = [other.cells[name].mean for other in block if name in other.cells]
-            better = sum(sign * value < sign * cell.mean for value in others)
-            cells[name] = replace(cell, rank=better + 1 if better < 2 and len(others) > 2 else 0)
-        found.append(Line(line.data, line.loss, line.calibrator, cells))
-    return found
+            cost = column(name).cost
+            rivals = [cost(other.cells[name].mean) for other in block if name in other.cells]
+            better = sum(rival < cost(cell.mean) for rival in rivals)
+            cells[name] = replace(cell, rank=better + 1 if better < 2 and len(rivals) > 2 else 0)
+        ranked.append(replace(line, cells=cells))
+    return ranked
 
 
-def _csv(spec: Spec, table: list[Line], several: bool) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+def _csv(spec: Spec, table: list[Line], names: list[str]) -> str:
+    """Every digit: mean, deviation and count in columns of their own."""
     marked = any(cell.versus for line in table for cell in line.cells.values())
     parts = ("", "_std", "_count", *(["_versus"] if marked else []))
-    columns = [f"{c}{part}" for c in spec.columns for part in parts]
-    writer.writerow(["data", "loss", *(["calibrator"] if several else []), *columns])
+    rows = []
     for line in table:
-        values: list[Any] = []
-        for c in spec.columns:
-            cell = line.cells.get(c)
+        row: list[Any] = [getattr(line, name) for name in names]
+        for name in spec.columns:
+            cell = line.cells.get(name)
             if cell is None:
-                values += ["", "", 0]
+                row += ["", "", 0]
             else:
-                values += [repr(cell.mean), "" if cell.std is None else repr(cell.std), cell.count]
+                row += [repr(cell.mean), "" if cell.std is None else repr(cell.std), cell.count]
             if marked:
-                values.append({BETTER: "better", WORSE: "worse"}.get(cell.versus if cell else "", ""))
-        writer.writerow([line.data, line.loss, *([line.calibrator] if several else []), *values])
-    return out.getvalue()
-
-
-def _tex(text: str) -> str:
-    for sign, written in (
-        ("%", r"\%"),
-        ("_", r"\_"),
-        ("±", r"$\pm$"),
-        ("↑", r"$\uparrow$"),
-        ("↓", r"$\downarrow$"),
-        (BETTER, r"$\blacktriangle$"),
-        (WORSE, r"$\blacktriangledown$"),
-    ):
-        text = text.replace(sign, written)
-    return text
+                row.append({BETTER: "better", WORSE: "worse"}.get(cell.versus if cell else "", ""))
+        rows.append(row)
+    return text.csv([*names, *(f"{name}{part}" for name in spec.columns for part in parts)], rows)

@@ -1,9 +1,7 @@
 """Calibrators: maps from a model's logits to probabilities that can be trusted, ordinal shape included."""
 
-from typing import Any
-
-from orcu.calibrators.base import CALIBRATORS, CalibrationWarning, Calibrator, from_dict, load
-from orcu.calibrators.chain import Chain
+from orcu.calibrators.base import CALIBRATORS, Calibrator, from_dict, load
+from orcu.calibrators.chain import Chain, create
 from orcu.calibrators.dirichlet import DirichletCalibration
 from orcu.calibrators.gap import GapScaling
 from orcu.calibrators.ordinal_dirichlet import OrdinalDirichlet
@@ -11,7 +9,7 @@ from orcu.calibrators.projection import UnimodalProjection
 from orcu.calibrators.recommend import Recommendation, recommend
 from orcu.calibrators.temperature import TemperatureScaling
 from orcu.calibrators.vector import VectorScaling
-from orcu.errors import InputError
+from orcu.errors import CalibrationWarning
 
 __all__ = [
     "CalibrationWarning",
@@ -40,25 +38,3 @@ def names() -> list[str]:
         ['chain', 'dirichlet', 'dirichlet_paper', 'gap', 'ordinal_dirichlet', 'projection', 'temperature', 'vector']
     """
     return CALIBRATORS.names()
-
-
-def create(spec: str | dict[str, Any], **options: Any) -> Calibrator:
-    """The calibrator that a name or table describes; names joined by "+" are a chain.
-
-    Raises:
-        UnknownNameError: if a name or option does not exist.
-        InputError: if options are given for a chain.
-
-    Example:
-        >>> create("gap+projection")
-        Chain(steps=['gap', 'projection'])
-    """
-    if isinstance(spec, str) and "+" in spec:
-        steps = [name.strip() for name in spec.split("+")]
-        if options:
-            raise InputError(f"{spec}: options belong to the steps; use Chain(...) with calibrators.")
-        for name in steps:
-            CALIBRATORS.get(name)
-        return Chain(*steps)
-    made: Calibrator = CALIBRATORS.create(spec, **options)
-    return made

@@ -1,37 +1,30 @@
 """What every calibrator shares: checks, containers, parameters, JSON."""
 
 import inspect
-import json
 import os
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
-from functools import cache
-from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from functools import cache, cached_property
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from orcu import geometry
-from orcu.errors import InputError
+from orcu.errors import CalibrationWarning, InputError
 from orcu.inputs import FloatArray, IntArray, as_labels, as_logits, as_weight
 from orcu.predictions.predictions import Predictions
 from orcu.predictions.used_rows import UsedRows
 from orcu.registry import Registry
-from orcu.tables.files import replacing
+from orcu.tables.files import read_json, write_json
 
 STATE_VERSION = 2
-T = TypeVar("T")
 MANY_ROWS = 100_000
 CALIBRATORS: Registry[type["Calibrator"]] = Registry(
     "calibrator", package="orcu.calibrators", plugins="orcu.calibrators"
 )
-
-
-class CalibrationWarning(UserWarning):
-    """A calibrator was fitted on rows that cannot determine it well; the text says why."""
 
 
 class Calibrator(ABC):
@@ -39,11 +32,26 @@ class Calibrator(ABC):
 
     ``fit(logits, y)``, then ``predict_logits`` or ``predict_proba``. What is given by position is
     logits; probabilities are given as ``probs=``. numpy in, numpy out (float64); torch in, torch
-    out, on the tensor's device. Options are stored as given, what is learned ends in ``_``.
+    out, on the tensor's device. Options are stored as given, what is learned ends in ``_``. One that
+    fits no parameters, such as the projection, predicts and is saved without `fit`.
     """
 
+    # An estimator of scikit-learn by its methods, not by derivation: sklearn.base takes 0.9 s to import (it brings
+    # scipy.stats and pandas), more than all that is needed here.
+
     name: ClassVar[str]
+    num_classes_: int
     floor_: float | None = None  # what stood for a probability of 0 when fitting
+
+    @cached_property
+    def fitted_on_(self) -> UsedRows:
+        """The rows that fitted it; none where nothing was to be fitted.
+
+        Raises:
+            InputError: if it is not fitted.
+        """
+        self._need_fit()
+        return UsedRows.of(np.empty((0, 0)), ids=())
 
     def fit(self, logits: Any = None, y: Any = None, *, probs: Any = None, weight: Any = None, ids: Any = None) -> Self:
         """Learn the map from held-out rows.
@@ -61,15 +69,13 @@ class Calibrator(ABC):
         Warns:
             CalibrationWarning: if rows are few or a class is missing.
         """
-        self.floor_ = None
-        values = self._as_logits(logits, probs)
-        if logits is None:  # later rows get the same stand-in for a probability of 0
-            self.floor_ = float(np.exp(values.min()))
+        values = as_logits(logits) if _by_logits(logits, probs) else Predictions(probs=probs).as_logits()[0]
         n, num_classes = values.shape
         labels = as_labels(y, num_classes, rows=n)
         weights = np.ones(n) if weight is None else as_weight(weight, rows=n)
         self._check(values, labels, weights)
         self.num_classes_ = num_classes
+        self.floor_ = None if logits is not None else float(np.exp(values.min()))  # later rows get the same for a 0
         self.fitted_on_ = UsedRows.of(values, ids)
         # Several BLAS threads only get in each other's way on problems this small.
         small = _threads().limit(limits=1, user_api="blas") if n < MANY_ROWS else nullcontext()
@@ -104,7 +110,7 @@ class Calibrator(ABC):
             "calibrator": self.name,
             "state_version": STATE_VERSION,
             "options": self.get_params(),
-            "num_classes": self.num_classes_,
+            "num_classes": getattr(self, "num_classes_", None),
             "fitted_on": self.fitted_on_.to_dict(),
             "floor": self.floor_,
             "state": self._state(),
@@ -112,8 +118,7 @@ class Calibrator(ABC):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `to_dict` as JSON; the file appears whole or not at all."""
-        with replacing(path) as temporary:
-            temporary.write_text(json.dumps(self.to_dict(), indent=1) + "\n")
+        write_json(path, self.to_dict())
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The options, as scikit-learn asks for them."""
@@ -136,11 +141,20 @@ class Calibrator(ABC):
         options = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
         return f"{type(self).__name__}({options})"
 
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import Tags, TargetTags  # who asks has imported it
+
+        required = self.parameters(2) > 0
+        return Tags(estimator_type=None, target_tags=TargetTags(required=required), requires_fit=required)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "num_classes_") or self.parameters(2) == 0
+
     # What a calibrator writes:
 
     @abstractmethod
     def parameters(self, num_classes: int) -> int:
-        """How many numbers are fitted for C classes."""
+        """How many numbers are fitted for C classes; with none there is no need to call `fit`."""
 
     @abstractmethod
     def _fit(self, logits: FloatArray, y: IntArray, weight: FloatArray) -> None:
@@ -168,39 +182,47 @@ class Calibrator(ABC):
         num_classes = logits.shape[1]
         wanted = 5 * self.parameters(num_classes)
         if len(y) < wanted:
-            _warn(
+            warn(
                 f"{self.name}: {len(y)} rows for {self.parameters(num_classes)} parameters; "
                 f"{wanted} or more are advisable."
             )
         counts = np.bincount(y[weight > 0], minlength=num_classes)
         if self.parameters(num_classes) > 1 and (counts == 0).any():
             absent = ", ".join(map(str, np.flatnonzero(counts == 0)))
-            _warn(f"{self.name}: no row has class {absent}; nothing is learned about it.")
+            warn(f"{self.name}: no row has class {absent}; nothing is learned about it.")
 
     def _need_fit(self) -> None:
-        if not hasattr(self, "num_classes_"):
+        if not self.__sklearn_is_fitted__():
             raise InputError(f"{type(self).__name__} is not fitted; call fit(logits, y) first.")
 
     def _as_logits(self, logits: Any, probs: Any) -> FloatArray:
-        if (logits is None) == (probs is None):
-            raise InputError("logits, probs: give exactly one of the two.")
-        if logits is not None:
+        """What the fitted map is applied to."""
+        if _by_logits(logits, probs):
             return as_logits(logits)
-        told = Predictions(probs=probs)
-        if self.floor_ is None:
-            return told.as_logits()[0]
-        return np.log(np.maximum(told.probs, self.floor_))
+        predictions = Predictions(probs=probs)
+        if self.floor_ is not None:
+            return np.log(np.maximum(predictions.probs, self.floor_))
+        if self.parameters(2) > 0 and not predictions.probs.all():
+            row = int(np.argmin(predictions.probs.min(axis=1)))
+            raise InputError(
+                f"probs: row {row} has a probability of 0, which has no logit, and {type(self).__name__} was fitted on "
+                "logits. Give logits, or fit it on probabilities: what stands for 0 is then part of the fit."
+            )
+        return predictions.as_logits()[0]
 
     def _apply(self, function: Any, logits: Any, probs: Any) -> Any:
+        source = logits if logits is not None else probs
+        result = function(self._checked(logits, probs))
+        return _like(source, result) if hasattr(source, "detach") else result
+
+    def _checked(self, logits: Any, probs: Any) -> FloatArray:
+        """Logits that the fitted map can be applied to."""
         self._need_fit()
-        given = logits if logits is not None else probs
         values = self._as_logits(logits, probs)
-        if values.shape[1] != self.num_classes_:
-            raise InputError(
-                f"{type(self).__name__} was fitted for {self.num_classes_} classes, got {values.shape[1]}."
-            )
-        result = function(values)
-        return _like(given, result) if hasattr(given, "detach") else result
+        num_classes = getattr(self, "num_classes_", values.shape[1])  # any, where nothing was fitted
+        if values.shape[1] != num_classes:
+            raise InputError(f"{type(self).__name__} was fitted for {num_classes} classes, got {values.shape[1]}.")
+        return values
 
 
 def from_dict(state: Mapping[str, Any]) -> Calibrator:
@@ -221,18 +243,22 @@ def from_dict(state: Mapping[str, Any]) -> Calibrator:
         raise InputError(
             f"state_version: this orcu reads {STATE_VERSION}, got {state.get('state_version')!r}; fit it anew."
         )
+    from orcu.predictions.schemas import FittedCalibrator, validated
+
+    checked = validated(FittedCalibrator, state, "the calibrator's data")
     try:
-        made: Calibrator = CALIBRATORS.create(state["calibrator"], **state["options"])
-        made.num_classes_ = int(state["num_classes"])
-        made.fitted_on_ = UsedRows.from_dict(state["fitted_on"])
-        made.floor_ = state["floor"]
-        made._restore(state["state"])
-        told = made.predict_logits(np.zeros((1, made.num_classes_)))
+        calibrator: Calibrator = CALIBRATORS.create(checked.calibrator, **checked.options)
+        if checked.num_classes is not None:
+            calibrator.num_classes_ = checked.num_classes
+        calibrator.fitted_on_ = UsedRows.from_dict(checked.fitted_on.model_dump())
+        calibrator.floor_ = checked.floor
+        calibrator._restore(checked.state)
+        logits = calibrator.predict_logits(np.zeros((1, getattr(calibrator, "num_classes_", 2))))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"the calibrator's data are damaged ({error!r}); fit it anew.") from None
-    if not np.isfinite(told).all():
+    if not np.isfinite(logits).all():
         raise InputError("the calibrator's data are damaged (not finite); fit it anew.")
-    return made
+    return calibrator
 
 
 def load(path: str | os.PathLike[str]) -> Calibrator:
@@ -241,23 +267,7 @@ def load(path: str | os.PathLike[str]) -> Calibrator:
     Raises:
         InputError: if the file cannot be read as one.
     """
-    return from_file(path, from_dict)
-
-
-def from_file(path: str | os.PathLike[str], make: Callable[[Any], T]) -> T:
-    """What ``make`` makes of a JSON file's content; faults are told with the file's name.
-
-    Raises:
-        InputError: if the file cannot be read, or ``make`` refuses it.
-    """
-    try:
-        return make(json.loads(Path(path).read_text()))
-    except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file.") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"{path}: not a JSON file ({error}).") from None
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+    return read_json(path, from_dict)
 
 
 @cache
@@ -265,10 +275,22 @@ def _threads() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+def _by_logits(logits: Any, probs: Any) -> bool:
+    """Whether predictions are given as logits.
+
+    Raises:
+        InputError: if they are given both ways, or not at all.
+    """
+    if (logits is None) == (probs is None):
+        raise InputError("logits, probs: give exactly one of the two.")
+    return logits is not None
+
+
 def _like(tensor: Any, values: FloatArray) -> Any:
     """The values as a tensor of the same kind, on the same device."""
     return tensor.new_tensor(values) if tensor.is_floating_point() else tensor.float().new_tensor(values)
 
 
-def _warn(text: str) -> None:
+def warn(text: str) -> None:
+    """Warn whoever called `Calibrator.fit`, from within its `_check` or `_fit`."""
     warnings.warn(text, CalibrationWarning, stacklevel=4)

@@ -1,6 +1,7 @@
 """Calibrators one after the other."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from orcu.calibrators.base import CALIBRATORS, Calibrator, from_dict
@@ -15,7 +16,7 @@ class Chain(Calibrator):
     ``Chain(DirichletCalibration(), UnimodalProjection())`` calibrates, then restores the shape.
 
     Args:
-        given: calibrators in order, also by name: ``Chain("dirichlet", "projection")``.
+        calibrators: in order, also by name: ``Chain("dirichlet", "projection")``.
         steps: the same as a list, as scikit-learn's ``clone`` and JSON give them.
 
     Example:
@@ -29,25 +30,35 @@ class Chain(Calibrator):
 
     name = "chain"
 
-    def __init__(self, *given: Any, steps: Any = None) -> None:
-        self.steps = list(given) if steps is None else steps
+    def __init__(self, *calibrators: Any, steps: Any = None) -> None:
+        self.steps = list(calibrators) if steps is None else steps
 
-    def _made(self) -> list[Calibrator]:
+    def _calibrators(self) -> list[Calibrator]:
         if not self.steps:
             raise InputError("chain: give at least one calibrator.")
         return [CALIBRATORS.create(s) if isinstance(s, (str, Mapping)) else s for s in self.steps]
 
     def parameters(self, num_classes: int) -> int:
         """Of all steps."""
-        return sum(step.parameters(num_classes) for step in self._made())
+        return sum(step.parameters(num_classes) for step in self._calibrators())
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The steps; plain names where they were given so."""
         return {"steps": self.steps}
 
+    @cached_property
+    def steps_(self) -> list[Calibrator]:
+        """The fitted steps; of a chain that has nothing to fit, the steps themselves.
+
+        Raises:
+            InputError: if it is not fitted.
+        """
+        self._need_fit()
+        return self._calibrators()
+
     def _fit(self, logits: FloatArray, y: IntArray, weight: FloatArray) -> None:
         self.steps_ = []
-        for step in self._made():
+        for step in self._calibrators():
             fitted = type(step)(**step.get_params()).fit(logits, y, weight=weight)
             logits = fitted.predict_logits(logits)
             self.steps_.append(fitted)
@@ -77,3 +88,25 @@ class Chain(Calibrator):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self.steps_ = [from_dict(step) for step in state["steps"]]
+
+
+def create(spec: str | dict[str, Any], **options: Any) -> Calibrator:
+    """The calibrator that a name or table describes; names joined by "+" are a chain.
+
+    Raises:
+        UnknownNameError: if a name or option does not exist.
+        InputError: if options are given for a chain.
+
+    Example:
+        >>> create("gap+projection")
+        Chain(steps=['gap', 'projection'])
+    """
+    if isinstance(spec, str) and "+" in spec:
+        steps = [name.strip() for name in spec.split("+")]
+        if options:
+            raise InputError(f"{spec}: options belong to the steps; use Chain(...) with calibrators.")
+        for name in steps:
+            CALIBRATORS.get(name)
+        return Chain(*steps)
+    calibrator: Calibrator = CALIBRATORS.create(spec, **options)
+    return calibrator

@@ -54,8 +54,8 @@ def chosen(
     """
     losses, weights = [], []
     for fit, judge in splits(y):
-        told = log_probs(fit, judge)
-        losses.append(-np.array([log[np.arange(len(judge)), y[judge]] for log in told]))
+        candidates = log_probs(fit, judge)
+        losses.append(-np.array([log[np.arange(len(judge)), y[judge]] for log in candidates]))
         weights.append(weight[judge])
     own, share = np.concatenate(losses, axis=1), np.concatenate(weights)
     share = share / share.sum()

@@ -92,12 +92,12 @@ class DirichletCalibration(LinearMap):
         self, features: FloatArray, y: IntArray, weight: FloatArray, grid: list[tuple[float, float]]
     ) -> list[FloatArray]:
         """The maps of all penalties, strongest first; each starts where the one before it ended."""
-        found: list[FloatArray] = []
+        maps: list[FloatArray] = []
         start = self._identity(features.shape[1] - 1)
         for penalty, mu in grid:
             start, _ = solve(self._problem(features, y, weight, penalty, mu), start)
-            found.append(start)
-        return found
+            maps.append(start)
+        return maps
 
     def _problem(
         self, features: FloatArray, y: IntArray, weight: FloatArray, off_diagonal: float, mu: float

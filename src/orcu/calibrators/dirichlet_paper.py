@@ -62,21 +62,21 @@ class PaperDirichletCalibration(LinearMap):
         pull[:, :, :-1] = grid[:, 0, None, None] * (1 - np.eye(size)) / (size * (size - 1))
         pull[:, :, -1] = grid[:, 1, None] / size
         start = rng.uniform(-1, 1, size=(size, size + 1)) / np.sqrt(size)
-        found = np.repeat(start[None], len(grid), axis=0)  # all penalties descend side by side
-        first, second, step = np.zeros_like(found), np.zeros_like(found), 0
+        maps = np.repeat(start[None], len(grid), axis=0)  # all penalties descend side by side
+        first, second, step = np.zeros_like(maps), np.zeros_like(maps), 0
         for _ in range(epochs):
             order = rng.permutation(len(y))
             for rows in np.split(order, range(_BATCH, len(y), _BATCH)):
-                miss = geometry.probs(features[rows] @ found.transpose(0, 2, 1))
+                miss = geometry.probs(features[rows] @ maps.transpose(0, 2, 1))
                 miss[:, np.arange(len(rows)), y[rows]] -= 1
                 miss *= weight[rows, None] / len(rows)
-                slope = miss.transpose(0, 2, 1) @ features[rows] + 2 * pull * found
+                slope = miss.transpose(0, 2, 1) @ features[rows] + 2 * pull * maps
                 step += 1
                 first += (1 - _BETAS[0]) * (slope - first)
                 second += (1 - _BETAS[1]) * (slope**2 - second)
                 scale = np.sqrt(second / (1 - _BETAS[1] ** step)) + _SMALL
-                found -= rate * first / (1 - _BETAS[0] ** step) / scale
-        log_probs = geometry.log_probs(features @ found.transpose(0, 2, 1))
+                maps -= rate * first / (1 - _BETAS[0] ** step) / scale
+        log_probs = geometry.log_probs(features @ maps.transpose(0, 2, 1))
         best = int(np.argmax(log_probs[:, np.arange(len(y)), y] @ weight))
         self.off_diagonal_, self.bias_penalty_ = map(float, grid[best])
-        self._keep(found[best], True)
+        self._keep(maps[best], True)

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from orcu import geometry
-from orcu.calibrators.base import CALIBRATORS, Calibrator, _warn
+from orcu.calibrators.base import CALIBRATORS, Calibrator, warn
 from orcu.calibrators.cross_validation import chosen
 from orcu.inputs import FloatArray, IntArray
 
@@ -55,21 +55,21 @@ class GapScaling(Calibrator):
         if self.shrinkage is None:
 
             def log_probs(fit: Any, judge: Any) -> list[FloatArray]:
-                scaled, parameters, told = weight[fit] / weight[fit].mean(), start, []
+                scaled, parameters, candidates = weight[fit] / weight[fit].mean(), start, []
                 for strength in SHRINKAGES:  # each starts where the stronger pull has ended
                     parameters, _ = _fitted(gaps[fit], y[fit], scaled, strength, parameters, tolerance=_ROUGH)
-                    told.append(geometry.log_probs(_moved(gaps[judge], parameters)))
-                return told
+                    candidates.append(geometry.log_probs(_moved(gaps[judge], parameters)))
+                return candidates
 
             self.shrinkage_ = SHRINKAGES[chosen(y, weight, log_probs)]
         if _separated(gaps, y):
-            _warn(
+            warn(
                 "gap: every row is predicted right, so the likelihood asks for ever sharper predictions; gaps stay "
                 "as they are. Use more rows, which the model was not trained on."
             )
         self.log_parameters_, reached = _fitted(gaps, y, weight, self.shrinkage_, start)
         if not reached:
-            _warn("gap: the fit stopped before its tolerance; use more rows or more shrinkage.")
+            warn("gap: the fit stopped before its tolerance; use more rows or more shrinkage.")
 
     def _transform(self, logits: FloatArray) -> FloatArray:
         return _moved(np.diff(logits, axis=1), self.log_parameters_)
@@ -91,6 +91,8 @@ class GapScaling(Calibrator):
         self.log_parameters_ = np.array(state["log_parameters"], dtype=np.float64)
         if self.log_parameters_.shape != (self.parameters(self.num_classes_),):
             raise ValueError(f"log_parameters of shape {self.log_parameters_.shape}")
+        if not (np.abs(self.log_parameters_) <= _BOUND).all():
+            raise ValueError("log_parameters that no fit gives")
         self.shrinkage_ = float(state["shrinkage"])
 
 
@@ -152,8 +154,8 @@ def _fitted(
 
     bounds = [(-_BOUND, _BOUND)] * (2 * thresholds) + [_POWERS]
     options = {"maxiter": 500, "ftol": tolerance, "gtol": 1e-6}
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    return found.x, bool(found.success)
+    optimum = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return optimum.x, bool(optimum.success)
 
 
 def _separated(gaps: FloatArray, y: IntArray) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from orcu import geometry
-from orcu.calibrators.base import Calibrator, _warn
+from orcu.calibrators.base import Calibrator, warn
 from orcu.inputs import FloatArray, IntArray
 
 _STEPS = 100
@@ -109,7 +109,7 @@ class LinearMap(Calibrator):
 
     def _keep(self, parameters: FloatArray, reached: bool) -> None:
         if not reached:
-            _warn(
+            warn(
                 f"{self.name}: the likelihood has no finite optimum on these rows (a class is told without "
                 "error); use more rows or a penalty."
             )
@@ -124,3 +124,8 @@ class LinearMap(Calibrator):
     def _restore(self, state: Mapping[str, Any]) -> None:
         self.weight_ = np.array(state["weight"], dtype=np.float64)
         self.bias_ = np.array(state["bias"], dtype=np.float64)
+        size = self.num_classes_
+        if self.weight_.shape != (size, size) or self.bias_.shape != (size,):
+            raise ValueError(f"weight of shape {self.weight_.shape} and bias of shape {self.bias_.shape}")
+        if not (np.isfinite(self.weight_).all() and np.isfinite(self.bias_).all()):
+            raise ValueError("weight or bias that is not finite")

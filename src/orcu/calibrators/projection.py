@@ -21,10 +21,11 @@ class UnimodalProjection(Calibrator):
 
     Over every split the rising part is the increasing isotonic regression, the falling part the
     decreasing one; the best split is the exact answer. Pooling by means keeps every value
-    non-negative and the sum at 1. There is nothing to fit: `fit` only notes the number of classes.
+    non-negative and the sum at 1. There is nothing to fit: `fit` only notes the number of classes, which is then
+    held to, and the rows.
 
     Example:
-        >>> UnimodalProjection().fit([[0.0, 0.0, 0.0]], [0]).predict_proba(probs=[[0.5, 0.1, 0.4]])
+        >>> UnimodalProjection().predict_proba(probs=[[0.5, 0.1, 0.4]])
         array([[0.5 , 0.25, 0.25]])
     """
 
@@ -41,11 +42,11 @@ class UnimodalProjection(Calibrator):
         """The nearest unimodal probabilities, shape (n, C); given probabilities keep their zeros.
 
         Raises:
-            InputError: if it is not fitted, or was fitted for another number of classes.
+            InputError: if it was fitted for another number of classes.
         """
         if logits is not None or probs is None or hasattr(probs, "detach"):
             return super().predict_proba(logits, probs=probs)
-        super().predict_proba(probs=probs)  # its checks
+        self._checked(None, probs)
         return nearest_unimodal(Predictions(probs=probs).probs)
 
     def _transform_probs(self, logits: FloatArray) -> FloatArray:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from orcu import geometry, metrics
-from orcu.calibrators.base import CALIBRATORS, CalibrationWarning, Calibrator
-from orcu.calibrators.chain import Chain
+from orcu.calibrators.base import CALIBRATORS, Calibrator
+from orcu.calibrators.chain import create
 from orcu.calibrators.cross_validation import FOLDS, stratified_folds
 from orcu.calibrators.projection import nearest_unimodal
-from orcu.errors import InputError
+from orcu.errors import CalibrationWarning, InputError
 from orcu.inputs import FloatArray, IntArray, as_labels, as_logits
 
 METHODS = ("temperature", "vector", "dirichlet", "ordinal_dirichlet", "gap")
@@ -81,7 +81,7 @@ def recommend(
             "Use temperature scaling."
         )
     as_they_are = geometry.probs(values)
-    table = {"none": judged(as_they_are, labels)}
+    table = {"none": metric_row(labels, probs=as_they_are)}
     with warnings.catch_warnings():
         # Folds are small; the final fit may warn.
         warnings.simplefilter("ignore", CalibrationWarning)
@@ -89,18 +89,14 @@ def recommend(
             if progress is not None:
                 progress(name, done, len(methods))
             probs = cross_fitted(CALIBRATORS.create(name), values, labels, seed=seed)
-            table[name] = judged(probs, labels)
-            table[f"{name}+projection"] = judged(nearest_unimodal(probs), labels)
-    table["projection"] = judged(nearest_unimodal(as_they_are), labels)
+            table[name] = metric_row(labels, probs=probs)
+            table[f"{name}+projection"] = metric_row(labels, probs=nearest_unimodal(probs))
+    table["projection"] = metric_row(labels, probs=nearest_unimodal(as_they_are))
     kept = [name for name, row in table.items() if row["unimodality"] >= unimodality]
     chosen = min(kept or ["projection"], key=lambda name: table[name]["rps"])
-    steps = chosen.split("+")
-    made = None
-    if chosen != "none":
-        winner = CALIBRATORS.create(steps[0]) if len(steps) == 1 else Chain(*steps)
-        made = winner.fit(values, labels)
+    calibrator = None if chosen == "none" else create(chosen).fit(values, labels)
     rule = f"rule: the lowest cross-validated RPS among methods with at least {unimodality:.1%} unimodal rows"
-    return Recommendation(table, chosen, rule, made)
+    return Recommendation(table, chosen, rule, calibrator)
 
 
 def cross_fitted(
@@ -119,10 +115,17 @@ def _fresh(calibrator: Calibrator) -> Calibrator:
     return type(calibrator)(**calibrator.get_params())
 
 
-def judged(probs: FloatArray, y: IntArray) -> dict[str, float]:
-    """The metrics that calibrators are compared by."""
+def metric_row(y: IntArray, *, probs: FloatArray | None = None, logits: FloatArray | None = None) -> dict[str, float]:
+    """The metrics that calibrators are compared by, of probabilities or of logits, whose NLL does not underflow.
+
+    Example:
+        >>> row = metric_row(np.array([0, 1]), logits=np.array([[0.0, 0.0], [0.0, 900.0]]))
+        >>> row["accuracy"], round(row["nll"], 4)
+        (1.0, 0.3466)
+    """
+    probs = geometry.probs(logits) if probs is None else probs
     row = {}
     for name in COLUMNS:
         function = getattr(metrics, name)
         row[name] = function(probs) if name == "unimodality" else function(probs, y)
-    return row
+    return row if logits is None else row | {"nll": metrics.nll(logits=logits, y=y)}

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from orcu.calibrators.base import CALIBRATORS, Calibrator, _warn
+from orcu.calibrators.base import CALIBRATORS, Calibrator, warn
 from orcu.errors import UnknownNameError
-from orcu.inputs import FloatArray, IntArray
+from orcu.inputs import FloatArray, IntArray, as_positive
 
 GRID = np.arange(1, 101) / 10  # Paper: [0, 10] by 0.1; a temperature of 0 is not defined
 _SLOWEST, _FASTEST = 1e-3, 1e3  # bounds of 1/T
@@ -63,7 +63,9 @@ class TemperatureScaling(Calibrator):
         return {"temperature": self.temperature_}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self.temperature_ = float(state["temperature"])
+        self.temperature_ = as_positive(state["temperature"], name="temperature")
+        if not _SLOWEST <= 1 / self.temperature_ <= _FASTEST:
+            raise ValueError(f"a temperature of {self.temperature_:g}, which no fit gives")
 
 
 def _loss(margins: FloatArray, weight: FloatArray, scale: float) -> float:
@@ -92,7 +94,7 @@ def _slopes(margins: FloatArray, weight: FloatArray, scale: float) -> tuple[floa
 def _best_scale(margins: FloatArray, weight: FloatArray) -> float:
     """The 1/T at which the slope is zero, kept between bounds."""
     if ((margins >= 0).sum(axis=0)[weight > 0] == 1).all():
-        _warn(
+        warn(
             "temperature: every row is predicted right, so the likelihood asks for ever sharper predictions; "
             "T stays at 1. Use more rows, which the model was not trained on."
         )
@@ -110,7 +112,7 @@ def _best_scale(margins: FloatArray, weight: FloatArray) -> float:
             break
         scale = trial
     if scale < _SLOWEST * 1.001:
-        _warn(
+        warn(
             "temperature: the logits say nothing about the labels (or the reverse), so flat predictions fit "
             f"best; T was held at {1 / _SLOWEST:g}. Are the labels in the right order?"
         )

@@ -1,9 +1,6 @@
 """``orcu bench``: plan, run and print a benchmark."""
 
-import os
-from collections import Counter
-from functools import partial
-from importlib.util import find_spec
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,8 +14,12 @@ from orcu.cli.options import bad_data, check_paths, launching
 from orcu.errors import InputError
 
 if TYPE_CHECKING:
-    from orcu.bench.collect import Planned
-    from orcu.bench.spec import Spec
+    from orcu.bench.plan import Plan
+    from orcu.bench.run import Moment, Summary
+    from orcu.bench.tables import Table as BenchTable
+    from orcu.launchers import Launcher
+
+UNFINISHED = 1
 
 bench_app = typer.Typer(help="The benchmark: every table of the paper, and your own.", no_args_is_help=True)
 SpecFile = Annotated[str, typer.Argument(help="A TOML file, or the name of a spec that comes with orcu.")]
@@ -33,28 +34,20 @@ More = Annotated[
 @bench_app.command()
 def plan(spec: SpecFile, results: Results = None, more: More = None) -> None:
     """Show the runs of a spec, which are finished, and what the rest will cost."""
-    from orcu.bench.run import check_parts
+    from orcu import bench
 
-    described, found = _read(spec, results, more)
-    if find_spec("torch") is not None:  # losses are made of it; the rest of a plan needs it not
-        with bad_data():
-            check_parts(described)
+    with bad_data():
+        planned = bench.plan(spec, results=results, more=more)
     console = Console()
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("data", "runs", "finished", "to do", "hours to do"):
         table.add_column(heading, justify="left" if heading == "data" else "right")
-    known = [one.seconds for one in found if one.seconds is not None]
-    for data in dict.fromkeys(one.job.data.title for one in found):
-        mine = [one for one in found if one.job.data.title == data]
-        done = [one for one in mine if one.state == "finished"]
-        own = [one.seconds for one in done if one.seconds is not None] or known
-        left = len(mine) - len(done)
-        cost = f"{left * sum(own) / len(own) / 3600:.1f}" if own else "?"
-        table.add_row(data, str(len(mine)), str(len(done)), str(left), cost if left else "0")
+    for cost in planned.costs():
+        hours = "0" if not cost.to_do else "?" if cost.hours is None else f"{cost.hours:.1f}"
+        table.add_row(cost.data, str(cost.runs), str(cost.finished), str(cost.to_do), hours)
     console.print(table)
-    states = Counter(one.state for one in found)
-    console.print(f"{len(found)} runs: " + ", ".join(f"{n} {state}" for state, n in states.items()), highlight=False)
-    for command in dict.fromkeys(one.why for one in found if one.state == "no data"):
+    console.print(f"{len(planned.runs)} runs: {_counts(planned.states)}", highlight=False)
+    for command in planned.missing_data:
         console.print(f"not prepared yet: {escape(command)}", highlight=False, soft_wrap=True)
 
 
@@ -73,66 +66,59 @@ def run(
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster; by default one of this machine.")] = None,
 ) -> None:
     """Do what is not finished; failed runs are tried again."""
-    from orcu.bench.run import check_parts, execute, prepared_for
-    from orcu.bench.store import Store
+    from orcu import bench
+    from orcu.bench.run import resources
+    from orcu.bench.states import Outcome, State
 
-    described, found = _read(spec, results, more)
     console = Console()
     with bad_data():
-        gpus = _gpus(devices)
-        at_once = jobs or len(gpus) or max(1, (os.cpu_count() or 1) // described.threads)
-        spread = launching(launcher, jobs=at_once, address=address, threads=described.threads, gpus=gpus)
-        missing = [one for one in found if one.state == "no data"]
-        todo = [one.job for one in found if one.state not in {"finished", "no data"}]
-        check_parts(described)
-        for command in dict.fromkeys(one.why for one in missing):
+        planned = bench.plan(spec, results=results, more=more)
+        workers = launching(launcher, address=address, **resources(planned.spec, jobs=jobs, devices=devices))
+        for command in planned.missing_data:
             console.print(f"[yellow]left out, not prepared:[/] {escape(command)}", highlight=False, soft_wrap=True)
-        if not todo:
-            if missing and len(missing) == len(found):
-                raise InputError("none of the data are prepared; see the commands above.")
-            console.print(f"all {len(found) - len(missing)} runs are finished", highlight=False)
+        prepared, to_do = len(planned.runs) - planned.states[State.NO_DATA], len(planned.to_do)
+        if not prepared:
+            raise InputError("none of the data are prepared; see the commands above.")
+        if not to_do:
+            console.print(f"all {prepared} runs are finished", highlight=False)
             return
-        folder = _folder(described, results).resolve()  # workers may start elsewhere
         console.print(
-            f"{escape(described.name)}: {len(todo)} of {len(found)} runs to do, {at_once} at once; results go to "
-            f"{escape(str(_folder(described, results)))}",
+            f"{escape(planned.spec.name)}: {to_do} of {len(planned.runs)} runs to do, {workers.jobs} at once; results "
+            f"go to {escape(str(planned.folder))}",
             highlight=False,
         )
-        for title in dict.fromkeys(job.data.title for job in todo):  # shared work once, before the runs
-            prepared_for(next(job for job in todo if job.data.title == title))
-        _shared(todo, console)
-        ended: Counter[str] = Counter()
-        Store(folder).make()
-        try:
-            with _bar() as bar, spread as workers:
-                task = bar.add_task("runs", total=len(todo))
-                for position, how in workers.results(partial(execute, results=folder), todo):
-                    ended[how] += 1
-                    bar.update(task, advance=1, description=f"{todo[position].title}: {how}")
-        except KeyboardInterrupt:
-            Console(stderr=True).print(
-                f"interrupted after {ended['done']} runs; `run` again goes on where it was", highlight=False
-            )
-            raise typer.Exit(130) from None
-    console.print(", ".join(f"{count} {how}" for how, count in sorted(ended.items())), highlight=False)
-    if ended["failed"]:
+        summary = _with_bar(planned, workers)
+    console.print(_counts(dict(sorted(summary.outcomes.items()))), highlight=False)
+    if summary.outcomes[Outcome.FAILED]:
         console.print(f"`orcu bench status {escape(spec)}` shows the errors; `run` again tries again.", highlight=False)
-        raise typer.Exit(1)
+        raise typer.Exit(UNFINISHED)
+    with bad_data():
+        left = len(bench.status(spec, results=results, more=more).to_do)
+    if left:
+        console.print(
+            f"{left} runs are not finished: other processes are at them, or were a minute ago; `run` again.",
+            highlight=False,
+        )
+        raise typer.Exit(UNFINISHED)
 
 
 @bench_app.command()
 def status(spec: SpecFile, results: Results = None, more: More = None) -> None:
     """Show where each unfinished run stands, and the errors of those that failed."""
-    _, found = _read(spec, results, more)
+    from orcu import bench
+    from orcu.bench.states import State
+
+    with bad_data():
+        planned = bench.status(spec, results=results, more=more)
     console = Console()
-    states = Counter(one.state for one in found)
-    console.print(", ".join(f"{n} {state}" for state, n in states.items()), highlight=False)
-    for one in found:
-        if one.state == "failed":
+    console.print(_counts(planned.states), highlight=False)
+    for one in planned.runs:
+        if one.state is State.FAILED:
             error = one.why.strip().splitlines()
             console.print(f"[red]failed[/] {escape(one.job.title)}: {escape(error[-1])}", highlight=False)
-        elif one.state == "running":
-            console.print(f"running {escape(one.job.title)}", highlight=False)
+        elif one.state is State.RUNNING or one.why:
+            why = f": {one.why}" if one.why else ""
+            console.print(f"{one.state} {escape(one.job.title)}{escape(why)}", highlight=False, soft_wrap=True)
 
 
 @bench_app.command()
@@ -146,36 +132,29 @@ def table(
     ] = None,
 ) -> None:
     """Print the table: mean and standard deviation over folds, best bold, second underlined."""
-    from orcu.bench.collect import records
-    from orcu.bench.significance import marks
-    from orcu.bench.tables import chosen, lines, rendered
+    from orcu import bench
 
-    described, planned_runs = _read(spec, results, more)
     with bad_data():
-        folder = _folder(described, results)
-        told = records(described, folder)
-        if not told:
-            raise InputError(f"no run of {described.name} is finished yet; `orcu bench run {spec}` does them.")
-        left = sum(one.state != "finished" for one in planned_runs)
+        planned = bench.status(spec, results=results, more=more)
+        left = len(planned.runs) - len(planned.some_finished())
         if left:
             Console(stderr=True).print(
-                f"[yellow]{left} of {len(planned_runs)} runs are missing; the table is of the others[/] (`orcu bench "
+                f"[yellow]{left} of {len(planned.runs)} runs are missing; the table is of the others[/] (`orcu bench "
                 "status` tells why)",
                 highlight=False,
             )
-        versus = None if against is None else marks(described, folder, against)
-        found = lines(described, told, versus)
+        whole = bench.table(planned, against=against)
         if form != "rich":
-            typer.echo(rendered(described, found, form), nl=False)
+            typer.echo(whole.text(form), nl=False)
     if form == "rich":
-        _print_table(described, found)
+        _print_table(whole)
     screen = Console(stderr=form != "rich", soft_wrap=True)
     if against is not None:
         screen.print(
             f"▲ better, ▼ worse than {escape(against)}: 95 % intervals of a bootstrap of folds and rows.",
             highlight=False,
         )
-    for data, metric, loss in chosen(described, records(described, folder, rows="validation")):
+    for data, metric, loss in whole.chosen:
         screen.print(f"chosen on {escape(data)} by {metric} of validation rows: {escape(loss)}", highlight=False)
 
 
@@ -187,41 +166,30 @@ def report(
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Write here; report.html beside the results.")] = None,
 ) -> None:
     """Write one HTML page for the whole benchmark."""
-    from orcu.bench.report import page
-    from orcu.tables.files import replacing
+    from orcu import bench
+    from orcu.bench.report import REPORT
 
-    described, found = _read(spec, results, more)
     with bad_data():
-        if not any(one.state == "finished" for one in found):
-            raise InputError(f"no run of {described.name} is finished yet; `orcu bench run {spec}` does them.")
-        target = out or _folder(described, results) / "report.html"
+        planned = bench.status(spec, results=results, more=more)
+        planned.some_finished()
+        target = out or planned.folder / REPORT
         check_paths([], [target])
         with Console(stderr=True).status("drawing"):
-            told = page(described, _folder(described, results))
-        with replacing(target) as temporary:
-            temporary.write_text(told, encoding="utf-8")
+            bench.report(planned, out=target)
     Console().print(f"wrote {escape(str(target))}", highlight=False)
 
 
 @bench_app.command()
 def compare(spec: SpecFile, results: Results = None, more: More = None) -> None:
     """Print our numbers beside the paper's, where the task is the same."""
-    from orcu.bench.collect import records
-    from orcu.bench.tables import compared, lines
+    from orcu import bench
 
-    described, _ = _read(spec, results, more)
     with bad_data():
-        found = compared(described, lines(described, records(described, _folder(described, results))))
-        if not found:
-            raise InputError(
-                f"nothing to compare: {described.name} answers no table of the paper."
-                if not described.paper
-                else f"nothing to compare: no run of {described.name} is finished yet."
-            )
+        rows = bench.compare(spec, results=results, more=more)
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("data", "loss", "calibrator", "metric", "paper", "ours", "difference", "folds"):
         shown.add_column(heading, justify="left" if heading in {"data", "loss", "calibrator", "metric"} else "right")
-    for row in found:
+    for row in rows:
         shown.add_row(
             row["data"],
             row["loss"],
@@ -235,37 +203,33 @@ def compare(spec: SpecFile, results: Results = None, more: More = None) -> None:
     Console().print(shown)
 
 
-def _shared(todo: list[Any], console: Console) -> None:
-    """Do what several runs need once, before they start: decoded images and frozen features."""
-    from orcu.bench.run import prepared_for
-    from orcu.data.base import IMAGES
-    from orcu.data.cache import build
-    from orcu.data.store import cache_folder
-    from orcu.training.run import Run, Settings
+def _with_bar(planned: "Plan", workers: "Launcher") -> "Summary":
+    """Do the runs of a plan under a bar; Ctrl-C stops them."""
+    from orcu import bench
+    from orcu.bench.states import Outcome
 
-    for title in dict.fromkeys(job.data.title for job in todo):
-        job = next(job for job in todo if job.data.title == title)
-        prepared, data = prepared_for(job), job.data
-        if prepared is None:
-            continue
-        with _bar() as bar:
-            task = bar.add_task(f"{title}: shared work")
-            if prepared.manifest.about.kind == IMAGES:
-                build(
-                    prepared.manifest,
-                    cache_folder(prepared.folder, data.size),
-                    data.size,
-                    progress=lambda stage, done, total, t=task: bar.update(t, completed=done, total=total),  # type: ignore[misc]
-                )
-            if data.frozen:
-                settings = Settings(backbone=data.backbone, weights=data.weights, frozen=True, size=data.size)
-                run = Run(prepared, prepared.split(data.protocol, job.fold), settings)
-                run.features(lambda done, total, t=task: bar.update(t, completed=done, total=total))  # type: ignore[misc]
+    screen = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    finished = 0
+    try:
+        with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+            task = bar.add_task("runs", total=None)
+
+            def show(moment: "Moment") -> None:
+                nonlocal finished
+                finished = moment.outcomes[Outcome.DONE]
+                bar.update(task, description=moment.what, completed=moment.done, total=moment.total)
+
+            return bench.run(planned, launcher=workers, progress=show)
+    except KeyboardInterrupt:
+        screen.print(f"interrupted after {finished} runs; `run` again goes on where it was", highlight=False)
+        raise typer.Exit(130) from None
 
 
-def _print_table(spec: "Spec", found: list[Any]) -> None:
+def _print_table(whole: "BenchTable") -> None:
     from orcu.bench.columns import heading
 
+    spec, lines = whole.plan.spec, whole.lines
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), title=spec.title or spec.name, title_justify="left")
     several = len(spec.calibrators) > 1
     for title in ("data", *(["calibrator"] if several else []), "loss"):
@@ -273,11 +237,10 @@ def _print_table(spec: "Spec", found: list[Any]) -> None:
     for column in spec.columns:
         shown.add_column(heading(column), justify="right", no_wrap=True)
     before = ("", "")
-    for line in found:
+    for line in lines:
         cells = []
         for column in spec.columns:
-            rank = line.cells[column].rank if column in line.cells else 0
-            style = {1: "bold", 2: "underline"}.get(rank)
+            style = {1: "bold", 2: "underline"}.get(line.rank(column))
             cells.append(f"[{style}]{line.text(column)}[/]" if style else line.text(column))
         block = (line.data, line.calibrator)
         if block != before and before != ("", ""):
@@ -289,8 +252,8 @@ def _print_table(spec: "Spec", found: list[Any]) -> None:
     width = max(Console().width, 30 + 16 * len(spec.columns))
     console = Console(width=width)
     console.print(shown)
-    count = max((cell.count for line in found for cell in line.cells.values()), default=1)
-    ranked = any(cell.rank for line in found for cell in line.cells.values())
+    count = max((cell.count for line in lines for cell in line.cells.values()), default=1)
+    ranked = any(cell.rank for line in lines for cell in line.cells.values())
     notes = [f"{spec.rows} rows"] if spec.rows != "test" else []
     notes += [f"mean ± standard deviation over {count} runs"] if count > 1 else []
     notes += ["of each block the best is bold, the second underlined"] if ranked else []
@@ -298,53 +261,5 @@ def _print_table(spec: "Spec", found: list[Any]) -> None:
         console.print("; ".join(notes), highlight=False)
 
 
-def _gpus(devices: str | None) -> list[int]:
-    """The numbers of the graphics cards to use.
-
-    Raises:
-        InputError: if they are neither numbers nor "cpu".
-    """
-    if devices == "cpu":
-        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # for this process and its workers
-        return []
-    if devices is None:
-        import torch
-
-        return list(range(torch.cuda.device_count()))
-    import torch
-
-    numbers = [part.strip() for part in devices.split(",")]
-    there = torch.cuda.device_count()
-    if not all(number.isdigit() and int(number) < there for number in numbers):
-        raise InputError(
-            f"--devices: expected cpu, or numbers of GPUs such as 0,1, of which there are {there} here; got "
-            f"{devices!r}."
-        )
-    return [int(number) for number in numbers]
-
-
-def _read(spec: str, results: Path | None, more: str | None) -> tuple["Spec", list["Planned"]]:
-    from orcu.bench.collect import planned
-    from orcu.bench.spec import load_spec
-
-    with bad_data():
-        described = load_spec(spec, more=more)
-        return described, planned(described, _folder(described, results))
-
-
-def _folder(spec: "Spec", results: Path | None) -> Path:
-    root = results or Path(os.environ.get("ORCU_RESULTS", "results"))
-    return root / spec.name
-
-
-def _bar() -> Progress:
-    screen = Console(stderr=True)
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=screen,
-        transient=True,
-        disable=not screen.is_terminal,
-    )
+def _counts(counts: Mapping[Any, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items())

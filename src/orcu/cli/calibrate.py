@@ -1,7 +1,7 @@
 """``orcu calibrate``: fit a calibrator, apply it, compare all of them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -57,9 +57,11 @@ def fit(
 ) -> None:
     """Fit a calibrator on held-out rows and write it as JSON."""
     from orcu import calibrators
+    from orcu.calibrators.recommend import metric_row
+    from orcu.predictions.predictions import Predictions
 
     check_paths([file], [out])
-    made = calibrators.create(method)
+    calibrator = calibrators.create(method)
     options = reading_options(
         probs=probs,
         logits=logits,
@@ -73,14 +75,14 @@ def fit(
     )
     console = Console()
     with bad_data(), told_warnings():
-        told = _read(file, options)
-        values, replaced = told.as_logits()
-        rows = told.rows()
-        with Console(stderr=True).status(f"fitting {method} on {len(told):,} rows"):
-            made.fit(values, rows.y, weight=told.weight, ids=told.ids)
-        before, after = _judged(values, rows.y), _judged(made.predict_logits(values), rows.y)
-    _tell(console, told, replaced)
-    write_fitted(out, made, told.classes, file)
+        predictions = Predictions.read(file, **options)
+        y = predictions.labels
+        with Console(stderr=True).status(f"fitting {method} on {len(predictions):,} rows"):
+            predictions.fit_calibrator(calibrator)
+        before = metric_row(y, logits=predictions.as_logits()[0])
+        after = metric_row(y, logits=predictions.calibrated(calibrator).logits)
+    _print_notes(console, predictions, calibrator.floor_)
+    write_fitted(out, calibrator, predictions.classes, file)
     console.print(_table({"as it was": before, method: after}, "on the fitting rows, which flatters it"))
     console.print(f"wrote {escape(str(out))}", highlight=False)
 
@@ -104,7 +106,7 @@ def apply(
 ) -> None:
     """Apply a calibrator to new predictions."""
     from orcu import calibrators
-    from orcu.predictions.predictions import reuse_notes
+    from orcu.predictions.predictions import Predictions, reuse_notes
 
     check_paths([file, calibrator], [out])
     options = reading_options(
@@ -123,13 +125,12 @@ def apply(
     console = Console()
     with bad_data():
         fitted = calibrators.load(calibrator)
-        told = _read(file, options)
-        check_classes(calibrator, told.classes, file)
-        replaced = told.as_logits()[1]
-        result = told.calibrated(fitted)
-        result.write(out)
-    _tell(console, told, replaced)
-    for note in reuse_notes(result.history):
+        predictions = Predictions.read(file, **options)
+        check_classes(calibrator, predictions.classes, file)
+        moved = predictions.calibrated(fitted)
+        moved.write(out)
+    _print_notes(console, predictions, fitted.floor_)
+    for note in reuse_notes(moved.history):
         console.print(f"[bold red]{escape(note)}[/]", highlight=False)
     if out.suffix != ".parquet":
         console.print(
@@ -159,6 +160,9 @@ def compare(
 ) -> None:
     """Compare every calibrator: accuracy, errors, scores and shape, and recommend one."""
     from orcu import calibrators
+    from orcu.calibrators.recommend import metric_row
+    from orcu.evaluation.evaluate import evaluate
+    from orcu.predictions.predictions import Predictions
     from orcu.predictions.used_rows import UsedRows
 
     check_paths([file, *([test] if test else [])], [report])
@@ -176,18 +180,18 @@ def compare(
     )
     console = Console()
     with bad_data(), told_warnings():
-        told = _read(file, options)
-        values, replaced = told.as_logits()
-        y = told.labels
-        new = None if test is None else _read(test, options)
-        if new is not None:
-            UsedRows.of(values, told.ids).refuse(
+        held = Predictions.read(file, **options)
+        values = held.as_logits()[0]
+        y = held.labels
+        new = None if test is None else Predictions.read(test, **options)
+        if test is not None and new is not None:
+            UsedRows.of(values, held.ids).refuse(
                 UsedRows.of(new.as_logits()[0], new.ids),
-                because=f"of {test.name if test else file.name} are in {file.name} too; judge on other rows.",
+                because=f"of {test.name} are in {file.name} too; judge on other rows.",
             )
         with Progress(console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task("calibrators, five folds each")
-            found = calibrators.recommend(
+            recommendation = calibrators.recommend(
                 values,
                 y,
                 unimodality=unimodality,
@@ -195,63 +199,39 @@ def compare(
                     task, description=f"{name}, five folds", completed=done, total=of
                 ),
             )
-        rows = {name: {column: row[column] for column in COLUMNS} for name, row in found.table.items()}
+        rows, chosen = recommendation.table, recommendation.chosen
         where = "five-fold cross-validation"
         if test is not None and new is not None:
-            if new.classes != told.classes:
+            if new.classes != held.classes:
                 raise InputError(f"{test.name}: its classes are {', '.join(new.classes)}.")
-            rows, page = _on_test(list(found.table), values, y, new, found.chosen, report is not None)
+            moved = _calibrated_on(list(rows), held, new)
+            rows = {name: metric_row(new.labels, logits=one.logits) for name, one in moved.items()}
             where = f"fitted on {file.name}, judged on {test.name}"
             if report is not None:
+                evaluation = evaluate(moved.pop(chosen), compare=moved, name=chosen)
                 with replacing(report) as temporary:
-                    temporary.write_text(page, encoding="utf-8")
-    _tell(console, told, replaced)
-    console.print(_table(rows, where, found.chosen))
-    console.print(f"→ {found.chosen}: chosen on {escape(file.name)} by this {found.rule}", highlight=False)
+                    temporary.write_text(evaluation.to_html(title="Which calibrator?"), encoding="utf-8")
+    _print_notes(console, held, None)
+    console.print(_table(rows, where, chosen))
+    console.print(f"→ {chosen}: chosen on {escape(file.name)} by this {recommendation.rule}", highlight=False)
     if report is not None:
         console.print(f"wrote {escape(str(report))}", highlight=False)
 
 
-def _on_test(
-    names: list[str], logits: Any, y: Any, test: "Predictions", chosen: str, paged: bool
-) -> tuple[dict[str, dict[str, float]], str]:
-    """Every method fitted on one file and judged on the other; the report compares them in pairs."""
+def _calibrated_on(names: list[str], held: "Predictions", new: "Predictions") -> "dict[str, Predictions]":
+    """The new rows, moved by each method fitted on the held ones; weights and groups play no part in a comparison."""
     from orcu import calibrators
-    from orcu.evaluation.evaluate import evaluate
     from orcu.predictions.predictions import Predictions
 
-    labels, values = test.labels, test.as_logits()[0]
-    told = {}
-    for name in names:
-        moved = values if name == "none" else calibrators.create(name).fit(logits, y).predict_logits(values)
-        told[name] = Predictions(logits=moved, y=labels)
-    rows = {name: _judged(one.logits, labels) for name, one in told.items()}
-    if not paged:
-        return rows, ""
-    for one in told.values():
-        one.classes = test.classes
-    others = {name: one for name, one in told.items() if name != chosen}
-    return rows, evaluate(told[chosen], compare=others, name=chosen).to_html(title="Which calibrator?")
-
-
-def _read(file: Path, options: dict[str, Any]) -> "Predictions":
-    from orcu.predictions.opening import open_predictions
-
-    return open_predictions(file, **options).load()
-
-
-def _judged(logits: Any, y: Any) -> dict[str, float]:
-
-    from orcu import geometry, metrics
-    from orcu.calibrators.recommend import judged
-
-    probs = geometry.probs(logits)
-    return judged(probs, y) | {"nll": metrics.nll(logits=logits, y=y)}  # logits do not underflow
+    held, new = (
+        Predictions(logits=rows.as_logits()[0], y=rows.label_names(), classes=rows.classes) for rows in (held, new)
+    )
+    return {name: new if name == "none" else new.calibrated_on(held, calibrators.create(name)) for name in names}
 
 
 def _table(rows: dict[str, dict[str, float]], title: str, chosen: str = "") -> Table:
+    from orcu.evaluation.printed import ARROWS, shown
     from orcu.metrics.base import METRICS
-    from orcu.report.plain import ARROWS, shown
 
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), title=title, title_justify="left")
     table.add_column("method", overflow="fold")
@@ -264,8 +244,11 @@ def _table(rows: dict[str, dict[str, float]], title: str, chosen: str = "") -> T
     return table
 
 
-def _tell(console: Console, told: "Predictions", replaced: int) -> None:
-    for note in [*told.notes, told.mapping]:
+def _print_notes(console: Console, predictions: "Predictions", floor: float | None) -> None:
+    notes = [*predictions.notes, predictions.mapping]
+    zeros = int((predictions.probs == 0).sum()) if predictions.logits is None else 0
+    if zeros:
+        half = "half the smallest positive value" if floor is None else f"{floor:.2g}, as in the fit"
+        notes.append(f"{zeros:,} probabilities of 0 were taken for {half}, since 0 has no logit")
+    for note in notes:
         console.print(f"[dim]{escape(note)}[/]", highlight=False)
-    if replaced:
-        console.print(f"[dim]{replaced:,} probabilities of 0 became half the smallest positive value, for logits[/]")

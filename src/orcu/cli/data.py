@@ -42,7 +42,7 @@ def list_sets() -> None:
             card.kind,
             str(len(card.classes) or ""),
             rows,
-            escape(_way(name, card)),
+            escape(_way(card)),
             prepared,
             style="bold" if card.paper else "",
         )
@@ -119,15 +119,15 @@ def prepare(
             _download(name, card, root, bar)
         tasks: dict[str, Any] = {}
 
-        def tell(stage: str, done: int, total: int) -> None:
+        def show_bar(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
                 tasks[stage] = bar.add_task(STAGES[stage], total=total or None)
             bar.update(tasks[stage], completed=done, total=total or None)
 
-        prepared, found = data.prepare(
-            name, root, out=out, options=options, size=size, skip_bad=skip_bad, seed=seed, progress=tell
+        prepared, findings = data.prepare(
+            name, root, out=out, options=options, size=size, skip_bad=skip_bad, seed=seed, progress=show_bar
         )
-    for line in found.lines():
+    for line in findings.lines():
         console.print(escape(line), highlight=False)
     folds = ", ".join(f"{key} ({count})" for key, count in prepared.protocols().items())
     console.print(f"protocols and their folds: {folds}", highlight=False)
@@ -160,25 +160,20 @@ def show(
 ) -> None:
     """Write a contact sheet of each class, or print a sample of texts or rows."""
     from orcu import data
-    from orcu.data.base import IMAGES, TEXTS
-    from orcu.data.show import contact_sheets, sample
+    from orcu.data.show import contact_sheets, line, sample
 
     console = Console()
     with bad_data():
         prepared = data.load(name)
         manifest = prepared.manifest
-        if manifest.about.kind == IMAGES:
+        if prepared.kind.has_images:
             for path in contact_sheets(prepared, out, count=count, seed=seed):
                 console.print(f"wrote {escape(str(path))}", highlight=False)
             return
         for label, title in enumerate(manifest.classes):
             console.print(f"[bold]{escape(title)}[/]", highlight=False)
             for row in sample(prepared, label, min(count, 5), seed):
-                if manifest.about.kind == TEXTS:
-                    told = manifest.column("text")[row]
-                else:
-                    told = ", ".join(f"{key} {manifest.feature(key)[row]}" for key in manifest.about.features)
-                console.print(f"  {escape(told)}", highlight=False)
+                console.print(f"  {escape(line(manifest, row))}", highlight=False)
 
 
 @data_app.command()
@@ -186,6 +181,7 @@ def table(markdown: Annotated[bool, typer.Option("--markdown", help="Print Markd
     """Counts and shares of each label in every prepared set (the paper's appendix, Table I)."""
     from orcu import data
     from orcu.data.store import prepared_names, store_folder
+    from orcu.tables import text
 
     sets = [data.load(name).manifest for name in prepared_names()]
     if not sets:
@@ -201,9 +197,7 @@ def table(markdown: Annotated[bool, typer.Option("--markdown", help="Print Markd
         lines.append(cells)
     lines.append(["total", *(f"{len(one):,}" for one in sets)])
     if markdown:
-        typer.echo("| " + " | ".join(headings) + " |\n|---" + "|---:" * len(sets) + "|")
-        for cells in lines:
-            typer.echo("| " + " | ".join(cells) + " |")
+        typer.echo(text.markdown(headings, lines, "l" + "r" * len(sets)), nl=False)
         return
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in headings:
@@ -214,12 +208,12 @@ def table(markdown: Annotated[bool, typer.Option("--markdown", help="Print Markd
     Console(width=width).print(shown)
 
 
-def _way(name: str, card: "Card") -> str:
+def _way(card: "Card") -> str:
     if card.package:
         return "pip install 'orcu[data]'"
     if card.downloads:
         return "--download"
-    return "your own" if name in {"folder", "table"} else "register, or copy"
+    return "register, or copy" if card.classes else "your own"
 
 
 def _progress() -> Progress:

@@ -34,7 +34,7 @@ from orcu.errors import InputError, UnknownNameError
 from orcu.tables.files import replacing
 
 if TYPE_CHECKING:
-    from orcu.evaluation.evaluate import Evaluation
+    from orcu.evaluation.evaluation import Evaluation
     from orcu.launchers import Launcher
 
 GATE_TRIPPED = 4
@@ -142,7 +142,7 @@ def _judge(
     spread: "Launcher",
 ) -> "Evaluation":
     from orcu.evaluation.evaluate import evaluate as judge
-    from orcu.predictions.opening import open_predictions
+    from orcu.predictions.predictions import open_predictions
 
     sources = [open_predictions(path, **options) for path in paths]
     names = _names(paths)
@@ -201,8 +201,9 @@ def _outputs(
 
 
 def _print(console: Console, found: "Evaluation") -> None:
+    from orcu.evaluation.evaluation import metric_rows, shown_difference
+    from orcu.evaluation.printed import shown_interval
     from orcu.metrics.base import all_metrics
-    from orcu.report import plain
     from orcu.report.headline import headline, verdict
 
     console.print()
@@ -220,7 +221,7 @@ def _print(console: Console, found: "Evaluation") -> None:
     for heading in ("value", "95 % interval", "if calibrated"):
         table.add_column(heading, justify="right", no_wrap=True)
     family = ""
-    for metric, cells in plain.metric_rows(found):
+    for metric, cells in metric_rows(found):
         if family and metric.family != family:
             table.add_row("")
         family = metric.family
@@ -228,7 +229,7 @@ def _print(console: Console, found: "Evaluation") -> None:
         mark = "[red]✗[/]" if told.startswith("beyond") else "[green]✓[/]"
         estimate = found.metrics[metric.name]
         if told:
-            chance = plain.shown_interval(estimate.expected, estimate.limit, percent=metric.percent)
+            chance = shown_interval(estimate.expected, estimate.limit, percent=metric.percent)
             cells[3] = f"{chance} {mark}"
         table.add_row(*map(escape, cells[:3]), cells[3])
     console.print(table)
@@ -247,14 +248,15 @@ def _print(console: Console, found: "Evaluation") -> None:
         for heading in (f"{found.name} minus {other}", "difference", "95 % interval", "in favour"):
             table.add_column(escape(heading), justify="left" if "minus" in heading else "right", no_wrap=True)
         for metric in all_metrics():
-            difference = plain.shown_difference(differences[metric.name], metric)
+            difference = shown_difference(differences[metric.name], metric)
             table.add_row(metric.title, *difference)
         console.print(table, "")
 
 
 def _group_table(found: "Evaluation") -> Table:
+    from orcu.evaluation.evaluation import shown_value
+    from orcu.evaluation.printed import ARROWS
     from orcu.metrics.base import METRICS
-    from orcu.report import plain
     from orcu.report.headline import verdict
 
     shown = [METRICS.get(name) for name in ("accuracy", "mae", "ece", "sce", "unimodality")]
@@ -262,9 +264,9 @@ def _group_table(found: "Evaluation") -> Table:
     table.add_column("group")
     table.add_column("rows", justify="right")
     for metric in shown:
-        table.add_column(f"{metric.name} {plain.ARROWS[metric.better]}", justify="right", no_wrap=True)
+        table.add_column(f"{metric.name} {ARROWS[metric.better]}", justify="right", no_wrap=True)
     for name, group in found.groups.items():
         marks = {"beyond chance": " ✗", "within chance": " ✓", "": ""}
-        cells = [plain.shown_value(group, m) + marks[verdict(group, m.name)] for m in shown]
+        cells = [shown_value(group, m) + marks[verdict(group, m.name)] for m in shown]
         table.add_row(escape(name), f"{group.rows:,}", *cells)
     return table

@@ -72,12 +72,12 @@ def figure(
     )
     sources = Sources(from_ or [], data=_parts(data), losses=_parts(losses), reading=reading)
     _refuse_unread(sources, reading)
-    given = pairs(set_ or [], "--set")
+    settings = pairs(set_ or [], "--set")
     if not several:
-        _draw(names[0], sources, out, width, given)
+        _draw(names[0], sources, out, width, settings)
         console.print(f"wrote {escape(str(out))}", highlight=False)
         return
-    _refuse_unused(given, names)
+    _refuse_unused(settings, names)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -86,7 +86,7 @@ def figure(
     for name in FIGURES.names() if everything else dict.fromkeys(names):
         path = out / f"{name}.{kind}"
         try:
-            _draw(name, sources, path, width, _of_figure(name, given))
+            _draw(name, sources, path, width, _of_figure(name, settings))
         except (InputError, MissingExtraError) as error:
             failed.append(str(error))
             continue
@@ -100,12 +100,12 @@ def figure(
         raise typer.Exit(FAILED)
 
 
-def _draw(name: str, sources: "Sources", path: Path, width: str, given: dict[str, str]) -> None:
+def _draw(name: str, sources: "Sources", path: Path, width: str, settings: dict[str, str]) -> None:
     from orcu.figures.base import FIGURES, make
     from orcu.figures.save import save
 
     known = FIGURES.get(name).options()
-    options = {key: _value(key, text, known.get(key)) for key, text in given.items()}
+    options = {key: _value(key, text, known.get(key)) for key, text in settings.items()}
     save(make(name, sources, width=width, **options), path)
 
 
@@ -120,30 +120,30 @@ def _value(key: str, text: str, default: Any) -> Any:
     return text
 
 
-def _of_figure(name: str, given: dict[str, str]) -> dict[str, str]:
+def _of_figure(name: str, settings: dict[str, str]) -> dict[str, str]:
     from orcu.figures.base import FIGURES
 
     known = FIGURES.get(name).options()
-    return {key: text for key, text in given.items() if key in known}
+    return {key: text for key, text in settings.items() if key in known}
 
 
-def _refuse_unused(given: dict[str, str], names: list[str]) -> None:
+def _refuse_unused(settings: dict[str, str], names: list[str]) -> None:
     from orcu.errors import UnknownNameError
     from orcu.figures.base import FIGURES
 
     asked = FIGURES.names() if ALL in names else names
     known = {key for name in asked for key in FIGURES.get(name).options()}
-    for key in given:
+    for key in settings:
         if key not in known:
             raise UnknownNameError("option of these figures", key, sorted(known))
 
 
-def _refuse_idle(names: list[str], **given: str | None) -> None:
+def _refuse_idle(names: list[str], **choices: str | None) -> None:
     """Refuse a choice that none of the figures has a use for."""
     from orcu.figures.base import FIGURES
 
     asked = FIGURES.names() if ALL in names else names
-    for option, text in given.items():
+    for option, text in choices.items():
         if text is not None and not any(option in FIGURES.get(name).takes for name in asked):
             raise InputError(f"--{option}: {', '.join(asked)} has no {option} to choose from; leave it out.")
 

@@ -14,12 +14,13 @@ from rich.console import Console
 from rich.markup import escape
 
 from orcu.errors import InputError
-from orcu.tables.files import replacing
+from orcu.tables.files import write_json
 
 if TYPE_CHECKING:
     from orcu.launchers import Launcher
 
 BAD_DATA = 3
+LONGEST_NAME = 200  # bytes; files take 255, and a temporary name is a little longer
 
 Label = Annotated[str | None, typer.Option("--label", help="Column of the true class.")]
 Probs = Annotated[
@@ -37,7 +38,7 @@ Decimal = Annotated[str | None, typer.Option("--decimal", help="Decimal sign of 
 def reading_options(
     *, probs: str | None, logits: str | None, classes: str | None, sep: str | None, decimal: str | None, **columns: Any
 ) -> dict[str, Any]:
-    """What `orcu.predictions.opening.open_predictions` takes, from what the user typed.
+    """What `orcu.predictions.predictions.open_predictions` takes, from what the user typed.
 
     Raises:
         InputError: if options contradict each other.
@@ -66,12 +67,13 @@ def check_paths(inputs: list[Path], outputs: list[Path | None], *, folders: bool
     """
     for path in inputs:
         if not path.is_file() and not (folders and path.is_dir()):
-            told = "is a folder; name a file." if path.is_dir() else "there is no such file."
-            raise InputError(f"{path}: {told}")
+            raise InputError(f"{path}: {'is a folder; name a file.' if path.is_dir() else 'there is no such file.'}")
     taken = {path.resolve(): "is an input" for path in inputs}
     for out in outputs:
         if out is None:
             continue
+        if len(os.fsencode(out.name)) > LONGEST_NAME:
+            raise InputError(f"{out}: its name is longer than {LONGEST_NAME} bytes; choose a shorter one.")
         if out.is_dir():
             raise InputError(f"{out}: is a folder; name a file.")
         if not out.absolute().parent.is_dir():
@@ -80,6 +82,9 @@ def check_paths(inputs: list[Path], outputs: list[Path | None], *, folders: bool
             raise InputError(f"{out}: its folder cannot be written to.")
         if out.resolve() in taken:
             raise InputError(f"{out}: {taken[out.resolve()]}; choose another name for the output.")
+        for folder in inputs:
+            if folder.is_dir() and out.resolve().is_relative_to(folder.resolve()):
+                raise InputError(f"{out}: lies in the input folder {folder}; choose another place for the output.")
         taken[out.resolve()] = "is named for two outputs"
 
 
@@ -97,17 +102,15 @@ def digest(path: Path) -> str:
     """The SHA-256 of a file; of a folder, that of its Parquet files' names and digests."""
     if path.is_dir():
         files = sorted(path.rglob("*.parquet"))
-        told = "".join(f"{digest(one)}  {one.relative_to(path).as_posix()}\n" for one in files)
-        return sha256(told.encode()).hexdigest()
+        listing = "".join(f"{digest(file)}  {file.relative_to(path).as_posix()}\n" for file in files)
+        return sha256(listing.encode()).hexdigest()
     with path.open("rb") as file:
         return file_digest(file, "sha256").hexdigest()
 
 
 def write_fitted(out: Path, fitted: Any, classes: tuple[str, ...], source: Path) -> None:
     """Write a fitted calibrator, or fitted sets, as JSON with the class names and the file's name."""
-    state = fitted.to_dict() | {"classes": list(classes), "file": source.name}
-    with replacing(out) as temporary:
-        temporary.write_text(json.dumps(state, indent=1) + "\n")
+    write_json(out, fitted.to_dict() | {"classes": list(classes), "file": source.name})
 
 
 def check_classes(fitted: Path, classes: tuple[str, ...], source: Path) -> None:
@@ -116,7 +119,7 @@ def check_classes(fitted: Path, classes: tuple[str, ...], source: Path) -> None:
     Raises:
         InputError: if the names or their order differ.
     """
-    named = tuple(json.loads(fitted.read_text()).get("classes", classes))
+    named = tuple(json.loads(fitted.read_text()).get("classes") or classes)  # checked when it was loaded
     if named != classes:
         raise InputError(
             f"{source.name}: its classes are {', '.join(classes)}, {fitted.name} was fitted for {', '.join(named)}."

@@ -8,7 +8,6 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from orcu.cli.calibrate import _read
 from orcu.cli.options import (
     Classes,
     Decimal,
@@ -51,6 +50,7 @@ def fit(
     """Find the thresholds of contiguous prediction sets."""
     from orcu import calibrators
     from orcu.decisions.conformal import REUSED, OrdinalPredictionSets
+    from orcu.predictions.predictions import Predictions
 
     check_paths([file, *([calibrator] if calibrator else [])], [out])
     options = reading_options(
@@ -64,15 +64,15 @@ def fit(
         percent=percent,
     )
     with bad_data(), told_warnings():
-        told = _read(file, options)
-        for step in told.history:
+        predictions = Predictions.read(file, **options)
+        for step in predictions.history:
             if step.get("shared"):
                 raise InputError(f"{file.name}: {step['shared']:,} of the {step['rows']:,} rows {REUSED}")
-        made = OrdinalPredictionSets(alpha=alpha, conditional=conditional)
+        sets = OrdinalPredictionSets(alpha=alpha, conditional=conditional)
         named = None if calibrator is None else calibrators.load(calibrator)
-        made.fit(told.probs, told.labels, ids=told.ids, calibrator=named)
-    write_fitted(out, made, told.classes, file)
-    Console().print(f"wrote {escape(str(out))}: fitted on {made.fitted_on_.count:,} rows", highlight=False)
+        sets.fit(predictions.probs, predictions.labels, ids=predictions.ids, calibrator=named)
+    write_fitted(out, sets, predictions.classes, file)
+    Console().print(f"wrote {escape(str(out))}: fitted on {sets.fitted_on_.count:,} rows", highlight=False)
 
 
 @sets_app.command("apply")
@@ -93,6 +93,7 @@ def apply(
     import pyarrow as pa
 
     from orcu.decisions.conformal import OrdinalPredictionSets
+    from orcu.predictions.predictions import Predictions
     from orcu.predictions.used_rows import UsedRows
     from orcu.tables.writing import write_table
 
@@ -110,22 +111,23 @@ def apply(
     console = Console()
     with bad_data():
         fitted = OrdinalPredictionSets.load(sets)
-        told = _read(file, options)
-        check_classes(sets, told.classes, file)
+        predictions = Predictions.read(file, **options)
+        check_classes(sets, predictions.classes, file)
         fitted.fitted_on_.refuse(
-            UsedRows.of(told.probs, told.ids), because=f"in {file.name} have fitted these sets; apply them to others."
+            UsedRows.of(predictions.probs, predictions.ids),
+            because=f"in {file.name} have fitted these sets; apply them to others.",
         )
-        low, high = fitted.predict(told.probs)
-    names = np.array(told.classes, dtype=object)
-    ids = np.arange(1, len(told) + 1) if told.ids is None else told.ids
+        low, high = fitted.predict(predictions.probs)
+    names = np.array(predictions.classes, dtype=object)
+    ids = np.arange(1, len(predictions) + 1) if predictions.ids is None else predictions.ids
     table = pa.table({"id": pa.array(ids), "lowest": names[low], "highest": names[high], "size": high - low + 1})
     write_table(table, out)
-    if told.y is not None:
-        found = fitted.quality(told.probs, told.y, ids=told.ids)
+    if predictions.y is not None:
+        quality = fitted.quality(predictions.probs, predictions.y, ids=predictions.ids)
         console.print(
-            f"coverage {found.coverage:.1%} (promised {1 - fitted.alpha:.1%}), mean size {found.size:.2f}",
+            f"coverage {quality.coverage:.1%} (promised {1 - fitted.alpha:.1%}), mean size {quality.size:.2f}",
             highlight=False,
         )
-        for name, share, size in zip(told.classes, found.class_coverage, found.class_size, strict=True):
+        for name, share, size in zip(predictions.classes, quality.class_coverage, quality.class_size, strict=True):
             console.print(f"  {escape(name)}: coverage {share:.1%}, mean size {size:.2f}", highlight=False)
     console.print(f"wrote {escape(str(out))}", highlight=False)

@@ -22,12 +22,7 @@ from orcu.cli.training import (
     Size,
     SkipBad,
     Weights,
-    bars,
-    check_early,
-    prepared_data,
     recipe_changes,
-    settings_for,
-    slow_way,
 )
 
 
@@ -57,59 +52,36 @@ def train(
     device: Device = "auto",
 ) -> None:
     """Train on your own images, texts or table, calibrate, judge on untouched rows, write a report."""
-    from orcu.training.experiment import divided, shares, small_classes, train_and_judge
-    from orcu.training.parallel import first_before_others, is_first, joined
+    from orcu.cli.screen import Screen
+    from orcu.training import experiment
 
-    with bad_data(), told_warnings(), joined() as own_device:
-        device = own_device or device
-        console = Console(quiet=not is_first())
-        recipe = recipe_changes(set_ or [])
-        check_early(loss, head, calibrator, recipe)
+    with bad_data(), told_warnings(), Screen(Console(), out if tensorboard else None) as screen:
         options = pairs(option or [], "--option")
         if subject_from is not None:
             options["subject"] = subject_from
-        with first_before_others():
-            prepared = prepared_data(data, root, options, out, console, skip_bad)
-        settings = settings_for(
-            prepared,
-            console,
+        shares = {} if protocol else {"split": experiment.shares(split)}
+        experiment.train(
+            data,
+            out,
+            root=root,
+            options=options,
+            skip_bad=skip_bad,
+            protocol=protocol,
+            fold=fold,
+            calibrator=calibrator,
+            frozen=frozen,
+            device=device,
+            watcher=screen,
             loss=loss,
             backbone=backbone,
             head=head,
             weights=weights,
-            download=download,
-            frozen=frozen,
             size=size,
-            recipe=recipe,
+            recipe=recipe_changes(set_ or []),
             seed=seed,
-            device=device,
+            download=download,
+            **shares,
         )
-        parts = prepared.split(protocol, fold) if protocol else divided(prepared, shares(split), seed)
-        told = ", ".join(f"{len(rows):,} {name}" for name, rows in parts.items())
-        alone = "; the rows of a subject stay together" if prepared.manifest.column("subject")[0] else ""
-        console.print(f"{escape(prepared.name)}: {told}{alone}", highlight=False)
-        for name in small_classes(prepared):
-            console.print(f"[yellow]warning:[/] class {escape(name)} has fewer than 20 rows", highlight=False)
-        quicker = "; --frozen is quicker on a CPU" if slow_way(prepared, settings, device) else ""
-        with bars(console, out if tensorboard else None, quicker) as (watch, features):
-            judged = train_and_judge(
-                prepared,
-                parts,
-                settings,
-                out,
-                calibrator=calibrator,
-                device=device,
-                progress=watch,
-                on_features=features,
-            )
-    from orcu.report.headline import headline
-
-    for sentence in headline(judged.evaluation):
-        console.print(escape(sentence), highlight=False)
-    console.print(
-        f"wrote {escape(str(out))}: model.safetensors, calibrator.json, predictions, card.json, report.html",
-        highlight=False,
-    )
 
 
 def predict(
@@ -129,16 +101,16 @@ def predict(
     console = Console()
     with bad_data(), Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("predicting")
-        told = predict_new(
+        predictions = predict_new(
             model,
             inputs,
             device=device,
             skip_bad=skip_bad,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
-        probs = Predictions(probs=told.probs, classes=told.classes, ids=told.ids)
-        likely = [told.classes[k] for k in told.probs.argmax(axis=1)]
+        probs = Predictions(probs=predictions.probs, classes=predictions.classes, ids=predictions.ids)
+        likely = [predictions.classes[k] for k in predictions.probs.argmax(axis=1)]
         write_table(probs.to_arrow().append_column("predicted", [likely]), out)
-    for note in told.notes:
+    for note in predictions.notes:
         console.print(f"[yellow]{escape(note)}[/]", highlight=False)
-    console.print(f"wrote {escape(str(out))}: {len(told):,} cases", highlight=False)
+    console.print(f"wrote {escape(str(out))}: {len(predictions):,} cases", highlight=False)

@@ -1,9 +1,7 @@
 """``orcu two-stage``: the paper's diagnostic."""
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -23,15 +21,9 @@ from orcu.cli.training import (
     Set,
     Size,
     Weights,
-    bars,
-    prepared_data,
     recipe_changes,
-    settings_for,
 )
 from orcu.errors import InputError
-
-if TYPE_CHECKING:
-    from orcu.training.loop import Moment
 
 
 def two_stage(
@@ -53,59 +45,36 @@ def two_stage(
     device: Device = "auto",
 ) -> None:
     """The paper's two-stage diagnostic: SoftCE, then SoftCE, hinge and ORCU from one checkpoint."""
-    import pyarrow as pa
-
-    from orcu.tables.writing import write_table
-    from orcu.training.two_stage import summary
-    from orcu.training.two_stage import two_stage as both_stages
+    from orcu.cli.screen import Screen
+    from orcu.training.two_stage import train
 
     console = Console()
-    with bad_data():
+    with bad_data(), Screen(console) as screen:
         first, _, second = epochs.partition("/")
         if not (first.isdigit() and second.isdigit() and int(first) and int(second)):
             raise InputError(f"epochs: expected two numbers such as 50/50, got {epochs!r}.")
-        prepared = prepared_data(data, root, pairs(option or [], "--option"), out, console)
-        settings = settings_for(
-            prepared,
-            console,
-            loss="sord",
+        diagnostic = train(
+            data,
+            out,
+            root=root,
+            options=pairs(option or [], "--option"),
+            protocol=protocol,
+            folds=folds,
+            scale=scale,
+            epochs=(int(first), int(second)),
+            frozen=frozen,
+            device=device,
+            watcher=screen,
             backbone=backbone,
             weights=weights,
-            download=download,
-            frozen=frozen,
             size=size,
             recipe=recipe_changes(set_ or []),
             seed=seed,
-            device=device,
+            download=download,
         )
-        known = prepared.protocols()
-        protocol = protocol or ("paper" if "paper" in known else next(iter(known)))
-        count = min(folds or known.get(protocol, 1), known.get(protocol, 1))
-        records: list[dict[str, Any]] = []
-        for fold in range(count):
-            with bars(console) as (watch, _):
-                found = both_stages(
-                    prepared,
-                    prepared.split(protocol, fold),
-                    settings,
-                    out / f"fold_{fold}",
-                    scale=scale,
-                    epochs=(int(first), int(second)),
-                    device=device,
-                    progress=partial(_stage_watch, watch, fold),
-                )
-            records += [{"fold": fold, **record} for record in found]
-    table = summary(records)
-    write_table(pa.Table.from_pylist(records), out / "curves.parquet")
-    write_table(pa.Table.from_pylist(table), out / "table.csv")
-    share = sum(record["feasible_share"] for record in records) / len(records)
-    console.print(f"F holds {share:.1%} of the validation rows", highlight=False)
-    console.print(_stage_table(table))
+    console.print(f"F holds {diagnostic.feasible_share:.1%} of the validation rows", highlight=False)
+    console.print(_stage_table(diagnostic.table))
     console.print(f"wrote {escape(str(out))}: curves.parquet, table.csv", highlight=False)
-
-
-def _stage_watch(watch: Callable[..., None], fold: int, name: str, moment: "Moment") -> None:
-    watch(moment, f"fold {fold}, {name}, ")
 
 
 def _stage_table(rows: list[dict[str, Any]]) -> Table:

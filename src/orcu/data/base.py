@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 DATASETS: Registry[type["Dataset"]] = Registry("data set", package="orcu.data.catalog", plugins="orcu.data")
-IMAGES, TEXTS, TABLE = "images", "texts", "table"  # kinds of data
+IMAGES, TEXTS, TABLE = "images", "texts", "table"  # what cards and files call the kinds of orcu.data.kinds
 PROTOCOL_OF_OPEN_SETS = "five_folds"
 
 
@@ -25,7 +25,7 @@ class Card:
 
     Args:
         title: its full name.
-        kind: "images", "texts" or "table".
+        kind: `IMAGES`, `TEXTS` or `TABLE`.
         classes: from lowest to highest; empty if the user's own data decide.
         counts: rows per class as published (for the paper's sets: its appendix, Table I).
         licence: under which terms it may be used.
@@ -73,7 +73,7 @@ class Row:
 class Dataset(ABC):
     """A data set: its card, its rows in the publisher's layout, and the protocols it is judged by.
 
-    To add one, write a file in this folder: a subclass with a ``card`` and ``rows``, registered by
+    To add one, write a file in ``catalog``: a subclass with a ``card`` and ``rows``, registered by
     name. Options are keyword arguments of the constructor, stored under their own names.
     """
 
@@ -97,6 +97,11 @@ class Dataset(ABC):
     def counts(self) -> tuple[int, ...] | None:
         """Rows per class to expect."""
         return self.card.counts
+
+    @property
+    def notes(self) -> str:
+        """What to know about its rows."""
+        return self.card.notes
 
     def root(self) -> Path | None:
         """Where the data are if a package carries them; ``None`` if the user has to say."""

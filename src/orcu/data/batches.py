@@ -1,7 +1,7 @@
 """Batches for a training loop: cached images, rows of a matrix, texts.
 
-Each kind has ``epoch(number)``, an iterator of (inputs, labels) that follows from the seed and the
-number alone, so that a run that was cut off goes on as if it had not been.
+Each kind has ``epoch(number)``, an iterator of (inputs, labels), or (inputs, labels, weights), that follows from the
+seed and the number alone, so that a run that was cut off goes on as if it had not been.
 """
 
 import os
@@ -30,8 +30,8 @@ class Batches(Protocol):
     rows: RowNumbers
     labels: IntArray
 
-    def epoch(self, number: int) -> Iterator[tuple[Any, "torch.Tensor"]]:
-        """The batches of one epoch."""
+    def epoch(self, number: int) -> Iterator[tuple[Any, ...]]:
+        """The batches of one epoch: inputs, labels and, if rows are weighted, their weights."""
 
     def __len__(self) -> int: ...
 
@@ -127,13 +127,22 @@ class ArrayBatches:
     """Batches of rows of a matrix that is held in memory, on the device.
 
     Args:
-        matrix: float32, shape (n, d).
+        matrix: float32, shape (n, ...).
         rows: the rows to use.
         labels: of all rows.
+        weights: of all rows; batches are then (inputs, labels, weights).
         batch_size: rows per batch; the last may be smaller.
         shuffle: in a new order each epoch.
         seed: of the order.
+        generator: draws the orders in place of the seed, one after another, whatever an epoch's number: for a
+            training that is not resumed, by one process.
         device: where the matrix is kept.
+
+    Example:
+        >>> import torch
+        >>> batches = ArrayBatches(torch.eye(3), np.arange(3), np.array([0, 1, 2]), batch_size=2)
+        >>> [labels.tolist() for inputs, labels in batches.epoch(0)]
+        [[0, 1], [2]]
     """
 
     def __init__(
@@ -142,9 +151,11 @@ class ArrayBatches:
         rows: RowNumbers,
         labels: IntArray,
         *,
+        weights: npt.NDArray[np.float32] | None = None,
         batch_size: int = 64,
         shuffle: bool = False,
         seed: int = 0,
+        generator: "torch.Generator | None" = None,
         device: str = "cpu",
     ) -> None:
         import torch
@@ -152,21 +163,24 @@ class ArrayBatches:
         rows = _usable(rows, batch_size)
         self.rows, self.labels = rows, labels
         self.batch_size, self.shuffle, self.seed = batch_size, shuffle, seed
-        self._matrix = matrix.to(device)
-        self._labels = torch.from_numpy(np.array(labels)).to(device)
+        self._generator = generator
+        per_row = [labels] if weights is None else [labels, weights]
+        self._tensors = [matrix.to(device), *(torch.from_numpy(np.array(values)).to(device) for values in per_row)]
 
     def __len__(self) -> int:
-        return -(-len(ordered(self.rows, self.shuffle, self.seed, 0)) // self.batch_size)
+        rows = self.rows if self._generator is not None else ordered(self.rows, self.shuffle, self.seed, 0)
+        return -(-len(rows) // self.batch_size)
 
-    def epoch(self, number: int) -> Iterator[Batch]:
+    def epoch(self, number: int) -> Iterator[tuple["torch.Tensor", ...]]:
         """The batches of one epoch."""
         import torch
 
-        order = torch.from_numpy(np.array(ordered(self.rows, self.shuffle, self.seed, number)))
-        order = order.to(self._labels.device)
-        for first in range(0, len(order), self.batch_size):
-            part = order[first : first + self.batch_size]
-            yield self._matrix[part], self._labels[part]
+        if self._generator is not None:
+            order = self.rows[torch.randperm(len(self.rows), generator=self._generator).numpy()]
+        else:
+            order = ordered(self.rows, self.shuffle, self.seed, number)
+        for part in torch.split(torch.from_numpy(np.array(order)).to(self._tensors[0].device), self.batch_size):
+            yield tuple(values.index_select(0, part) for values in self._tensors)
 
 
 class TextBatches:
@@ -198,8 +212,8 @@ class TextBatches:
         rows = _usable(rows, batch_size)
         self.encoder, self.rows, self.labels = encoder, rows, labels
         self.batch_size, self.shuffle, self.seed, self.device = batch_size, shuffle, seed, device
-        told = encoder.tokenize([texts[row] for row in rows])
-        self._tokens = dict(zip(rows.tolist(), told, strict=True))
+        tokens = encoder.tokenize([texts[row] for row in rows])
+        self._tokens = dict(zip(rows.tolist(), tokens, strict=True))
 
     def __len__(self) -> int:
         return -(-len(ordered(self.rows, self.shuffle, self.seed, 0)) // self.batch_size)

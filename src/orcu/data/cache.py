@@ -17,7 +17,7 @@ from orcu.data.images import read_image, resized
 from orcu.data.manifest import Manifest
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, as_count
-from orcu.tables.files import only_one, replacing
+from orcu.tables.files import locked, replacing
 
 VERSION = 2
 BLOCK = 256  # images that are checked and resumed together
@@ -106,13 +106,13 @@ def build(
         InputError: if the disk is full or an image cannot be decoded.
     """
     size = as_count(size, name="size", minimum=1)
-    with only_one(folder.with_name(f".{folder.name}.lock"), wait=wait):
+    with locked(folder.with_name(f".{folder.name}.lock"), wait=wait):
         if folder.exists():
             try:
-                found = ImageCache(folder, manifest)
+                cache = ImageCache(folder, manifest)
                 if verify:
-                    found.verify()
-                return found
+                    cache.verify()
+                return cache
             except InputError:
                 shutil.rmtree(folder)
         return _built(manifest, folder, size, workers, progress)
@@ -137,14 +137,14 @@ def _built(manifest: Manifest, folder: Path, size: int, workers: int | None, pro
         with ThreadPoolExecutor(workers or os.cpu_count()) as pool, (part / JOURNAL).open("a") as journal:
             for block, pixels in enumerate(_blocks(images)):
                 first = block * BLOCK
-                found = sha256(pixels.data).hexdigest() if block in done else ""
-                if found != done.get(block):
+                digest = sha256(pixels.data).hexdigest() if block in done else ""
+                if digest != done.get(block):
                     list(pool.map(decode, range(first, first + len(pixels))))
                     images.flush()
-                    found = sha256(pixels.data).hexdigest()
-                    journal.write(json.dumps({"block": block, "sha256": found}) + "\n")
+                    digest = sha256(pixels.data).hexdigest()
+                    journal.write(json.dumps({"block": block, "sha256": digest}) + "\n")
                     journal.flush()
-                digests.append(found)
+                digests.append(digest)
                 values = pixels.astype(np.float64)
                 sums[first : first + len(pixels), 0] = values.sum(axis=(2, 3))
                 sums[first : first + len(pixels), 1] = (values**2).sum(axis=(2, 3))
@@ -169,8 +169,8 @@ def _resumed(part: Path, ticket: dict[str, Any], shape: tuple[int, ...]) -> dict
         lines = journal.read_text().splitlines()
         whole = (part / PIXELS).exists() and (part / PIXELS).stat().st_size == np.prod(shape)
         if whole and lines and _json(lines[0]) == first:
-            told = [_json(line) for line in lines[1:]]  # the last line may be cut off
-            return {entry["block"]: entry["sha256"] for entry in told if entry}
+            entries = [_json(line) for line in lines[1:]]  # the last line may be cut off
+            return {entry["block"]: entry["sha256"] for entry in entries if entry}
     shutil.rmtree(part)
     part.mkdir()
     with replacing(journal) as temporary:

@@ -71,14 +71,14 @@ class Protocol(ABC):
         one that is less held out is left out.
         """
         together = cases.groups(by_subject=False)
-        found, left_out = [], 0
+        folds, left_out = [], 0
         for splits in self._assign(cases, seed):
             most_held_out = np.full(together.max() + 1, UNUSED, dtype=np.int8)
             np.maximum.at(most_held_out, together, splits)
             leaking = (splits != UNUSED) & (splits < most_held_out[together])
             left_out += int(leaking.sum())
-            found.append(np.where(leaking, np.int8(UNUSED), splits))
-        return found, left_out
+            folds.append(np.where(leaking, np.int8(UNUSED), splits))
+        return folds, left_out
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def read_image(root: Path, path: str) -> Image.Image:
     """
     if "#" in path and ".npz" in path:
         return Image.fromarray(_entry(root, path)).convert("RGB")
-    with _told(path), Image.open(root / path) as image:
+    with _naming(path), Image.open(root / path) as image:
         image.load()
         return _rgb(ImageOps.exif_transpose(image))
 
@@ -45,7 +45,7 @@ def check_image(root: Path, path: str) -> str:
     """
     if "#" in path and ".npz" in path:
         return sha256(_entry(root, path).tobytes()).hexdigest()
-    with _told(path):
+    with _naming(path):
         content = (root / path).read_bytes()
         with Image.open(io.BytesIO(content)) as image:
             # A JPEG is unpacked to its end at an eighth of its size, which is quicker.
@@ -85,7 +85,7 @@ def without_dark_border(image: Image.Image, *, at_most: int, threshold: int = 10
 
 
 @contextmanager
-def _told(path: str) -> Iterator[None]:
+def _naming(path: str) -> Iterator[None]:
     """Whatever decoding raises, as one kind of error that names the file."""
     try:
         yield

@@ -21,6 +21,7 @@ from orcu.tables.writing import write_table
 
 SCHEMA_VERSION = 1
 FEATURE = "feature:"  # so that a column of the user's may be called label or id
+_verified: dict[tuple[int, ...], str] = {}  # digests of files whose rows were hashed: device, inode, size, time
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,8 @@ class Manifest:
 
     def dataset(self) -> Dataset:
         """The data set that made it."""
-        made: Dataset = DATASETS.create(self.about.dataset, **self.about.options)
-        return made
+        dataset: Dataset = DATASETS.create(self.about.dataset, **self.about.options)
+        return dataset
 
     def cases(self) -> Cases:
         """What protocols need to know."""
@@ -105,11 +106,11 @@ class Manifest:
     @cached_property
     def digest(self) -> str:
         """What identifies the rows: data, labels and classes, not the place they were found at."""
-        told = sha256(json.dumps([self.about.dataset, self.about.options, self.classes]).encode())
+        digest = sha256(json.dumps([self.about.dataset, self.about.options, self.classes]).encode())
         for name in sorted(self.table.column_names):
             if name != "path":
-                told.update(json.dumps([name, self.column(name)], default=str).encode())
-        return told.hexdigest()
+                digest.update(json.dumps([name, self.column(name)], default=str).encode())
+        return digest.hexdigest()
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write it as Parquet; the file appears whole or not at all."""
@@ -120,21 +121,29 @@ class Manifest:
     def read(cls, path: str | os.PathLike[str]) -> "Manifest":
         """The manifest in a file that `write` has written.
 
+        Its rows are hashed when this process first reads the file, and again only if it has changed.
+
         Raises:
             InputError: if it is none, or its rows are not those it was written with.
         """
         try:
-            table = pq.read_table(path)
+            with Path(path).open("rb") as file:
+                status = os.fstat(file.fileno())
+                table = pq.read_table(file)
             about = json.loads((table.schema.metadata or {})[b"orcu"])
         except (OSError, pa.ArrowInvalid, KeyError, ValueError) as error:
             raise InputError(f"{path}: no manifest of orcu ({error}); run `orcu data prepare`.") from None
         version, digest = about.pop("schema_version"), about.pop("digest")
         if version != SCHEMA_VERSION:
             raise InputError(f"{path}: schema version {version}; run `orcu data prepare` again.")
-        found = cls(table.replace_schema_metadata(None), About(**about))
-        if found.digest != digest:
+        manifest = cls(table.replace_schema_metadata(None), About(**about))
+        stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        if stamp in _verified:
+            manifest.digest = _verified[stamp]
+        if manifest.digest != digest:
             raise InputError(f"{path}: its rows are not those it was written with; prepare it anew.")
-        return found
+        _verified[stamp] = digest
+        return manifest
 
 
 def manifest_of(rows: Sequence[Row], contents: Sequence[str | None], about: About) -> Manifest:
@@ -149,14 +158,14 @@ def manifest_of(rows: Sequence[Row], contents: Sequence[str | None], about: Abou
         "id": pa.array([row.id for row in rows]),
         "label": pa.array([row.label for row in rows], pa.int16()),
     }
-    told = {
+    texts = {
         "path": [row.path for row in rows],
         "text": [row.text for row in rows],
         "subject": [row.subject for row in rows],
         "split": [row.split for row in rows],
         "content": list(contents),
     }
-    columns |= {name: pa.array(v, pa.string()) for name, v in told.items() if any(x is not None for x in v)}
+    columns |= {name: pa.array(v, pa.string()) for name, v in texts.items() if any(x is not None for x in v)}
     for name in rows[0].features or {}:
         columns[FEATURE + name] = pa.array([(row.features or {})[name] for row in rows])
     for name in rows[0].more:

@@ -2,29 +2,27 @@
 
 import csv
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
-from orcu.data.base import DATASETS, IMAGES, TABLE, TEXTS, Dataset, Row
-from orcu.data.cache import build
-from orcu.data.images import SUFFIXES, BadImageError, check_image
+from orcu.data.base import DATASETS, Dataset, Row
+from orcu.data.cache import Progress
+from orcu.data.images import SUFFIXES, BadImageError
+from orcu.data.kinds import kind_of
 from orcu.data.manifest import About, Manifest, manifest_of
-from orcu.data.store import MANIFEST, Prepared, cache_folder, store_folder, write_folds, write_normalization
+from orcu.data.store import MANIFEST, Prepared, store_folder, write_folds
 from orcu.errors import InputError
 from orcu.inputs import as_count
 
 SHOWN = 5  # examples in a message
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What a scan has found, to be told to the user."""
+    """What a scan has found, for the user to read."""
 
     counts: list[int]
     expected: tuple[int, ...] | None
@@ -37,33 +35,37 @@ class Findings:
     holes: list[str]
     notes: str
 
-    def lines(self) -> list[str]:
-        """One sentence for each finding; what is as expected is said too."""
-        told = [f"{sum(self.counts):,} rows: {_counted(self.classes, self.counts)}"]
+    def lines(self, *, folds: bool = True) -> list[str]:
+        """One sentence for each finding; what is as expected is said too.
+
+        Args:
+            folds: whether the set's own folds are of interest.
+        """
+        lines = [f"{sum(self.counts):,} rows: {_counted(self.classes, self.counts)}"]
         if self.expected is not None:
-            told.append(_compared(self.classes, self.counts, self.expected))
+            lines.append(_compared(self.classes, self.counts, self.expected))
         empty = [name for name, count in zip(self.classes, self.counts, strict=True) if count == 0]
         if empty:
-            told.append(f"WARNING: no row has class {', '.join(empty)}")
-        told += [f"WARNING: {hole}" for hole in self.holes]
+            lines.append(f"WARNING: no row has class {', '.join(empty)}")
+        lines += [f"WARNING: {hole}" for hole in self.holes if folds]
         if self.notes:
-            told.append(f"note: {self.notes}")
+            lines.append(f"note: {self.notes}")
         if self.bad:
-            told.append(f"{len(self.bad):,} bad images left out: {_some(self.bad)}")
+            lines.append(f"{len(self.bad):,} bad images left out: {_some(self.bad)}")
         if self.extra:
-            told.append(f"{len(self.extra):,} images that no row names: {_some(self.extra)}")
+            lines.append(f"{len(self.extra):,} images that no row names: {_some(self.extra)}")
         if self.doubles:
-            told.append(f"{self.doubles:,} rows are doubles of another; they stay on one side of a split")
+            lines.append(f"{self.doubles:,} rows are doubles of another; they stay on one side of a split")
         if self.conflicts:
             pairs = [" = ".join(ids) for ids in self.conflicts]
-            told.append(f"{len(pairs):,} groups of doubles have different labels: {_some(pairs)}")
+            lines.append(f"{len(pairs):,} groups of doubles have different labels: {_some(pairs)}")
         for protocol, rows in self.left_out.items():
-            if rows:
-                told.append(
+            if rows and folds:
+                lines.append(
                     f"protocol {protocol}: {rows:,} rows left out of training or validation, whose doubles the "
                     "publisher holds out"
                 )
-        return told
+        return lines
 
 
 def prepare(
@@ -95,7 +97,8 @@ def prepare(
         InputError: if files are missing or say something unexpected.
     """
     dataset: Dataset = DATASETS.create(name, **(options or {}))
-    if root is not None and dataset.card.package and dataset.card.kind == TABLE:
+    kind = kind_of(dataset.card.kind)
+    if root is not None and dataset.card.package and not kind.package_has_files:
         raise InputError(f"root: {name} comes with the package {dataset.card.package}; leave it out.")
     base = Path(root).resolve() if root is not None else dataset.root()
     if base is None:
@@ -106,16 +109,17 @@ def prepare(
         raise InputError(f"{base}: {'is a file, expected its folder' if base.exists() else 'there is no such folder'}.")
     if size is not None:
         as_count(size, name="size", minimum=8)
-        if dataset.card.kind != IMAGES:
+        if not kind.has_images:
             raise InputError(f"size: {name} has no images.")
     try:
         rows = _checked(dataset, list(_counting(dataset.rows(base), progress)), base)
     except (UnicodeDecodeError, BadZipFile, csv.Error, OSError) as error:
         raise InputError(f"{base}: its files cannot be read ({error}).") from None
-    rows, contents, bad = _contents(dataset, rows, base, skip_bad, workers, progress)
+    contents = kind.contents(rows, base, workers=workers, progress=progress)
+    rows, digests, bad = _usable(rows, contents, base, skip_bad)
     features = list(rows[0].features or {})
     about = About(name, dict(options or {}), dataset.card.kind, list(dataset.classes), str(base), features)
-    manifest = manifest_of(rows, contents, about)
+    manifest = manifest_of(rows, digests, about)
     folder = store_folder() / name if out is None else Path(out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -125,10 +129,9 @@ def prepare(
         raise InputError(f"{folder}: cannot be written ({error.strerror or error}).") from None
     prepared = Prepared(folder)
     if size is not None:
-        build(manifest, cache_folder(folder, size), size, workers=workers, progress=progress, verify=True)
-        write_normalization(prepared, size)
+        prepared.decode(size, workers=workers, progress=progress, verify=True)
     doubles, conflicts = _doubles(manifest)
-    found = Findings(
+    findings = Findings(
         manifest.counts(),
         dataset.counts,
         dataset.classes,
@@ -138,9 +141,9 @@ def prepare(
         conflicts,
         left_out,
         _holes(prepared),
-        dataset.card.notes,
+        dataset.notes,
     )
-    return prepared, found
+    return prepared, findings
 
 
 def _counting(rows: Iterable[Row], progress: Progress | None) -> Iterable[Row]:
@@ -153,11 +156,11 @@ def _counting(rows: Iterable[Row], progress: Progress | None) -> Iterable[Row]:
 def _checked(dataset: Dataset, rows: list[Row], root: Path) -> list[Row]:
     if not rows:
         raise InputError(f"{root}: no rows found. Expected layout: {dataset.card.layout}")
-    seen: set[str] = set()
+    ids: set[str] = set()
     for row in rows:
-        if row.id in seen:
+        if row.id in ids:
             raise InputError(f"{root}: the id {row.id!r} stands twice; ids must be different.")
-        seen.add(row.id)
+        ids.add(row.id)
         if not 0 <= row.label < len(dataset.classes):
             raise InputError(f"{root}: {row.id} has label {row.label}, expected 0..{len(dataset.classes) - 1}.")
     if len({row.label for row in rows}) < 2:
@@ -165,37 +168,22 @@ def _checked(dataset: Dataset, rows: list[Row], root: Path) -> list[Row]:
     return rows
 
 
-def _contents(
-    dataset: Dataset, rows: list[Row], root: Path, skip_bad: bool, workers: int | None, progress: Progress | None
+def _usable(
+    rows: list[Row], contents: Sequence[str | BadImageError | None], root: Path, skip_bad: bool
 ) -> tuple[list[Row], list[str | None], list[str]]:
     """The rows that can be used, the digest of each one's bytes, and what is wrong with the others."""
-    if dataset.card.kind == TEXTS:
-        return rows, [sha256(str(row.text).encode()).hexdigest() for row in rows], []
-    if dataset.card.kind != IMAGES:  # equal numbers in a table are no copies of one case
-        return rows, [None] * len(rows), []
-
-    def look(row: Row) -> str | BadImageError:
-        try:
-            return check_image(root, str(row.path))
-        except BadImageError as error:
-            return error
-
-    found: list[str | BadImageError] = []
-    with ThreadPoolExecutor(workers) as pool:
-        for done, told in enumerate(pool.map(look, rows), 1):
-            found.append(told)
-            if progress is not None:
-                progress("check", done, len(rows))
-    bad = [str(told) for told in found if isinstance(told, BadImageError)]
+    bad = [str(content) for content in contents if isinstance(content, BadImageError)]
     if bad and not skip_bad:
         raise InputError(
             f"{root}: {len(bad):,} of {len(rows):,} images are missing or cannot be decoded: {_some(bad)}. "
             "Repair them, or go on without them with --skip-bad."
         )
-    good = [(row, told) for row, told in zip(rows, found, strict=True) if isinstance(told, str)]
+    good = [
+        (row, content) for row, content in zip(rows, contents, strict=True) if not isinstance(content, BadImageError)
+    ]
     if not good:
         raise InputError(f"{root}: no image can be used: {_some(bad)}.")
-    return [row for row, _ in good], [told for _, told in good], bad
+    return [row for row, _ in good], [content for _, content in good], bad
 
 
 def _doubles(manifest: Manifest) -> tuple[int, list[list[str]]]:
@@ -213,14 +201,14 @@ def _doubles(manifest: Manifest) -> tuple[int, list[list[str]]]:
 
 def _holes(prepared: Prepared) -> list[str]:
     """Splits without rows, the first of each protocol."""
-    found = []
+    holes = []
     for protocol, folds in prepared.protocols().items():
         for fold in range(folds):
             none = [name for name, rows in prepared.split(protocol, fold).items() if len(rows) == 0]
             if none:
-                found.append(f"protocol {protocol}, fold {fold} has no rows for {', '.join(none)}: too few in all")
+                holes.append(f"protocol {protocol}, fold {fold} has no rows for {', '.join(none)}: too few in all")
                 break
-    return found
+    return holes
 
 
 def _extra(rows: list[Row], root: Path) -> list[str]:
@@ -240,9 +228,9 @@ def _counted(classes: tuple[str, ...], counts: Iterable[int]) -> str:
 
 def _compared(classes: tuple[str, ...], counts: list[int], expected: tuple[int, ...]) -> str:
     differences = [
-        f"{name} {found - wanted:+,}"
-        for name, found, wanted in zip(classes, counts, expected, strict=True)
-        if found != wanted
+        f"{name} {count - wanted:+,}"
+        for name, count, wanted in zip(classes, counts, expected, strict=True)
+        if count != wanted
     ]
     if not differences:
         return "counts as on the card"

@@ -8,6 +8,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from orcu.data.folds import chance
 from orcu.data.images import read_image
+from orcu.data.manifest import Manifest
 from orcu.data.store import Prepared
 from orcu.tables.files import replacing
 
@@ -19,6 +20,12 @@ def sample(prepared: Prepared, label: int, count: int, seed: int = 0) -> list[in
     rows = np.flatnonzero(prepared.manifest.labels == label).tolist()
     ids = prepared.manifest.ids
     return sorted(rows, key=lambda row: chance(seed, ids[row]))[:count]
+
+
+def line(manifest: Manifest, row: int) -> str:
+    """A row in one line: its text, or its features by name."""
+    text = manifest.column("text")[row]
+    return text or ", ".join(f"{name} {manifest.feature(name)[row]}" for name in manifest.about.features)
 
 
 def contact_sheets(prepared: Prepared, folder: Path, *, count: int = 24, columns: int = 6, seed: int = 0) -> list[Path]:

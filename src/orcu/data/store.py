@@ -1,10 +1,11 @@
-"""Prepared data sets on disk: manifest, folds, image caches, and the statistics of each fold."""
+"""Prepared data sets on disk: manifest, folds and image caches."""
 
 import json
 import os
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from orcu.data.cache import ImageCache
+from orcu.data.cache import ImageCache, build
 from orcu.data.folds import SPLITS, Protocol
+from orcu.data.kinds import Kind, kind_of
 from orcu.data.manifest import Manifest
 from orcu.errors import InputError, UnknownNameError
-from orcu.inputs import FloatArray
 from orcu.tables.writing import write_table
 
 MANIFEST, FOLDS = "manifest.parquet", "folds.parquet"
@@ -60,6 +61,11 @@ class Prepared:
         """What it is called in the store."""
         return self.folder.name
 
+    @property
+    def kind(self) -> Kind:
+        """What its rows are: images, texts, or rows of a table."""
+        return kind_of(self.manifest.about.kind)
+
     def __repr__(self) -> str:
         return f"Prepared({self.name}: {len(self.manifest):,} rows)"
 
@@ -73,10 +79,10 @@ class Prepared:
         path = self.folder / FOLDS
         try:
             table = pq.read_table(path)
-            made_for = json.loads(table.schema.metadata[b"orcu"])["manifest"]
+            digest = json.loads(table.schema.metadata[b"orcu"])["manifest"]
         except (OSError, pa.ArrowInvalid, KeyError, TypeError, ValueError):
-            made_for = None
-        if made_for != self.manifest.digest:
+            digest = None
+        if digest != self.manifest.digest:
             raise InputError(
                 f"{path}: missing, damaged, or made for other rows; make it anew with `orcu data folds "
                 f"{self.name} --seed 0`."
@@ -85,12 +91,8 @@ class Prepared:
 
     def protocols(self) -> dict[str, int]:
         """The protocols and their numbers of folds."""
-        names = self.folds.column("protocol").to_pylist()
-        folds = self.folds.column("fold").to_pylist()
-        found: dict[str, int] = {}
-        for name, fold in zip(names, folds, strict=True):
-            found[name] = max(found.get(name, 0), fold + 1)
-        return found
+        last = self.folds.group_by("protocol", use_threads=False).aggregate([("fold", "max")])  # in their order
+        return {row["protocol"]: row["fold_max"] + 1 for row in last.to_pylist()}
 
     def split(self, protocol: str, fold: int) -> dict[str, npt.NDArray[np.intp]]:
         """The manifest's row numbers of train, validation and test.
@@ -105,10 +107,9 @@ class Prepared:
             raise InputError(f"fold: {protocol} has folds 0..{known[protocol] - 1}, got {fold}.")
         chosen = pc.and_(pc.equal(self.folds.column("protocol"), protocol), pc.equal(self.folds.column("fold"), fold))
         part = self.folds.filter(chosen)
-        row_of = {name: row for row, name in enumerate(self.manifest.ids)}
-        rows = np.array([row_of[name] for name in part.column("id").to_pylist()])
-        splits = np.array(part.column("split").to_pylist())
-        return {name: np.sort(rows[splits == name]) for name in SPLITS}
+        rows = pc.index_in(part.column("id"), self.manifest.table.column("id")).to_numpy().astype(np.intp)
+        splits = part.column("split")
+        return {name: np.sort(rows[pc.equal(splits, name).to_numpy()]) for name in SPLITS}
 
     def cache(self, size: int) -> ImageCache:
         """The images at one size.
@@ -118,22 +119,10 @@ class Prepared:
         """
         return ImageCache(cache_folder(self.folder, size), self.manifest)
 
-    def mean_and_std(self, protocol: str, fold: int, size: int) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation of each colour over the fold's training images, in [0, 1].
-
-        Raises:
-            InputError: if they were not prepared.
-        """
-        self.split(protocol, fold)  # says what is wrong with them
-        path = self.folder / f"normalization_{size}.parquet"
-        if not path.exists():
-            self.cache(size)  # says what to do if there is no cache either
-            write_normalization(self, size)
-        table = pq.read_table(path)
-        for row in table.to_pylist():
-            if (row["protocol"], row["fold"]) == (protocol, fold):
-                return np.array(row["mean"]), np.array(row["std"])
-        raise InputError(f"{path}: no fold {fold} of {protocol}; run `orcu data prepare` again.")
+    def decode(self, size: int, **options: Any) -> None:
+        """Decode all images to squares of one size, if there are any; options as for `orcu.data.cache.build`."""
+        if self.kind.has_images:
+            build(self.manifest, cache_folder(self.folder, size), size, **options)
 
 
 def cache_folder(folder: Path, size: int) -> Path:
@@ -158,19 +147,4 @@ def write_folds(folder: Path, manifest: Manifest, protocols: Mapping[str, Protoc
     about = {"manifest": manifest.digest, "seed": seed, "left_out": left_out}
     table = pa.table({name: pa.array(np.concatenate(parts)) for name, parts in columns.items()})
     write_table(table.replace_schema_metadata({"orcu": json.dumps(about)}), folder / FOLDS)
-    for stale in folder.glob("normalization_*.parquet"):
-        stale.unlink()
     return left_out
-
-
-def write_normalization(prepared: Prepared, size: int) -> None:
-    """Write the colour statistics of every fold's training images."""
-    cache, rows = prepared.cache(size), []
-    for protocol, folds in prepared.protocols().items():
-        for fold in range(folds):
-            train = prepared.split(protocol, fold)["train"]
-            if len(train) == 0:
-                continue
-            mean, std = cache.mean_and_std(train)
-            rows.append({"protocol": protocol, "fold": fold, "mean": mean.tolist(), "std": std.tolist()})
-    write_table(pa.Table.from_pylist(rows), prepared.folder / f"normalization_{size}.parquet")

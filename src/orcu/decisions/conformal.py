@@ -1,25 +1,31 @@
 """Prediction sets without holes: "grade 2 to 3", right as often as promised."""
 
-import json
 import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
-from orcu.calibrators.base import CalibrationWarning, Calibrator, from_file
-from orcu.errors import InputError
+from orcu.errors import CalibrationWarning, InputError
 from orcu.inputs import FloatArray, IntArray, as_fraction, as_labels, as_probs
 from orcu.predictions.used_rows import UsedRows
-from orcu.tables.files import replacing
+from orcu.tables.files import read_json, write_json
 
 STATE_VERSION = 2
 REUSED = (
     "have fitted the calibrator that moved them, so sets fitted on them would not keep their promise. "
     "Use other labelled rows."
 )
+
+
+class Fitted(Protocol):
+    """What remembers the rows that fitted it, such as a calibrator."""
+
+    @property
+    def fitted_on_(self) -> UsedRows:
+        """The rows."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ class OrdinalPredictionSets:
         self.alpha = alpha
         self.conditional = conditional
 
-    def fit(self, probs: Any, y: Any, *, ids: Any = None, calibrator: Calibrator | None = None) -> Self:
+    def fit(self, probs: Any, y: Any, *, ids: Any = None, calibrator: Fitted | None = None) -> Self:
         """Find the thresholds from labelled rows that neither trained nor calibrated the model.
 
         Args:
@@ -82,14 +88,14 @@ class OrdinalPredictionSets:
         num_classes = checked.shape[1]
         labels = as_labels(y, num_classes, rows=len(checked))
         used = UsedRows.of(checked, ids)
-        if calibrator is not None:
+        if calibrator is not None and calibrator.fitted_on_.count:
             if used.ids is None or calibrator.fitted_on_.ids is None:
                 raise InputError("ids: give them to the calibrator's fit and to this one, to tell if rows do two jobs.")
             calibrator.fitted_on_.refuse(used, because=REUSED)
         own = scores(checked)[np.arange(len(labels)), labels]
         groups = [labels == k for k in range(num_classes)] if self.conditional else [labels >= 0]
-        found = [_threshold(own[group], alpha) for group in groups]
-        short = [k for k, value in enumerate(found) if np.isinf(value)]
+        thresholds = [_threshold(own[group], alpha) for group in groups]
+        short = [k for k, value in enumerate(thresholds) if np.isinf(value)]
         if short:
             needed = int(np.ceil(1 / alpha)) - 1 if alpha > 0 else 0
             who = f"class {', '.join(map(str, short))}" if self.conditional else "the promise"
@@ -103,7 +109,7 @@ class OrdinalPredictionSets:
             )
         self.num_classes_ = num_classes
         self.fitted_on_ = used
-        self.thresholds_ = np.array(found if self.conditional else found * num_classes)
+        self.thresholds_ = np.array(thresholds if self.conditional else thresholds * num_classes)
         return self
 
     def predict(self, probs: Any) -> tuple[IntArray, IntArray]:
@@ -174,22 +180,20 @@ class OrdinalPredictionSets:
             raise InputError("these are no prediction sets: expected the JSON that `orcu sets fit` writes.")
         if state.get("state_version") != STATE_VERSION:
             raise InputError(f"state_version: this orcu reads {STATE_VERSION}; fit the sets anew.")
-        try:
-            made = cls(alpha=as_fraction(state["alpha"], name="alpha"), conditional=state["conditional"])
-            made.num_classes_ = int(state["num_classes"])
-            made.fitted_on_ = UsedRows.from_dict(state["fitted_on"])
-            thresholds = [np.inf if t is None else t for t in state["thresholds"]]
-            made.thresholds_ = np.array(thresholds, dtype=np.float64)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(f"the sets' data are damaged ({error!r}); fit them anew.") from None
-        if made.thresholds_.shape != (made.num_classes_,) or np.isnan(made.thresholds_).any():
-            raise InputError("the sets' data are damaged (thresholds); fit them anew.")
-        return made
+        from orcu.predictions.schemas import FittedSets, validated
+
+        checked = validated(FittedSets, state, "the sets' data")
+        sets = cls(alpha=checked.alpha, conditional=checked.conditional)
+        sets.num_classes_ = checked.num_classes
+        sets.fitted_on_ = UsedRows.from_dict(checked.fitted_on.model_dump())
+        sets.thresholds_ = np.array([np.inf if t is None else t for t in checked.thresholds], dtype=np.float64)
+        if sets.thresholds_.shape != (sets.num_classes_,):
+            raise InputError("the sets' data are damaged (a threshold for each class is needed); fit anew.")
+        return sets
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `to_dict` as JSON; the file appears whole or not at all."""
-        with replacing(path) as temporary:
-            temporary.write_text(json.dumps(self.to_dict(), indent=1) + "\n")
+        write_json(path, self.to_dict())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "OrdinalPredictionSets":
@@ -198,7 +202,7 @@ class OrdinalPredictionSets:
         Raises:
             InputError: if the file cannot be read as such.
         """
-        return from_file(path, cls.from_dict)
+        return read_json(path, cls.from_dict)
 
 
 def scores(probs: FloatArray) -> FloatArray:

@@ -11,9 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from orcu import calibrators
 from orcu.decisions.rules import decide_checked
-from orcu.errors import InputError
+from orcu.estimators.labels import class_codes, ordered_labels
 from orcu.inputs import FloatArray
-from orcu.predictions.labels import canonical, check_no_gaps, label_codes
 
 
 class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -68,15 +67,14 @@ class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             InputError: if the order of the classes is not known, or a label is none of them.
         """
         self.classes_ = ordered_labels(y, self.classes)
-        names = tuple(canonical(label) for label in self.classes_.tolist())
-        codes, _ = label_codes(y, names, given=False)
+        codes = class_codes(y, self.classes_)
         params = None if sample_weight is None else {"sample_weight": sample_weight}
-        told = cross_val_predict(self.estimator, X, codes, cv=self.cv, method="predict_proba", params=params)
-        seen = np.unique(codes)
-        out_of_fold = np.zeros((len(codes), len(names)))
-        out_of_fold[:, seen] = told
-        method = calibrators.create(self.method) if isinstance(self.method, str) else clone(self.method)
-        self.calibrator_ = method.fit(probs=out_of_fold, y=codes, weight=sample_weight)
+        out_of_fold = np.zeros((len(codes), len(self.classes_)))
+        out_of_fold[:, np.unique(codes)] = cross_val_predict(
+            self.estimator, X, codes, cv=self.cv, method="predict_proba", params=params
+        )
+        calibrator = calibrators.create(self.method) if isinstance(self.method, str) else clone(self.method)
+        self.calibrator_ = calibrator.fit(probs=out_of_fold, y=codes, weight=sample_weight)
         self.estimator_ = clone(self.estimator).fit(X, codes, **(params or {}))
         self.n_features_in_ = getattr(self.estimator_, "n_features_in_", None)
         return self
@@ -84,52 +82,12 @@ class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> FloatArray:
         """Calibrated probabilities, columns in the order of ``classes_``, shape (n, C)."""
         check_is_fitted(self, "calibrator_")
-        told = self.estimator_.predict_proba(X)
-        probs = np.zeros((len(told), len(self.classes_)))
-        probs[:, self.estimator_.classes_] = told
+        of_estimator = self.estimator_.predict_proba(X)
+        probs = np.zeros((len(of_estimator), len(self.classes_)))
+        probs[:, self.estimator_.classes_] = of_estimator
         calibrated: FloatArray = self.calibrator_.predict_proba(probs=probs)
         return calibrated
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The decided class of each row, the most likely one unless ``decide`` says otherwise."""
         return self.classes_[decide_checked(self.predict_proba(X), self.decide)]
-
-
-def carries_order(y: Any) -> bool:
-    """Whether labels know their order: an ordered pandas categorical, or an Enum of polars.
-
-    Example:
-        >>> import pandas as pd
-        >>> carries_order(pd.Categorical(["low", "high"], categories=["low", "high"], ordered=True))
-        True
-    """
-    dtype = getattr(y, "dtype", None)
-    return bool(getattr(dtype, "ordered", False)) or type(dtype).__name__ == "Enum"
-
-
-def ordered_labels(y: Any, classes: Sequence[Any] | None) -> npt.NDArray[Any]:
-    """The labels from lowest to highest.
-
-    Raises:
-        InputError: if they are strings whose order was not given, a label is missing, or the given
-            classes are not two or more different ones.
-
-    Example:
-        >>> ordered_labels([3, 1, 2, 1], None).tolist()
-        [1, 2, 3]
-    """
-    if classes is not None:
-        names = [] if isinstance(classes, str) else [canonical(name) for name in classes]
-        if len(names) < 2 or len(set(names)) < len(names):
-            raise InputError(f"classes: expected two or more different labels, lowest first; got {classes!r}.")
-        return np.asarray(classes)
-    if carries_order(y):
-        return np.asarray(y.dtype.categories)
-    check_no_gaps(y)
-    found = np.unique(np.asarray(y))
-    if not np.issubdtype(found.dtype, np.number):
-        raise InputError(
-            f"classes: the labels are {', '.join(map(str, found[:5].tolist()))}; their order cannot be told "
-            "from the alphabet. Give classes=[lowest, ..., highest]."
-        )
-    return found

@@ -2,8 +2,8 @@
 
 import copy
 import warnings
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,19 +12,45 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from orcu import calibrators, geometry
-from orcu.calibrators.base import CalibrationWarning
 from orcu.decisions.conformal import OrdinalPredictionSets
 from orcu.decisions.rules import decide_checked
-from orcu.errors import InputError, require
-from orcu.estimators.calibrated import carries_order, ordered_labels
-from orcu.estimators.diagnosis import Diagnosis, diagnosed
-from orcu.estimators.options import SCORES, check_options, check_same_shape
-from orcu.estimators.splitting import dealt
-from orcu.inputs import FloatArray, IntArray, as_fraction
-from orcu.predictions.labels import canonical, check_no_gaps, label_codes
+from orcu.errors import CalibrationWarning, InputError, UnknownNameError, require
+from orcu.estimators.diagnosis import Diagnosis, beside_baseline
+from orcu.estimators.labels import carries_order, class_codes, ordered_labels
+from orcu.estimators.splitting import rows_by_job
+from orcu.inputs import FloatArray, IntArray, as_count, as_fraction, as_positive
+from orcu.metrics.ordinal import accuracy, qwk
+from orcu.predictions.labels import canonical, check_no_gaps
 from orcu.tables.frames import check_numbers, is_frame, table_of
 
+if TYPE_CHECKING:
+    import torch
+
+    from orcu.estimators.network import Cases
+    from orcu.training.recipes import Recipe
+
 FEW = 40  # rows for which a calibrator is not worth it
+SCORES = {"accuracy": accuracy, "qwk": qwk}
+# Options that are neither numbers nor names of a list: which values can be used, and how to call them.
+USABLE: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "loss": (lambda loss: isinstance(loss, (str, Mapping)), "a name or a table"),
+    "calibrator": (
+        lambda calibrator: calibrator is None or isinstance(calibrator, (str, dict)) or hasattr(calibrator, "fit"),
+        "a name or a calibrator",
+    ),
+    "hidden": (
+        lambda hidden: np.iterable(hidden) and all(isinstance(u, (int, np.integer)) and u > 0 for u in hidden),
+        "units of each layer such as (256,)",
+    ),
+    "module": (
+        lambda module: module is None or (hasattr(module, "state_dict") and not isinstance(module, type)),
+        "an nn.Module",
+    ),
+    "class_weight": (
+        lambda weight: isinstance(weight, Mapping) or weight in (None, "balanced"),
+        "None, 'balanced' or a dictionary",
+    ),
+}
 
 
 class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -65,10 +91,11 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ((1000, 4), 1.0)
     """
 
+    model_: Any  # nn.Module
     scale_: float | str | None
     n_iter_: int
     _sets: tuple[FloatArray, IntArray] | None  # logits and labels of the rows held back for sets
-    _fitted_on: tuple[Any, dict[str, IntArray]] | None  # the rows of the fit and their jobs
+    _fitted_on: "tuple[Cases, dict[str, IntArray]] | None"  # the rows of the fit and their jobs
 
     def __init__(
         self,
@@ -123,26 +150,36 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             InputError: if the order of the classes is not known, a label is none of them, or an option
                 cannot be used.
         """
-        from orcu.training.arrays import logits
-
         require("torch", extra="train", what="OrdinalClassifier")
-        check_options(self)
-        x, codes, weight, found = self._read(X, y, sample_weight)
+        self._check_options()
+        return self._become(copy.copy(self)._fit(X, y, sample_weight))
+
+    def _become(self, other: Self) -> Self:
+        """Take over what another has learned; until then, a fit that fails leaves this one as it was."""
+        self.__dict__.clear()
+        self.__dict__.update(other.__dict__)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        from orcu.estimators.network import logits
+
+        x, codes, weight, classes = self._read(X, y, sample_weight)
         going_on = self.warm_start and hasattr(self, "model_")
         if going_on:
-            check_same_shape(self, found)
-        self.classes_ = found  # only now, so that a refused fit leaves a fitted model as it was
+            self._check_same_network(classes)
+        self.classes_ = classes
         seed = int(check_random_state(self.random_state).randint(2**31))
         jobs = self._jobs(codes, seed)
+        self._seed, self._passes = seed, 0
         if not going_on:
             self._learn_columns(x, jobs["train"])
-        rows = self._tensors(x, codes, weight)
+        cases = self._cases(x, codes, weight)
         start = copy.deepcopy(self.model_.state_dict()) if going_on else None
-        self._train(rows, jobs, seed, start)
-        self.calibrator_ = self._calibrated(rows, jobs["calibration"])
-        held = jobs["sets"]
-        self._sets = (logits(self.model_, rows.x[held]), codes[held]) if len(held) else None
-        self._fitted_on, self._seed, self._passes = (rows, jobs), seed, 0
+        self._train(cases, jobs, seed, start)
+        self.calibrator_ = self._fitted_calibrator(cases[jobs["calibration"]])
+        held = cases[jobs["sets"]]
+        self._sets = (logits(self.model_, held.x), held.y) if len(held.y) else None
+        self._fitted_on = (cases, jobs)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -156,11 +193,14 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             classes: all labels from lowest to highest; needed in the first call unless given to the constructor.
             sample_weight: one weight per row.
         """
-        from orcu.training import arrays
-        from orcu.training.auto_scale import FIRST
-
         require("torch", extra="train", what="OrdinalClassifier")
-        check_options(self)
+        self._check_options()
+        return self._become(copy.copy(self)._partial_fit(X, y, classes, sample_weight))
+
+    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
+        from orcu.estimators import network
+        from orcu.training.choose_scale import FIRST
+
         first = not hasattr(self, "model_")
         known = self.classes if first else self.classes_
         if classes is not None and known is not None and list(classes) != list(known):
@@ -168,26 +208,22 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"classes: the model has {', '.join(map(str, known))}, in this order; got "
                 f"{', '.join(map(str, classes))}."
             )
-        told = classes if known is None else known
-        x, codes, weight, self.classes_ = self._read(X, y, sample_weight, classes=told, reset=first)
+        known = classes if known is None else known
+        x, codes, weight, self.classes_ = self._read(X, y, sample_weight, classes=known, reset=first)
         if first:
             self._seed = int(check_random_state(self.random_state).randint(2**31))
             self._learn_columns(x, np.arange(len(codes)))
             self._build(self._seed)
             self.scale_ = FIRST if self.scale == "auto" else self.scale
             self._passes = 0
+        else:
+            self.model_ = copy.deepcopy(self.model_)
         # What a fit has held back may be trained on now, and the network moves on.
-        self.calibrator_, self._sets, self._fitted_on = self._projection(), None, None
-        rows = self._tensors(x, codes, weight)
+        self.calibrator_, self._sets, self._fitted_on = calibrators.UnimodalProjection(), None, None
         self._passes += 1
-        arrays.train(
-            self.model_,
-            self._criterion(self.scale_, codes),
-            rows,
-            self._schedule(epochs=1, steady=True),
-            validation=None,
-            generator=_generator(self._seed + self._passes),
-        )
+        recipe = self._recipe(selects=False).but(epochs=1, schedule="constant")  # no one knows the last pass
+        criterion, cases = self._criterion(self.scale_, codes), self._cases(x, codes, weight)
+        network.train(self.model_, criterion, cases, None, recipe, seed=self._seed + self._passes)
         return self
 
     def predict_proba(self, X: Any) -> FloatArray:
@@ -196,9 +232,9 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_logits(self, X: Any) -> FloatArray:
         """The network's logits, before the calibrator, shape (n, C)."""
-        from orcu.training.arrays import logits
-
         check_is_fitted(self, "model_")
+        from orcu.estimators.network import logits
+
         x = self._checked(X, reset=False)
         tensor = self._tensor(x)
         if self.module is None:
@@ -231,8 +267,8 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy, or quadratic weighted kappa if ``metric`` says so."""
         check_is_fitted(self, "model_")
-        check_options(self)
-        codes, _ = label_codes(y, self._names(), given=True)
+        self._check_options()
+        codes = class_codes(y, self.classes_)
         check_consistent_length(X, codes)
         pred = decide_checked(self.predict_proba(X), self.decide)
         if self.metric == "accuracy" and sample_weight is None:
@@ -249,27 +285,59 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises:
             InputError: if the model was not fitted with rows to spare.
         """
-        from orcu.training.arrays import logits
-
         check_is_fitted(self, "model_")
+        from orcu.estimators.network import logits
+
         if self._fitted_on is None:
             raise InputError(
                 "diagnose: the rows of the fit are not kept in files and copies, and partial_fit holds none back; "
                 "call it after fit, on the model that was fitted."
             )
-        rows, jobs = self._fitted_on
-        held = np.concatenate([jobs["calibration"], jobs["sets"]])
-        if len(held) < 2 * FEW:
+        cases, jobs = self._fitted_on
+        held = cases[np.concatenate([jobs["calibration"], jobs["sets"]])]
+        if len(held.y) < 2 * FEW:
             needed = f"at least {2 * FEW} are needed; fit on more rows, or raise calibration_fraction."
-            raise InputError(f"diagnose: {len(held)} rows were held back, {needed}")
-        other = copy.copy(self).set_params(loss="ce", calibrator=None, warm_start=False)
-        other._train(rows, jobs, self._seed, None)
-        y = rows.y[held].numpy()
-        ours, theirs = (logits(one.model_, rows.x[held]) for one in (self, other))
-        steps = "none" if self.calibrator_ is None else self._chain()
-        return diagnosed(ours, theirs, y, steps, what=str(self.loss))
+            raise InputError(f"diagnose: {len(held.y)} rows were held back, {needed}")
+        baseline = copy.copy(self).set_params(loss="ce", calibrator=None, warm_start=False)
+        baseline._train(cases, jobs, self._seed, None)
+        ours, theirs = (logits(model.model_, held.x) for model in (self, baseline))
+        chain = "none" if self.calibrator_ is None else self._chain()
+        return beside_baseline(ours, theirs, held.y, chain, what=str(self.loss))
 
     # --- the parts of a fit ---
+
+    def _check_options(self) -> None:
+        """Refuse options that cannot be used, before anything is changed; scikit-learn wants this in ``fit``."""
+        as_count(self.epochs, name="epochs", minimum=1)
+        as_count(self.batch_size, name="batch_size", minimum=2)
+        as_positive(self.learning_rate, name="learning_rate")
+        if self.scale != "auto":
+            as_positive(self.scale, name="scale")
+        for name, (usable, expected) in USABLE.items():
+            value = getattr(self, name)
+            if not usable(value):
+                raise InputError(f"{name}: expected {expected}, got {value!r}.")
+        if isinstance(self.calibrator, (str, dict)):
+            calibrators.create(self._chain())
+        if self.metric not in SCORES:
+            raise UnknownNameError("metric", self.metric, SCORES)
+
+    def _check_same_network(self, classes: npt.NDArray[Any]) -> None:
+        """Refuse a warm start with other classes than the last fit's, or a network of another shape."""
+        if tuple(map(canonical, classes.tolist())) != self._names():
+            raise InputError(
+                f"warm_start: the last fit has other classes ({', '.join(self._names())}, in this order); its weights "
+                "would get another meaning. Fit a new model, or set warm_start=False."
+            )
+        fresh = copy.copy(self)
+        fresh.classes_ = classes
+        fresh._build(0)
+        before, now = ({name: value.shape for name, value in one.model_.state_dict().items()} for one in (self, fresh))
+        if before != now:
+            raise InputError(
+                "warm_start: the network of the last fit has other layers or other columns; fit a new model, or set "
+                "warm_start=False."
+            )
 
     def _read(
         self, X: Any, y: Any, sample_weight: Any, *, classes: Any = None, reset: bool = True
@@ -281,10 +349,10 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("requires y to be passed, but the target y is None.")
         x = self._checked(X, reset=reset)
         check_consistent_length(X, y)
-        check_no_gaps(y)
-        given = self.classes if classes is None else classes
-        if given is None and carries_order(y):
-            given = ordered_labels(y, None)
+        order = self.classes if classes is None else classes
+        check_no_gaps(y, order)
+        if order is None and carries_order(y):
+            order = ordered_labels(y, None)
         if carries_order(y) or getattr(getattr(y, "dtype", None), "kind", "") == "i":  # or pandas' Int64
             y = np.asarray(y, dtype=object if carries_order(y) else np.int64)
         y = column_or_1d(y, warn=True)
@@ -299,13 +367,13 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             counts = weight > 0  # a row of no weight is no row
             x = x[counts] if isinstance(x, np.ndarray) else {k: v[counts] for k, v in x.items()}
             y, weight = y[counts], weight[counts]
-        found = ordered_labels(y, given)
-        codes, _ = label_codes(y, tuple(map(canonical, found.tolist())), given=True)
+        labels = ordered_labels(y, order)
+        codes = class_codes(y, labels)
         if classes is None and len(np.unique(codes)) < 2:
             raise InputError(
-                f"y: every row has the class {found.tolist()[codes[0]]!r}; a classifier needs more than one class."
+                f"y: every row has the class {labels.tolist()[codes[0]]!r}; a classifier needs more than one class."
             )
-        return x, codes, weight, found
+        return x, codes, weight, labels
 
     def _names(self) -> tuple[str, ...]:
         return tuple(canonical(label) for label in self.classes_.tolist())
@@ -333,21 +401,18 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
             self.encoder_ = TableEncoder.fit({name: values[rows] for name, values in x.items()})
 
-    def _tensor(self, x: Any) -> Any:
+    def _tensor(self, x: Any) -> "torch.Tensor":
         import torch
 
         return torch.from_numpy(np.asarray(x, dtype=np.float32) if self.module is not None else self.encoder_.encode(x))
 
-    def _tensors(self, x: Any, codes: IntArray, weight: FloatArray | None) -> Any:
-        import torch
+    def _cases(self, x: Any, codes: IntArray, weight: FloatArray | None) -> "Cases":
+        from orcu.estimators.network import Cases
 
-        from orcu.training.arrays import Rows
-
-        told = None if weight is None else torch.from_numpy(weight.astype(np.float32))
-        return Rows(self._tensor(x), torch.from_numpy(codes), told)
+        return Cases(self._tensor(x), codes, None if weight is None else weight.astype(np.float32))
 
     def _jobs(self, codes: IntArray, seed: int) -> dict[str, IntArray]:
-        return dealt(codes, validation=self.validation_fraction, calibration=self.calibration_fraction, seed=seed)
+        return rows_by_job(codes, validation=self.validation_fraction, calibration=self.calibration_fraction, seed=seed)
 
     def _build(self, seed: int) -> None:
         import torch
@@ -379,66 +444,63 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         counts = np.bincount(codes, minlength=len(self.classes_))
         if self.class_weight == "balanced":
             return [len(codes) / (np.count_nonzero(counts) * max(count, 1)) for count in counts]
-        given = {canonical(label): float(weight) for label, weight in self.class_weight.items()}
-        strange = set(given) - set(self._names())
+        weights = {canonical(label): float(weight) for label, weight in self.class_weight.items()}
+        strange = set(weights) - set(self._names())
         if strange:
             raise InputError(f"class_weight: {sorted(strange)[0]!r} is none of the classes.")
-        return [given.get(name, 1.0) for name in self._names()]
+        return [weights.get(name, 1.0) for name in self._names()]
 
-    def _schedule(self, *, epochs: int | None = None, rate: float = 1.0, steady: bool = False) -> Any:
-        from orcu.training.arrays import Schedule
+    def _recipe(self, *, selects: bool) -> "Recipe":
+        """How the network is trained; with rows to validate by it selects its best epoch."""
+        from orcu.training.recipes import Recipe
 
-        return Schedule(
-            epochs or self.epochs,
-            self.batch_size,
-            rate * self.learning_rate,
-            self.weight_decay,
-            self.patience,
-            steady=steady,
+        rate = float(self.learning_rate)
+        patience = None if self.patience is None or not selects else max(1, self.patience)
+        return Recipe(
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            head_rate=rate,
+            rate=rate,
+            weight_decay=self.weight_decay,
+            schedule="cosine",
+            select="rps" if selects else None,
+            patience=patience,
         )
 
-    def _train(self, rows: Any, jobs: dict[str, IntArray], seed: int, start: Any) -> None:
-        from orcu.training import arrays
-        from orcu.training.auto_scale import FIRST, SHORT, SLOWER, choose_scale
+    def _train(self, cases: "Cases", jobs: dict[str, IntArray], seed: int, start: Any) -> None:
+        from orcu.estimators import network
+        from orcu.training.choose_scale import FIRST, choose_scale, shortened
 
-        train, held = rows[jobs["train"]], jobs["validation"]
-        validation = rows[held] if len(held) else None
-        codes = train.y.numpy()
-        spec = self.loss if isinstance(self.loss, str) else self.loss.get("name")
+        train = cases[jobs["train"]]
+        validation = cases[jobs["validation"]] if len(jobs["validation"]) else None
+        recipe = self._recipe(selects=validation is not None)
 
-        def trained(scale: Any, state: Any) -> tuple[Any, FloatArray]:
+        def train_with(scale: Any, first: Any) -> None:
+            """A whole training, or a short one that goes on from the weights of the first."""
             self._build(seed)
-            short = state is not None and state is not start
-            if state is not None:
-                self.model_.load_state_dict(state)
-            schedule = self._schedule(
-                epochs=max(3, round(SHORT * self.n_iter_)) if short else None, rate=SLOWER if short else 1.0
-            )
-            curve = arrays.train(
-                self.model_,
-                self._criterion(scale, codes),
-                train,
-                schedule,
-                validation=validation,
-                generator=_generator(seed),
-            )
-            if not short:
+            weights = start if first is None else first
+            if weights is not None:
+                self.model_.load_state_dict(weights)
+            chosen = recipe if first is None else recipe.but(**shortened(recipe, self.n_iter_))
+            criterion = self._criterion(scale, train.y)
+            curve = network.train(self.model_, criterion, train, validation, chosen, seed=seed)
+            if first is None:
                 self.n_iter_, self.curve_ = len(curve), curve
-            probs = geometry.probs(arrays.logits(self.model_, (validation or train).x))
-            return copy.deepcopy(self.model_.state_dict()), probs
 
         self.scale_, self.chosen_ = None, None
-        auto = spec == "orcu" and isinstance(self.loss, str) and self.scale == "auto"
-        if not auto or validation is None:
-            if spec == "orcu":
-                self.scale_ = FIRST if self.scale == "auto" else self.scale
-            trained(self.scale_, start)
+        if self.loss == "orcu" or (isinstance(self.loss, Mapping) and self.loss.get("name") == "orcu"):
+            self.scale_ = FIRST if self.scale == "auto" else self.scale
+        if validation is None or self.loss != "orcu" or self.scale != "auto":
+            train_with(self.scale_, None)
             return
-        found = choose_scale(
-            lambda scale, state: trained(scale, start if state is None else state), validation.y.numpy()
-        )
-        self.model_.load_state_dict(found.best.state)
-        self.scale_, self.chosen_ = found.best.scale, found
+
+        def trial(scale: float, first: Any) -> tuple[Any, FloatArray]:
+            train_with(scale, first)
+            return copy.deepcopy(self.model_.state_dict()), geometry.probs(network.logits(self.model_, validation.x))
+
+        self.chosen_ = choose_scale(trial, validation.y)
+        self.scale_ = self.chosen_.best.scale
+        self.model_.load_state_dict(self.chosen_.best.state)
 
     def _probs(self, logits: FloatArray) -> FloatArray:
         if self.calibrator_ is None:
@@ -450,30 +512,23 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _chain(self) -> Any:
         return "gap+projection" if self.calibrator == "auto" else self.calibrator
 
-    def _calibrated(self, rows: Any, held: IntArray) -> Any:
-        """The fitted calibrator; with too few rows only the projection, and a warning."""
-        from orcu.training.arrays import logits
+    def _fitted_calibrator(self, held: "Cases") -> Any:
+        """The calibrator, fitted; with too few rows only the projection, and a warning."""
+        from orcu.estimators.network import logits
 
         if self.calibrator is None:
             return None
-        y = rows.y[held].numpy()
-        if len(held) >= FEW:
-            told = None if rows.weight is None else rows.weight[held].double().numpy()
+        if len(held.y) >= FEW:
             chain = self._chain()
-            named = isinstance(chain, (str, dict))
-            made = calibrators.create(chain) if named else copy.deepcopy(chain)
-            return made.fit(logits(self.model_, rows.x[held]), y, weight=told)
+            calibrator = calibrators.create(chain) if isinstance(chain, (str, dict)) else copy.deepcopy(chain)
+            return calibrator.fit(logits(self.model_, held.x), held.y, weight=held.weight)
         warnings.warn(
-            f"{len(held)} rows are held back for the calibrator, fewer than {FEW}: probabilities are projected, not "
+            f"{len(held.y)} rows are held back for the calibrator, fewer than {FEW}: probabilities are projected, not "
             "calibrated. Fit on more rows, or raise calibration_fraction.",
             CalibrationWarning,
             stacklevel=3,
         )
-        return self._projection()
-
-    def _projection(self) -> Any:
-        size = len(self.classes_)
-        return calibrators.create("projection").fit(np.zeros((size, size)), np.arange(size))
+        return calibrators.UnimodalProjection()
 
     def __getstate__(self) -> dict[str, Any]:
         """What is saved: all but the rows of the fit, which may be large and are nobody's business."""
@@ -486,9 +541,3 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
-
-
-def _generator(seed: int) -> Any:
-    import torch
-
-    return torch.Generator().manual_seed(seed)

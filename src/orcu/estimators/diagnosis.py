@@ -4,6 +4,8 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from orcu import calibrators, geometry
 from orcu.calibrators.recommend import cross_fitted
 from orcu.evaluation.comparison import Difference, paired_differences
@@ -33,7 +35,7 @@ class Diagnosis:
         return "\n".join([*lines, "", self.told])
 
 
-def diagnosed(ours: FloatArray, theirs: FloatArray, y: IntArray, chain: Any, *, what: str) -> Diagnosis:
+def beside_baseline(ours: FloatArray, theirs: FloatArray, y: IntArray, chain: Any, *, what: str) -> Diagnosis:
     """Compare two models' logits of held-out rows, each after its calibrator, cross-fitted.
 
     Args:
@@ -44,44 +46,40 @@ def diagnosed(ours: FloatArray, theirs: FloatArray, y: IntArray, chain: Any, *, 
         what: what our model is called.
 
     Example:
-        >>> import numpy as np
         >>> rng = np.random.default_rng(0)
         >>> z = rng.normal(size=(300, 3))
         >>> y = (z + rng.normal(size=z.shape)).argmax(1)
-        >>> found = diagnosed(z, rng.normal(size=(300, 3)), y, "temperature", what="ours")
-        >>> found.rows, "better in accuracy" in found.told
+        >>> diagnosis = beside_baseline(z, rng.normal(size=(300, 3)), y, "temperature", what="ours")
+        >>> diagnosis.rows, "better in accuracy" in diagnosis.told
         (300, True)
     """
-    mine = geometry.probs(ours) if chain == "none" else _fitted(chain, ours, y)
-    judged = [gather(Predictions(probs=probs, y=y), bins=15)[0] for probs in (mine, _fitted("temperature", theirs, y))]
-    values = [{name: float(METRICS.get(name)(one.layout.tables(one.vector))) for name in SHOWN} for one in judged]
-    differences = paired_differences(judged[0], judged[1], 1000, 0)
-    better, worse = [], []
-    for name in SHOWN:
-        found, sign = differences[name], 1 if METRICS.get(name).better == "higher" else -1
-        if min(sign * found.low, sign * found.high) > 0:
-            better.append(name)
-        elif max(sign * found.low, sign * found.high) < 0:
-            worse.append(name)
-    shown = {name: differences[name] for name in SHOWN}
-    return Diagnosis(values[0], values[1], shown, len(y), _reading(what, better, worse, len(y)))
+    mine = geometry.probs(ours) if chain == "none" else _cross_fitted(chain, ours, y)
+    both = (mine, _cross_fitted("temperature", theirs, y))
+    evidence = [gather(Predictions(probs=probs, y=y), bins=15)[0] for probs in both]
+    values = [{name: float(METRICS.get(name)(one.totals)) for name in SHOWN} for one in evidence]
+    every = paired_differences(evidence[0], evidence[1], 1000, 0)
+    differences = {name: every[name] for name in SHOWN}
+    costs = {name: METRICS.get(name).cost(np.array([one.low, one.high])) for name, one in differences.items()}
+    better = [name for name, (low, high) in costs.items() if max(low, high) < 0]
+    worse = [name for name, (low, high) in costs.items() if min(low, high) > 0]
+    return Diagnosis(values[0], values[1], differences, len(y), _reading(what, better, worse, len(y)))
 
 
 def _reading(what: str, better: list[str], worse: list[str], rows: int) -> str:
-    told = f"On {rows:,} held-out rows, beyond chance (95 %), {what} beside {BASELINE} is "
+    text = f"On {rows:,} held-out rows, beyond chance (95 %), {what} beside {BASELINE} is "
     if not better and not worse:
-        return told + "neither better nor worse in anything: the simpler baseline does as well here."
+        return text + "neither better nor worse in anything: the simpler baseline does as well here."
     parts = [f"{how} in {', '.join(names)}" for how, names in (("better", better), ("worse", worse)) if names]
-    told += " and ".join(parts) + "."
+    text += " and ".join(parts) + "."
     if {"rps", "nll"} & set(worse) and not {"rps", "nll"} & set(better):
-        told += " Its probabilities are the poorer ones: prefer the baseline unless you need unimodal rows."
+        text += " Its probabilities are the poorer ones: prefer the baseline unless you need unimodal rows."
     elif not worse:
-        told += " Nothing speaks for the baseline."
-    return told
+        text += " Nothing speaks for the baseline."
+    return text
 
 
-def _fitted(chain: Any, logits: FloatArray, y: IntArray) -> FloatArray:
-    made = calibrators.create(chain) if isinstance(chain, (str, dict)) else chain
+def _cross_fitted(chain: Any, logits: FloatArray, y: IntArray) -> FloatArray:
+    calibrator = calibrators.create(chain) if isinstance(chain, (str, dict)) else chain
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", calibrators.CalibrationWarning)  # of a fifth of the rows
-        return cross_fitted(made, logits, y)
+        return cross_fitted(calibrator, logits, y)

@@ -9,8 +9,8 @@ JOBS = ("train", "validation", "calibration", "sets")
 _GOLDEN = 0.6180339887498949
 
 
-def dealt(codes: IntArray, *, validation: float, calibration: float, seed: int) -> dict[str, IntArray]:
-    """The rows of each job, dealt class by class; a class of one or two rows has one in training.
+def rows_by_job(codes: IntArray, *, validation: float, calibration: float, seed: int) -> dict[str, IntArray]:
+    """The rows of each job, each class shared out evenly; a class of one or two rows has one in training.
 
     Args:
         codes: labels 0..C-1.
@@ -22,7 +22,7 @@ def dealt(codes: IntArray, *, validation: float, calibration: float, seed: int) 
         InputError: if a share is not from 0 to below 0.5.
 
     Example:
-        >>> jobs = dealt(np.repeat([0, 1], 50), validation=0.1, calibration=0.2, seed=0)
+        >>> jobs = rows_by_job(np.repeat([0, 1], 50), validation=0.1, calibration=0.2, seed=0)
         >>> {job: len(rows) for job, rows in jobs.items()}
         {'train': 50, 'validation': 10, 'calibration': 20, 'sets': 20}
     """
@@ -38,14 +38,14 @@ def dealt(codes: IntArray, *, validation: float, calibration: float, seed: int) 
     order = order[np.argsort(codes[order], kind="stable")]
     # Multiples of the golden ratio spread each job evenly over the sorted rows, so over the classes.
     place = np.argsort(np.argsort((np.arange(len(codes)) * _GOLDEN) % 1.0))
-    found, start = {}, 0
+    jobs, start = {}, 0
     for job, share in zip(JOBS[1:], (validation, calibration, calibration), strict=True):
         stop = start + round(share * len(codes))
-        found[job] = np.sort(order[(place >= start) & (place < stop)])
+        jobs[job] = np.sort(order[(place >= start) & (place < stop)])
         start = stop
     train = np.sort(order[place >= start])
     for k in set(np.unique(codes).tolist()) - set(codes[train].tolist()):
         lost = int(np.flatnonzero(codes == k)[0])
         train = np.sort(np.append(train, lost))
-        found = {job: rows[rows != lost] for job, rows in found.items()}
-    return {"train": train, **found}
+        jobs = {job: rows[rows != lost] for job, rows in jobs.items()}
+    return {"train": train, **jobs}

@@ -6,11 +6,10 @@ import numpy as np
 
 from orcu.errors import InputError
 from orcu.evaluation.evidence import Evidence
-from orcu.evaluation.intervals import interval, resampled_sums
+from orcu.evaluation.intervals import interval
 from orcu.inputs import FloatArray
 from orcu.metrics.base import Metric, all_metrics
-from orcu.predictions.predictions import Predictions
-from orcu.predictions.source import PredictionsSource
+from orcu.predictions.predictions import Predictions, PredictionsSource
 
 
 @dataclass(frozen=True)
@@ -71,31 +70,27 @@ def check_same_rows(mine: Evidence, theirs: Evidence, name: str) -> None:
 
 def paired_differences(mine: Evidence, theirs: Evidence, resamples: int, seed: int) -> dict[str, Difference]:
     """Every metric of the first model minus that of the second, with paired intervals."""
-    layout = mine.layout
-    tables = layout.tables(mine.vector), layout.tables(theirs.vector)
     draws = None
     if resamples:  # the same units of the same seed: paired
-        draws = tuple(layout.tables(resampled_sums(e.sums, resamples, seed)) for e in (mine, theirs))
-    out = {}
+        draws = mine.resampled(resamples, seed), theirs.resampled(resamples, seed)
+    differences = {}
     for metric in all_metrics():
-        value = float(metric(tables[0]) - metric(tables[1]))
+        value = float(metric(mine.totals) - metric(theirs.totals))
         if draws is None:
-            out[metric.name] = Difference(value, np.nan, np.nan, None)
+            differences[metric.name] = Difference(value, np.nan, np.nan, None)
             continue
         a, b = metric(draws[0]), metric(draws[1])
         with np.errstate(invalid="ignore"):
             drawn = a - b
-        found = interval(value, drawn)
+        ends = interval(value, drawn)
         bias = float(drawn.mean() - value) if metric.binned else 0.0
-        out[metric.name] = Difference(value, found.low - bias, found.high - bias, _favour(metric, a, b))
-    return out
+        differences[metric.name] = Difference(value, ends.low - bias, ends.high - bias, _favour(metric, a, b))
+    return differences
 
 
 def _favour(metric: Metric, a: FloatArray, b: FloatArray) -> float | None:
+    """The share of draws in which a costs less than b, ties counted half."""
     if not metric.better:
         return None
-    if metric.better == "zero":
-        a, b = -np.abs(a), -np.abs(b)
-    elif metric.better == "lower":
-        a, b = -a, -b
-    return float(np.mean((a > b) + 0.5 * (a == b)))
+    a, b = metric.cost(a), metric.cost(b)
+    return float(np.mean((a < b) + 0.5 * (a == b)))

@@ -36,16 +36,16 @@ class Pass:
 
     def counts(self, batches: Iterable[FloatArray]) -> Counts:
         """The counts of one part of the stream; batches have the shape (C, n)."""
-        found: list[IntArray] = []
+        totals: list[IntArray] = []
         for batch in batches:
             for k, values in enumerate(batch):
                 prefixes = None if self.prefixes is None else self.prefixes[k]
-                if len(found) == k:
+                if len(totals) == k:
                     size = _CELLS * (1 if prefixes is None else len(prefixes))
-                    found.append(np.zeros(size, dtype=np.int64))
-                self._count(found[k], _bits(values), prefixes)
-        cells = [np.flatnonzero(counts) for counts in found]  # few, but in the first passes
-        return [(at, counts[at]) for at, counts in zip(cells, found, strict=True)]
+                    totals.append(np.zeros(size, dtype=np.int64))
+                self._count(totals[k], _bits(values), prefixes)
+        cells = [np.flatnonzero(counts) for counts in totals]  # few, but in the first passes
+        return [(at, counts[at]) for at, counts in zip(cells, totals, strict=True)]
 
     def _count(self, counts: IntArray, bits: npt.NDArray[np.uint64], prefixes: npt.NDArray[np.uint64] | None) -> None:
         tail = (bits >> np.uint64(self.shift)).astype(np.intp) & (_CELLS - 1)
@@ -106,11 +106,11 @@ class StreamGroups:
 
     def dealer(self, part: int) -> "Dealer":
         """What assigns the groups of one part of the stream."""
-        seen = [
+        dealt = [
             sum((ties[k] for ties in self._ties[:part]), np.zeros(len(self._starts), np.int64))
             for k in range(len(self._first))
         ]
-        return Dealer(self._starts, self._first, self._below, seen)
+        return Dealer(self._starts, self._first, self._below, dealt)
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Dealer:
     starts: IntArray
     first: list[FloatArray]
     below: list[IntArray]
-    seen: list[IntArray]
+    dealt: list[IntArray]  # rows that equal each boundary and have their group
 
     def assign(self, batch: FloatArray) -> IntArray:
         """The groups of the next batch, shape (C, n)."""
@@ -132,11 +132,11 @@ class Dealer:
                 tied = np.flatnonzero(values == boundary)
                 if len(tied):
                     mine = first == boundary
-                    at = int(self.below[k][mine][0] + self.seen[k][mine][0])
+                    at = int(self.below[k][mine][0] + self.dealt[k][mine][0])
                     position = at + np.arange(len(tied))
                     groups[k, tied] = np.searchsorted(self.starts, position, side="right")
                     # Anew, as arrays from another process may be read-only.
-                    self.seen[k] = self.seen[k] + len(tied) * mine
+                    self.dealt[k] = self.dealt[k] + len(tied) * mine
         return groups
 
 

@@ -1,15 +1,16 @@
 """Judge a model's predictions: every metric with its interval and its reference, side by side."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from orcu.errors import InputError
-from orcu.evaluation.comparison import Difference, aligned, check_same_rows, paired_differences
+from orcu.evaluation.comparison import aligned, check_same_rows, paired_differences
+from orcu.evaluation.evaluation import Estimate, Evaluation
 from orcu.evaluation.evidence import Evidence, Progress, gather
 from orcu.evaluation.intervals import (
+    LEVEL,
     Interval,
     calibrated_sums,
     default_draws,
@@ -18,101 +19,24 @@ from orcu.evaluation.intervals import (
     interval,
     resampled_sums,
 )
-from orcu.inputs import FloatArray, as_count
+from orcu.evaluation.tally import Tally
+from orcu.inputs import FloatArray, as_bins, as_count
 from orcu.launchers import Launcher
 from orcu.metrics.base import Metric, all_metrics, total_gap
-from orcu.metrics.binning import CONVENTIONS
 from orcu.metrics.calibration import class_gaps, threshold_gaps
 from orcu.metrics.ordinal import class_mae_of, recall_of
-from orcu.metrics.referral import ReferralCurve, curve_of
+from orcu.metrics.referral import curve_of
+from orcu.metrics.rows import Rows
 from orcu.metrics.scoring import decomposition
-from orcu.metrics.sums import Tables
-from orcu.metrics.thresholds import decision_rates, threshold_fit
-from orcu.predictions.predictions import Predictions, reuse_notes
-from orcu.predictions.source import PredictionsSource
+from orcu.metrics.sums import VALUE, Sums
+from orcu.metrics.thresholds import ThresholdFit, decision_rates, threshold_fit
+from orcu.predictions.predictions import Predictions, PredictionsSource, reuse_notes
 
-Judged = Predictions | PredictionsSource
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A value with its 95 % interval, and what a calibrated model would show.
-
-    For binned errors the interval is that of the true error (see `gap_interval`); ``expected`` and
-    ``limit`` are the mean and the 95 % point of the error when labels are drawn from these very
-    probabilities. NaN: not defined here.
-    """
-
-    value: float
-    low: float = float("nan")
-    high: float = float("nan")
-    expected: float | None = None
-    limit: float | None = None
-
-
-@dataclass(repr=False)
-class Evaluation:
-    """What is known of one model after judging it; fractions throughout.
-
-    ``metrics["sce"].value``, ``.low``, ``.high``; `to_dict`, `to_markdown`, `to_html`.
-    """
-
-    name: str
-    classes: tuple[str, ...]
-    rows: int
-    subjects: int | None
-    weighted: bool
-    impossible_rows: int  # rows whose label had probability 0
-    metrics: dict[str, Estimate]
-    per_class: list[dict[str, Any]]
-    per_threshold: list[dict[str, Any]]
-    decomposition: dict[str, float]
-    referral: ReferralCurve
-    tables: Tables
-    sample: Predictions  # all rows, or an even sample of a streamed file
-    resamples: int
-    seed: int
-    bins: int
-    mapping: str
-    notes: list[str]
-    decide: Any = "argmax"
-    groups: dict[str, "Evaluation"] = field(default_factory=dict)
-    others: list["Evaluation"] = field(default_factory=list)
-    differences: dict[str, dict[str, Difference]] = field(default_factory=dict)  # by other model
-
-    @property
-    def sampled(self) -> bool:
-        """Whether ranks, curves and examples come from a sample of the rows."""
-        return len(self.sample) < self.rows
-
-    def __getitem__(self, metric: str) -> Estimate:
-        return self.metrics[metric]
-
-    def __repr__(self) -> str:
-        told = ", ".join(f"{name} {self.metrics[name].value:.3f}" for name in ("accuracy", "mae", "sce"))
-        return f"Evaluation({self.name!r}, {self.rows} rows: {told}, ...)"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data, fit for JSON: fractions, None where not defined."""
-        from orcu.report.plain import as_dict
-
-        return as_dict(self)
-
-    def to_markdown(self) -> str:
-        """The table of metrics in Markdown."""
-        from orcu.report.plain import as_markdown
-
-        return as_markdown(self)
-
-    def to_html(self, **options: Any) -> str:
-        """The report as one self-contained page; options as for `orcu.report.build`."""
-        from orcu.report.build import build
-
-        return build(self, **options)
+Source = Predictions | PredictionsSource
 
 
 def evaluate(
-    predictions: Judged | None = None,
+    predictions: Source | None = None,
     *,
     probs: Any = None,
     logits: Any = None,
@@ -121,7 +45,7 @@ def evaluate(
     weight: Any = None,
     group: Any = None,
     subject: Any = None,
-    compare: Mapping[str, Judged] | None = None,
+    compare: Mapping[str, Source] | None = None,
     name: str = "model",
     decide: Any = "argmax",
     bootstrap: int | None = None,
@@ -164,87 +88,64 @@ def evaluate(
         predictions = Predictions(
             probs=probs, logits=logits, y=y, classes=classes, weight=weight, group=group, subject=subject
         )
-    elif any(given is not None for given in (probs, logits, y, classes, weight, group, subject)):
+    elif any(array is not None for array in (probs, logits, y, classes, weight, group, subject)):
         raise InputError("predictions: give them as one object or as arrays, not both.")
     if bootstrap is not None:
         bootstrap = as_count(bootstrap, name="bootstrap", minimum=0)
-    bins = as_count(bins, name="bins", minimum=1)
+    bins = as_bins(bins)
     seed = as_count(seed, name="seed", minimum=0)
-    predictions = _deciding(predictions, decide)
-    evidence, groups = gather(predictions, bins=bins, progress=progress, launcher=launcher)
-    judged = _judge(name, evidence, predictions, bootstrap, seed)
-    judged.groups = {
-        group_name: _judge(group_name, found, predictions, bootstrap, seed) for group_name, found in groups.items()
+    evidence, groups = gather(predictions, bins=bins, decide=decide, progress=progress, launcher=launcher)
+    evaluation = _evaluation(name, evidence, bootstrap, seed)
+    evaluation.groups = {
+        group_name: _evaluation(group_name, part, bootstrap, seed) for group_name, part in groups.items()
     }
     for other_name, other in (compare or {}).items():
-        if other_name == name or other_name in judged.differences:
+        if other_name == name or other_name in evaluation.differences:
             raise InputError(f"compare: two models are called {other_name!r}; name them differently.")
         if isinstance(other, PredictionsSource) and not evidence.sampled:
             other = other.load()
-        others_rows = _deciding(aligned(evidence, other, other_name), decide)
-        theirs, _ = gather(others_rows, bins=bins, progress=progress, launcher=launcher)
+        other = aligned(evidence, other, other_name)
+        theirs, _ = gather(other, bins=bins, decide=decide, progress=progress, launcher=launcher)
         check_same_rows(evidence, theirs, other_name)
-        judged.others.append(_judge(other_name, theirs, others_rows, bootstrap, seed))
-        judged.differences[other_name] = paired_differences(evidence, theirs, judged.resamples, seed)
-    return judged
+        evaluation.others.append(_evaluation(other_name, theirs, bootstrap, seed))
+        evaluation.differences[other_name] = paired_differences(evidence, theirs, evaluation.resamples, seed)
+    return evaluation
 
 
-def _deciding(source: Judged, rule: Any) -> Judged:
-    """The same predictions, deciding by the rule."""
-    if isinstance(source, PredictionsSource):
-        return source.deciding(rule)
-    part = source[:]
-    part.rule = rule
-    return part
-
-
-def _judge(name: str, evidence: Evidence, source: Judged, bootstrap: int | None, seed: int) -> Evaluation:
-    layout, sample = evidence.layout, evidence.sample
-    tables = layout.tables(evidence.vector)
+def _evaluation(name: str, evidence: Evidence, bootstrap: int | None, seed: int) -> Evaluation:
+    sample, sums, rows = evidence.sample, evidence.totals, evidence.sample_rows()
     resamples = default_resamples(evidence.rows) if bootstrap is None else bootstrap
-    if evidence.sums.shape[0] < 2:  # one unit cannot be resampled
+    if evidence.units < 2:  # one unit cannot be resampled
         resamples = 0
-    fits = [threshold_fit(sample.rows(), k) for k in range(layout.num_classes - 1)]
-    drawn = resampled_sums(evidence.sums, resamples, seed) if resamples else None
-    draws = None if drawn is None else layout.tables(drawn)
-    reference = _Reference(evidence, tables, draws, seed)
-    metrics = {}
-    for metric in all_metrics():
-        found = _interval(metric, tables, draws)
-        null = reference.of(metric.from_tables, metric.reduce) if metric.reduce else None
-        value, limit = (float(metric(tables)), None if null is None else float(np.quantile(null, 0.95)))
-        # What a calibrated model shows proves nothing, also where the resamples do not vary.
-        low = 0.0 if limit is not None and value <= limit and draws is not None else found.low
-        metrics[metric.name] = Estimate(value, low, found.high, None if null is None else float(null.mean()), limit)
-    fit_draws = None
-    if resamples:
-        fit_draws = _fit_draws(evidence, fits, resamples, seed)
+    draws = evidence.resampled(resamples, seed) if resamples else None
+    fits = [threshold_fit(rows, k) for k in range(rows.num_classes - 1)]
+    fit_draws = _fit_draws(evidence, fits, resamples, seed) if resamples else None
+    reference = _Reference(evidence, rows, draws, seed)
     return Evaluation(
         name=name,
         classes=sample.classes,
         rows=evidence.rows,
         subjects=evidence.subjects,
         weighted=sample.weight is not None,
-        impossible_rows=_impossible(evidence, tables),
-        metrics=metrics,
-        per_class=_per_class(tables, reference, sample.classes),
-        per_threshold=_per_threshold(tables, draws, reference, fits, fit_draws, sample.classes),
-        decomposition={part: float(value) for part, value in decomposition(tables).items()},
-        referral=curve_of(sample.rows()),
-        tables=tables,
+        impossible_rows=_impossible(evidence, rows),
+        metrics={metric.name: _estimate(metric, sums, draws, reference) for metric in all_metrics()},
+        per_class=_per_class(sums, reference, sample.classes),
+        per_threshold=_per_threshold(sums, draws, reference, fits, fit_draws, sample.classes),
+        decomposition={part: float(value) for part, value in decomposition(sums).items()},
+        referral=curve_of(rows),
+        tables=sums,
         sample=sample,
         resamples=resamples,
         seed=seed,
-        bins=layout.bins,
+        bins=evidence.layout.bins,
         mapping=sample.mapping,
-        notes=[*_notes(source, evidence), *_label_doubts(tables)],
-        decide=sample.rule,
+        notes=[*_notes(evidence), *_label_doubts(sums)],
+        decide=evidence.decide,
     )
 
 
-def _notes(source: Judged, evidence: Evidence) -> list[str]:
-    notes = source.all_notes() if isinstance(source, PredictionsSource) else list(source.notes)
-    notes += reuse_notes(source.history)
+def _notes(evidence: Evidence) -> list[str]:
+    notes = [*evidence.sample.notes, *reuse_notes(evidence.sample.history)]
     if evidence.sampled:
         notes.append(
             f"the file was streamed: AUC, calibration lines, the referral curve, the calibrated reference "
@@ -254,35 +155,25 @@ def _notes(source: Judged, evidence: Evidence) -> list[str]:
     return notes
 
 
-def _label_doubts(tables: Tables) -> list[str]:
+def _label_doubts(sums: Sums) -> list[str]:
     """A warning where labels moved by one class would fit far better: they may start elsewhere."""
-    total = float(tables.total)
-    right = float(np.trace(tables.confusion)) / total
-    for shift, told in ((1, "one class higher"), (-1, "one class lower")):
-        moved = float(np.trace(tables.confusion, offset=shift)) / total
+    total = float(sums.total)
+    right = float(np.trace(sums.confusion)) / total
+    for shift, where in ((1, "one class higher"), (-1, "one class lower")):
+        moved = float(np.trace(sums.confusion, offset=shift)) / total
         if moved > right + 0.2:
             return [
-                f"WARNING: labels {told} would be right in {moved:.0%} of the rows instead of {right:.0%}; "
+                f"WARNING: labels {where} would be right in {moved:.0%} of the rows instead of {right:.0%}; "
                 "do labels and classes start at the same number?"
             ]
     return []
 
 
-def _impossible(evidence: Evidence, tables: Tables) -> int:
+def _impossible(evidence: Evidence, rows: Rows) -> int:
     """Rows with p_y = 0; of a streamed, weighted file their weight, rounded up."""
     if evidence.sampled:
-        return int(np.ceil(tables.scores["impossible"]))
-    return int(np.isinf(evidence.sample.rows().log_likelihood).sum())
-
-
-def _sample_vector(evidence: Evidence) -> FloatArray:
-    if not evidence.sampled:
-        return evidence.vector
-    from orcu.evaluation.tally import Tally
-
-    tally = Tally(evidence.layout.num_classes, bins=evidence.layout.bins)
-    tally.add(evidence.sample.rows(), evidence.sample_groups)
-    return tally.vector()
+        return int(np.ceil(evidence.totals.score("impossible")))
+    return int(np.isinf(rows.log_likelihood).sum())
 
 
 class _Reference:
@@ -292,61 +183,71 @@ class _Reference:
     would miss: with subjects it is the noise of the resamples around the observed gaps.
     """
 
-    def __init__(self, evidence: Evidence, tables: Tables, draws: Tables | None, seed: int) -> None:
-        rows = evidence.sample.rows()
-        clustered = "subject" in evidence.sample.extras and draws is not None
-        self._around = tables if clustered else None
+    def __init__(self, evidence: Evidence, rows: Rows, draws: Sums | None, seed: int) -> None:
+        self._around: Sums | None = None
         self._scale = 1.0
-        if clustered and draws is not None:
-            self._tables = draws
+        if evidence.sample.subject is not None and draws is not None:
+            self._around, self._draws = evidence.totals, draws
             return
-        layout = evidence.layout
-        simulated = calibrated_sums(
-            layout, rows, evidence.sample_groups, _sample_vector(evidence), default_draws(len(rows)), seed + 1
-        )
-        self._tables = layout.tables(simulated)
+        layout, vector = evidence.layout, evidence.vector
+        if evidence.sampled:
+            tally = Tally(layout.num_classes, bins=layout.bins)
+            tally.add(rows)
+            vector = tally.vector()
+        self._draws = layout.sums(calibrated_sums(layout, rows, vector, default_draws(len(rows)), seed + 1))
         # Noise falls with the root of the rows, so that of a sample is scaled to all of them.
         self._scale = float(np.sqrt(len(rows) / evidence.rows))
 
-    def of(self, gaps: Callable[[Tables], Any], reduce: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    def of(self, gaps: Callable[[Sums], Any], reduce: Callable[[FloatArray], FloatArray]) -> FloatArray:
         """The error that ``reduce`` makes of |gaps|, in every draw."""
-        drawn = np.asarray(gaps(self._tables))
+        drawn = np.asarray(gaps(self._draws))
         if self._around is not None:
             drawn = drawn - np.asarray(gaps(self._around))
         return reduce(np.abs(drawn)) * self._scale
 
 
-def _interval(metric: Metric, tables: Tables, draws: Tables | None) -> Interval:
-    if draws is None:
-        return Interval(np.nan, np.nan)
+def _estimate(metric: Metric, sums: Sums, draws: Sums | None, reference: _Reference) -> Estimate:
+    value = float(metric(sums))
     if metric.reduce is None:
-        return interval(float(metric(tables)), metric(draws))
-    found = gap_interval(metric.from_tables(tables), metric.from_tables(draws), metric.reduce)
-    return Interval(min(found.low, 1.0), min(found.high, 1.0))
+        ends = _interval(value, None if draws is None else metric(draws))
+        return Estimate(value, ends.low, ends.high)
+    null = reference.of(metric.formula, metric.reduce)
+    expected, limit = float(null.mean()), float(np.quantile(null, LEVEL))
+    if draws is None:
+        return Estimate(value, expected=expected, limit=limit)
+    ends = gap_interval(metric.formula(sums), metric.formula(draws), metric.reduce)
+    # What a calibrated model shows proves nothing, also where the resamples do not vary.
+    low = 0.0 if value <= limit else min(ends.low, 1.0)
+    return Estimate(value, low, min(ends.high, 1.0), expected, limit)
 
 
-def _fit_draws(evidence: Evidence, fits: list[Any], resamples: int, seed: int) -> FloatArray:
+def _interval(value: float, draws: FloatArray | None) -> Interval:
+    return Interval(np.nan, np.nan) if draws is None else interval(value, draws)
+
+
+def _fit_draws(evidence: Evidence, fits: list[ThresholdFit], resamples: int, seed: int) -> FloatArray:
     """AUC, intercept and slope of every resample by their influence, (resamples, C-1, 3)."""
     influence = np.concatenate([fit.influence for fit in fits])  # (3 (C-1), n)
-    units = evidence.sums.shape[0]
-    per_unit = np.stack([np.bincount(evidence.sample_unit, weights=row, minlength=units) for row in influence], axis=1)
+    per_unit = np.stack(
+        [np.bincount(evidence.sample_unit, weights=row, minlength=evidence.units) for row in influence], axis=1
+    )
     moved = resampled_sums(per_unit, resamples, seed) / len(evidence.sample)
     center = np.array([(fit.auc, fit.intercept, fit.slope) for fit in fits])
     return center + moved.reshape(resamples, len(fits), 3)
 
 
-def _per_class(tables: Tables, reference: _Reference, classes: tuple[str, ...]) -> list[dict[str, Any]]:
-    error, null = total_gap(np.abs(class_gaps(tables))), reference.of(class_gaps, total_gap)
-    recall, off = recall_of(tables.confusion), class_mae_of(tables.confusion)
-    said = tables.classes[..., 1, :].sum(-1) / tables.total
-    seen = tables.confusion.sum(-1) / tables.total
+def _per_class(sums: Sums, reference: _Reference, classes: tuple[str, ...]) -> list[dict[str, Any]]:
+    error, null = total_gap(np.abs(class_gaps(sums))), reference.of(class_gaps, total_gap)
+    recall, off = recall_of(sums.confusion), class_mae_of(sums.confusion)
+    probability = sums.classes[..., VALUE, :].sum(-1) / sums.total
+    prevalence = sums.confusion.sum(-1) / sums.total
     return [
         {
             "class": name,
-            "prevalence": float(seen[k]),
-            "mean_probability": float(said[k]),
+            "prevalence": float(prevalence[k]),
+            "mean_probability": float(probability[k]),
             "ce": float(error[k]),
-            "ce_limit": float(np.quantile(null[:, k], 0.95)),
+            "ce_limit": float(np.quantile(null[:, k], LEVEL)),
             "recall": float(recall[k]),
             "mae": float(off[k]),
         }
@@ -355,42 +256,34 @@ def _per_class(tables: Tables, reference: _Reference, classes: tuple[str, ...]) 
 
 
 def _per_threshold(
-    tables: Tables,
-    draws: Tables | None,
+    sums: Sums,
+    draws: Sums | None,
     reference: _Reference,
-    fits: list[Any],
+    fits: list[ThresholdFit],
     fit_draws: FloatArray | None,
     classes: tuple[str, ...],
 ) -> list[dict[str, Any]]:
-    error, null = total_gap(np.abs(threshold_gaps(tables))), reference.of(threshold_gaps, total_gap)
-    rates = decision_rates(tables.confusion)
+    error, null = total_gap(np.abs(threshold_gaps(sums))), reference.of(threshold_gaps, total_gap)
+    rates = decision_rates(sums.confusion)
     rate_draws = None if draws is None else decision_rates(draws.confusion)
-    seen = tables.confusion.sum(-1)
-    out = []
+    labels = sums.confusion.sum(-1)
+    records = []
     for k, fit in enumerate(fits):
         record: dict[str, Any] = {
             "event": f"{classes[k + 1]} or above" if k + 2 < len(classes) else classes[k + 1],
-            "prevalence": float(seen[k + 1 :].sum() / seen.sum()),
+            "prevalence": float(labels[k + 1 :].sum() / labels.sum()),
             "ce": float(error[k]),
-            "ce_limit": float(np.quantile(null[:, k], 0.95)),
-            "brier": float(tables.threshold_squares[k] / tables.total),
+            "ce_limit": float(np.quantile(null[:, k], LEVEL)),
+            "brier": float(sums.threshold_squares[k] / sums.total),
         }
         for name, rate in rates.items():
-            found = Interval(np.nan, np.nan) if rate_draws is None else interval(float(rate[k]), rate_draws[name][:, k])
-            record[name] = Estimate(float(rate[k]), found.low, found.high)
+            ends = _interval(float(rate[k]), None if rate_draws is None else rate_draws[name][:, k])
+            record[name] = Estimate(float(rate[k]), ends.low, ends.high)
         for i, name in enumerate(("auc", "intercept", "slope")):
             value = float(getattr(fit, name))
-            found = Interval(np.nan, np.nan) if fit_draws is None else interval(value, fit_draws[:, k, i])
+            ends = _interval(value, None if fit_draws is None else fit_draws[:, k, i])
             if name == "auc":
-                found = Interval(*np.clip([found.low, found.high], 0, 1).tolist())
-            record[name] = Estimate(value, found.low, found.high)
-        out.append(record)
-    return out
-
-
-def conventions(bins: int) -> dict[str, str]:
-    """How each metric was computed, by name."""
-    told = {metric.name: metric.convention for metric in all_metrics()}
-    return {name: text.replace("15 ", f"{bins} ", 1) for name, text in told.items() if text} | {
-        "bins": f"{bins} equal-width bins on [0, 1], {CONVENTIONS['paper']}"
-    }
+                ends = Interval(*np.clip([ends.low, ends.high], 0, 1).tolist())
+            record[name] = Estimate(value, ends.low, ends.high)
+        records.append(record)
+    return records

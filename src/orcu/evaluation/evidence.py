@@ -1,8 +1,8 @@
 """Everything that the numbers of one model are computed from, gathered in memory or from a stream."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from hashlib import blake2b
 from typing import Any
 
@@ -11,17 +11,16 @@ import numpy.typing as npt
 
 from orcu.errors import InputError
 from orcu.evaluation.equal_counts import Counts, Dealer, Pass, StreamGroups
-from orcu.evaluation.intervals import BLOCKS, blocks_of, unit_numbers, unit_sums
+from orcu.evaluation.intervals import BLOCKS, blocks_of, resampled_sums, unit_numbers, unit_sums
 from orcu.evaluation.tally import Tally
 from orcu.inputs import FloatArray, IntArray
 from orcu.launchers import Launcher
 from orcu.launchers.local import Local
 from orcu.metrics.base import all_metrics
-from orcu.metrics.binning import even_groups
 from orcu.metrics.layout import Layout
 from orcu.metrics.rows import Rows
-from orcu.predictions.predictions import Predictions
-from orcu.predictions.source import PredictionsSource, Seen
+from orcu.metrics.sums import Sums
+from orcu.predictions.predictions import Predictions, PredictionsSource, RowsRead
 
 IN_MEMORY_CELLS = 16_000_000  # rows times classes; larger files are streamed
 MOST_GROUPS = 100
@@ -40,21 +39,44 @@ class Evidence:
     rows: int
     subjects: int | None
     vector: FloatArray  # (size,)
-    sums: Any  # (units, size)
     sample: Predictions
-    sample_groups: IntArray  # (C, rows of the sample)
+    sample_groups: IntArray | None  # (C, rows of the sample)
     sample_unit: npt.NDArray[np.intp]
+    units: int
+    decide: Any = "argmax"  # the rule of the decisions, see orcu.decide
+    stream_sums: FloatArray | None = None  # (units, size), of a stream
 
     @property
     def sampled(self) -> bool:
         """Whether ``sample`` is a part of the rows only."""
         return len(self.sample) < self.rows
 
+    @property
+    def totals(self) -> Sums:
+        """The sums over all rows."""
+        return self.layout.sums(self.vector)
+
+    @cached_property
+    def unit_sums(self) -> Any:
+        """What each unit of resampling adds to the sums, shape (units, size)."""
+        if self.stream_sums is not None:
+            return self.stream_sums
+        return unit_sums(self.layout, self.sample_rows(), self.sample_unit, self.units)
+
+    def resampled(self, resamples: int, seed: int) -> Sums:
+        """The sums of every bootstrap resample; the same seed draws the same units of another model's evidence."""
+        return self.layout.sums(resampled_sums(self.unit_sums, resamples, seed))
+
+    def sample_rows(self) -> Rows:
+        """The rows of the sample, decided by the rule; made anew, since what follows from them takes memory."""
+        return Rows.of(self.sample, self.decide, self.sample_groups)
+
 
 def gather(
     source: Predictions | PredictionsSource,
     *,
     bins: int,
+    decide: Any = "argmax",
     progress: Progress | None = None,
     launcher: Launcher | None = None,
 ) -> tuple[Evidence, dict[str, Evidence]]:
@@ -63,37 +85,38 @@ def gather(
     Args:
         source: the rows.
         bins: B.
+        decide: how decisions are made, as for `orcu.decide`.
         progress: called with a stage and the rows done.
         launcher: what reads the files of a large folder, within its context; this process by default.
 
     Raises:
         InputError: if there are no labels, only one class occurs, or a row cannot be used.
     """
-    told = progress or _silent
+    progress = progress or _silent
     if isinstance(source, PredictionsSource):
-        loaded = _load_if_small(source, told)
+        loaded = _load_if_small(source, progress)
         if loaded is None:
-            return _stream(source, bins, told, launcher)
+            return _stream(source, bins, decide, progress, launcher)
         source = loaded
-    whole = _from_memory(source, bins, told)
-    return whole, _groups_in_memory(source, bins)
+    need_two_classes(np.bincount(source.labels, minlength=source.num_classes), source.classes)
+    progress("counting", len(source))
+    return _evidence(source, bins, decide), _groups_in_memory(source, bins, decide)
 
 
 def values_of(rows: Rows, *, bins: int = 15) -> dict[str, float]:
     """Every metric of some rows at once, for the curves of a training: quick, in plain float64 sums.
 
     Example:
-        >>> rows = Rows.of(np.array([[0.9, 0.1], [0.8, 0.2]]), np.array([0, 1]), None, is_logits=False)
+        >>> rows = Rows(np.array([[0.9, 0.1], [0.8, 0.2]]), np.array([0, 1]))
         >>> values_of(rows)["ece"]
         0.45
     """
     layout = Layout(rows.num_classes, bins)
-    groups = np.array([even_groups(values, bins) for values in rows.columns])
-    sums = np.zeros(layout.size)
-    for start, width, column, weight in layout.entries(rows, groups):
-        sums[start : start + width] += np.bincount(column, weights=weight, minlength=width)
-    tables = layout.tables(sums)
-    return {metric.name: float(metric(tables)) for metric in all_metrics()}
+    vector = np.zeros(layout.size)
+    for start, width, column, value in layout.terms(rows.grouped(bins)):
+        vector[start : start + width] += np.bincount(column, weights=value, minlength=width)
+    sums = layout.sums(vector)
+    return {metric.name: float(metric(sums)) for metric in all_metrics()}
 
 
 def _silent(stage: str, rows: int) -> None:
@@ -103,51 +126,47 @@ def _silent(stage: str, rows: int) -> None:
 def _load_if_small(source: PredictionsSource, progress: Progress) -> Predictions | None:
     parts, rows = [], 0
     for part in source.batches():
-        part.rows()  # refuses rows without labels at once
         parts.append(part)
-        rows += len(part)
+        rows += len(part.labels)  # refuses rows without labels at once
         progress("reading", rows)
         if rows * source.num_classes > IN_MEMORY_CELLS:
             return None
     return source.joined(parts)
 
 
-def _from_memory(source: Predictions, bins: int, progress: Progress) -> Evidence:
-    rows = source.rows()
-    _need_two_classes(np.bincount(rows.y, minlength=source.num_classes), source.classes)
-    progress("counting", len(rows))
-    return _evidence(source, bins)
-
-
-def _evidence(source: Predictions, bins: int) -> Evidence:
-    rows = source.rows()
-    layout = Layout(source.num_classes, bins)
-    groups = np.array([even_groups(values, bins) for values in rows.columns])
+def _evidence(source: Predictions, bins: int, decide: Any) -> Evidence:
+    rows = Rows.of(source, decide).grouped(bins)
     tally = Tally(source.num_classes, bins=bins)
-    tally.add(rows, groups)
-    subject = source.extras.get("subject")
+    tally.add(rows)
+    subject = source.subject
     unit, units = unit_numbers(len(rows), subject)
-    sums = unit_sums(layout, rows, groups, unit, units)
-    subjects = None if subject is None else len(np.unique(subject.astype(str)))
-    return Evidence(layout, len(rows), subjects, tally.vector(), sums, source, groups, unit)
+    return Evidence(
+        layout=Layout(source.num_classes, bins),
+        rows=len(rows),
+        subjects=None if subject is None else len(np.unique(subject.astype(str))),
+        vector=tally.vector(),
+        sample=source,
+        sample_groups=rows.groups,
+        sample_unit=unit,
+        units=units,
+        decide=decide,
+    )
 
 
-def _groups_in_memory(source: Predictions, bins: int) -> dict[str, Evidence]:
-    column = source.extras.get("group")
-    if column is None:
+def _groups_in_memory(source: Predictions, bins: int, decide: Any) -> dict[str, Evidence]:
+    if source.group is None:
         return {}
-    names = _group_names({str(name) for name in column.tolist()})
-    texts = column.astype(str)
-    return {name: _evidence(source[texts == name], bins) for name in names}
+    names = source.group.astype(str)
+    return {name: _evidence(source[names == name], bins, decide) for name in _group_names(set(names.tolist()))}
 
 
-def _group_names(found: set[str]) -> list[str]:
-    if len(found) > MOST_GROUPS:
+def _group_names(names: set[str]) -> list[str]:
+    if len(names) > MOST_GROUPS:
         raise InputError(
-            f"group: {len(found)} different groups, at most {MOST_GROUPS} can be shown side by side. "
+            f"group: {len(names)} different groups, at most {MOST_GROUPS} can be shown side by side. "
             "Is it the right column? A patient or image id is given as the subject (--cluster)."
         )
-    return sorted(found)
+    return sorted(names)
 
 
 class _Stream:
@@ -157,14 +176,13 @@ class _Stream:
         self.layout = layout
         self.tally = Tally(layout.num_classes, bins=layout.bins)
         self.sums = np.zeros((BLOCKS, layout.size))
-        self.kept: list[tuple[Predictions, IntArray, IntArray]] = []
+        self.kept: list[tuple[Predictions, Any, IntArray]] = []  # rows, their groups (C, n) and units
 
-    def add(self, part: Predictions, groups: IntArray, unit: IntArray, keep: Any) -> None:
-        rows = part.rows()
-        self.tally.add(rows, groups)
-        self.sums += unit_sums(self.layout, rows, groups, unit, BLOCKS)
+    def add(self, part: Predictions, rows: Rows, unit: IntArray, keep: Any) -> None:
+        self.tally.add(rows)
+        self.sums += unit_sums(self.layout, rows, unit, BLOCKS)
         if keep.any():
-            self.kept.append((part[keep], groups[:, keep], unit[keep]))
+            self.kept.append((part[keep], rows[keep].groups, unit[keep]))
 
     def merge(self, other: "_Stream") -> None:
         """Take in the stream that follows. Sums are added file by file, whoever has read them."""
@@ -172,17 +190,19 @@ class _Stream:
         self.sums += other.sums
         self.kept += other.kept
 
-    def evidence(self, source: PredictionsSource) -> Evidence:
-        parts, groups, units = zip(*self.kept, strict=True)
+    def evidence(self, source: PredictionsSource, read: RowsRead, decide: Any) -> Evidence:
+        parts, groups, unit = zip(*self.kept, strict=True)
         return Evidence(
-            self.layout,
-            self.tally.rows,
-            None,
-            self.tally.vector(),
-            self.sums,
-            source.joined(list(parts)),
-            np.concatenate(groups, axis=1),
-            np.concatenate(units),
+            layout=self.layout,
+            rows=self.tally.rows,
+            subjects=None,
+            vector=self.tally.vector(),
+            sample=source.joined(list(parts), read),
+            sample_groups=np.concatenate(groups, axis=1),
+            sample_unit=np.concatenate(unit),
+            units=BLOCKS,
+            decide=decide,
+            stream_sums=self.sums,
         )
 
 
@@ -197,7 +217,7 @@ class _Task:
 
 
 def _stream(
-    source: PredictionsSource, bins: int, progress: Progress, launcher: Launcher | None
+    source: PredictionsSource, bins: int, decide: Any, progress: Progress, launcher: Launcher | None
 ) -> tuple[Evidence, dict[str, Evidence]]:
     """The same sums from files that do not fit: four passes for the groups, one for the rest."""
     away = launcher is not None
@@ -211,61 +231,66 @@ def _stream(
             progress("sorting", sum(rows[: k + 1]))
             yield counts
 
-    dealt = StreamGroups(source.num_classes, groups=bins, count=count)
-    share = IN_MEMORY_CELLS / (4 * dealt.rows * source.num_classes)
-    tasks = [_Task(fragment, dealt.dealer(k), sum(rows[:k]), share) for k, fragment in enumerate(fragments)]
-    whole, by_group, seen = _Stream(Layout(source.num_classes, bins)), dict[str, _Stream](), Seen()
-    for part, groups, met in over.in_order(partial(_added, bins=bins, progress=inner), tasks):
+    even = StreamGroups(source.num_classes, groups=bins, count=count)
+    share = IN_MEMORY_CELLS / (4 * even.rows * source.num_classes)
+    tasks = [_Task(fragment, even.dealer(k), sum(rows[:k]), share) for k, fragment in enumerate(fragments)]
+    whole, by_group, read = _Stream(Layout(source.num_classes, bins)), dict[str, _Stream](), RowsRead()
+    for part, groups, of_file in over.in_order(partial(_added, bins=bins, decide=decide, progress=inner), tasks):
         whole.merge(part)
         for name in _group_names({*by_group, *groups}):
             if name in groups:
                 by_group.setdefault(name, _Stream(whole.layout)).merge(groups[name])
-        seen += met
+        read += of_file
         progress("counting", whole.tally.rows)
-    source.finish(seen)
-    evidence = whole.evidence(source)
-    counts = whole.layout.tables(evidence.vector).confusion.sum(-1)
-    _need_two_classes(counts, source.classes)
-    return evidence, {name: by_group[name].evidence(source) for name in sorted(by_group)}
+    source.check(read)
+    evidence = whole.evidence(source, read, decide)
+    need_two_classes(evidence.totals.confusion.sum(-1), source.classes)
+    return evidence, {name: by_group[name].evidence(source, read, decide) for name in sorted(by_group)}
 
 
 def _counted(fragment: PredictionsSource, *, one_pass: Pass, progress: Progress | None) -> tuple[Counts, int]:
     """A pass over one file, and its number of rows."""
+    rows = 0
 
     def columns() -> Iterator[FloatArray]:
+        nonlocal rows
         for part in fragment.parts():
+            rows += len(part)
             if progress is not None:
-                progress("sorting", fragment.seen.rows)
-            yield part.rows().columns
+                progress("sorting", rows)
+            yield Rows.of(part).columns
 
     counts = one_pass.counts(columns())
-    return counts, fragment.seen.rows
+    return counts, rows
 
 
-def _added(task: _Task, *, bins: int, progress: Progress | None) -> tuple[_Stream, dict[str, _Stream], Seen]:
+def _added(
+    task: _Task, *, bins: int, decide: Any, progress: Progress | None
+) -> tuple[_Stream, dict[str, _Stream], RowsRead]:
     """The sums of one file, of all its rows and of each group."""
-    fragment, rows = task.fragment, task.first_row
+    fragment, first = task.fragment, task.first_row
     layout = Layout(fragment.num_classes, bins)
-    whole, by_group = _Stream(layout), dict[str, _Stream]()
+    whole, by_group, read = _Stream(layout), dict[str, _Stream](), RowsRead()
     for part in fragment.parts():
-        number = np.arange(rows, rows + len(part))
-        subject = part.extras.get("subject")
-        unit = blocks_of(number if subject is None else _hashes(subject))
+        read += RowsRead.of(part)
+        number = np.arange(first, first + len(part))
+        unit = blocks_of(number if part.subject is None else _hashes(part.subject))
         keep = _hashed_share(number) < task.share
-        groups = task.dealer.assign(part.rows().columns)
-        whole.add(part, groups, unit, keep)
-        if "group" in part.extras:
-            texts = part.extras["group"].astype(str)
-            for name in _group_names({*by_group, *texts.tolist()}):
-                mine = texts == name
+        rows = Rows.of(part, decide)
+        rows = replace(rows, groups=task.dealer.assign(rows.columns))
+        whole.add(part, rows, unit, keep)
+        if part.group is not None:
+            names = part.group.astype(str)
+            for name in _group_names({*by_group, *names.tolist()}):
+                mine = names == name
                 if mine.any():
                     stream = by_group.setdefault(name, _Stream(layout))
                     # Groups of equal count are those of the whole stream here.
-                    stream.add(part[mine], groups[:, mine], unit[mine], keep[mine])
-        rows += len(part)
+                    stream.add(part[mine], rows[mine], unit[mine], keep[mine])
+        first += len(part)
         if progress is not None:
-            progress("counting", rows)
-    return whole, by_group, fragment.seen
+            progress("counting", first)
+    return whole, by_group, read
 
 
 def _hashes(subject: npt.NDArray[Any]) -> IntArray:
@@ -279,7 +304,12 @@ def _hashed_share(number: IntArray) -> FloatArray:
     return np.mod(number * 0.6180339887498949, 1.0)
 
 
-def _need_two_classes(counts: npt.NDArray[Any], classes: tuple[str, ...]) -> None:
+def need_two_classes(counts: npt.NDArray[Any], classes: tuple[str, ...]) -> None:
+    """Refuse rows of one class only.
+
+    Raises:
+        InputError: which names it.
+    """
     if (counts > 0).sum() < 2:
         only = classes[int(np.argmax(counts))]
         raise InputError(

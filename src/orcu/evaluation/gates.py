@@ -4,13 +4,10 @@ import math
 import operator
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from orcu.errors import InputError, UnknownNameError
+from orcu.errors import InputError
+from orcu.evaluation.evaluation import Evaluation
 from orcu.metrics.base import METRICS
-
-if TYPE_CHECKING:
-    from orcu.evaluation.evaluate import Evaluation
 
 _OPERATORS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 _FORM = re.compile(r"^\s*(\w+)(?:\.(value|low|high))?\s*(>=|<=|>|<)\s*([-+.\deE]+)\s*$")
@@ -40,32 +37,31 @@ class Gate:
             InputError: if it is not of the form.
             UnknownNameError: if there is no such metric.
         """
-        found = _FORM.match(text)
+        form = _FORM.match(text)
         try:
-            if found is None:
+            if form is None:
                 raise ValueError
-            bound = float(found[4])
+            bound = float(form[4])
         except ValueError:
             raise InputError(
                 f"--fail-if {text!r}: expected a metric, a comparison and a number, such as 'sce>0.05' "
                 "or 'sce.low>0.05'."
             ) from None
-        if found[1] not in METRICS.names():
-            raise UnknownNameError("metric", found[1], METRICS.names())
-        if METRICS.get(found[1]).percent and abs(bound) > 1:
+        name, end, sign = form[1], form[2] or "value", form[3]
+        if METRICS.get(name).percent and abs(bound) > 1:
             raise InputError(f"--fail-if {text!r}: values are fractions, so this could never change; 5 % is 0.05.")
-        return cls(text.strip(), found[1], found[2] or "value", found[3], bound)
+        return cls(text.strip(), name, end, sign, bound)
 
-    def trips(self, found: "Evaluation") -> bool:
+    def trips(self, evaluation: Evaluation) -> bool:
         """Whether the condition holds; a value that is not defined trips, since it proves nothing."""
-        value = self._value(found)
+        value = self._value(evaluation)
         return math.isnan(value) or bool(_OPERATORS[self.sign](value, self.bound))
 
-    def told(self, found: "Evaluation") -> str:
+    def told(self, evaluation: Evaluation) -> str:
         """The value that decided, in words."""
-        value = self._value(found)
+        value = self._value(evaluation)
         name = self.metric if self.end == "value" else f"{self.metric}.{self.end}"
         return f"{name} is not defined" if math.isnan(value) else f"{name} = {value:.4g}"
 
-    def _value(self, found: "Evaluation") -> float:
-        return float(getattr(found.metrics[self.metric], self.end))
+    def _value(self, evaluation: Evaluation) -> float:
+        return float(getattr(evaluation.metrics[self.metric], self.end))

@@ -18,10 +18,12 @@ from orcu.inputs import FloatArray, IntArray
 from orcu.metrics.binning import bin_index
 from orcu.metrics.layout import Layout
 from orcu.metrics.rows import Rows
+from orcu.metrics.sums import OUTCOME
 
 MOST_UNITS = 20_000  # above, units are dealt into blocks
 BLOCKS = 2_000
-LEVEL = 0.95
+LEVEL = 0.95  # of every interval
+TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)  # the quantiles at its ends
 _AT_ONCE = 64  # resamples in memory at a time
 
 
@@ -68,33 +70,33 @@ def unit_numbers(rows: int, subject: npt.NDArray[Any] | None) -> tuple[npt.NDArr
     return (blocks_of(unit), BLOCKS) if count > MOST_UNITS else (unit, count)
 
 
-def unit_sums(layout: Layout, rows: Rows, groups: IntArray | None, unit: npt.NDArray[np.intp], units: int) -> Any:
-    """What each unit adds to the tables, shape (units, size); sparse where units are small."""
+def unit_sums(layout: Layout, rows: Rows, unit: npt.NDArray[np.intp], units: int) -> Any:
+    """What each unit adds to the sums, shape (units, size); sparse where units are small."""
     if units != BLOCKS:
-        cells = [
+        terms = [
             (unit, start + column, np.ones(len(rows)) if value is None else value)
-            for start, _, column, value in layout.entries(rows, groups)
+            for start, _, column, value in layout.terms(rows)
         ]
-        row, column, value = (np.concatenate(part) for part in zip(*cells, strict=True))
-        return sparse.csr_array((value, (row, column)), shape=(units, layout.size))
+        row, cell, added = (np.concatenate(part) for part in zip(*terms, strict=True))
+        return sparse.csr_array((added, (row, cell)), shape=(units, layout.size))
     sums = np.zeros((units, layout.size))
-    for start, width, column, weight in layout.entries(rows, groups):
-        cell = np.bincount(unit * width + column, weights=weight, minlength=units * width)
-        sums[:, start : start + width] += cell.reshape(units, width)
+    for start, width, column, value in layout.terms(rows):
+        cells = np.bincount(unit * width + column, weights=value, minlength=units * width)
+        sums[:, start : start + width] += cells.reshape(units, width)
     return sums
 
 
 def resampled_sums(sums: Any, resamples: int, seed: int) -> FloatArray:
-    """The tables of every bootstrap resample, shape (resamples, size)."""
+    """The sums of every bootstrap resample, shape (resamples, size)."""
     units = sums.shape[0]
     rng = np.random.default_rng(seed)
-    drawn = []
+    draws = []
     for start in range(0, resamples, _AT_ONCE):
         count = min(_AT_ONCE, resamples - start)
         picks = rng.integers(units, size=(count, units)) + units * np.arange(count)[:, None]
         times = np.bincount(picks.ravel(), minlength=count * units).reshape(count, units)
-        drawn.append((sums.T @ times.T.astype(np.float64)).T)
-    return np.concatenate(drawn)
+        draws.append((sums.T @ times.T.astype(np.float64)).T)
+    return np.concatenate(draws)
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ def interval(value: float, draws: FloatArray) -> Interval:
     """
     if not np.isfinite(value) or not np.isfinite(draws).all():
         return Interval(np.nan, np.nan)
-    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = np.quantile(draws, TAILS)
     return Interval(float(low), float(high))
 
 
@@ -137,18 +139,17 @@ def gap_interval(gaps: FloatArray, draws: FloatArray, reduce: Callable[[FloatArr
         reduce: turns |gaps| into the error.
 
     Example:
-        >>> from orcu.metrics.tables import total_gap
+        >>> from orcu.metrics.base import total_gap
         >>> noise = np.random.default_rng(0).normal(0, 0.01, size=(1000, 1))
-        >>> found = gap_interval(np.array([0.1]), 0.1 + noise, total_gap)
-        >>> round(found.low, 2), round(found.high, 2)
+        >>> ends = gap_interval(np.array([0.1]), 0.1 + noise, total_gap)
+        >>> round(ends.low, 2), round(ends.high, 2)
         (0.08, 0.12)
     """
     value = float(reduce(np.abs(gaps)))
     if not np.isfinite(value) or not np.isfinite(draws).all():
         return Interval(np.nan, np.nan)
     noise = draws - gaps
-    tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-    low, high = np.array([np.quantile(reduce(np.abs(factor * gaps + noise)), tails) for factor in _FACTORS]).T
+    low, high = np.array([np.quantile(reduce(np.abs(factor * gaps + noise)), TAILS) for factor in _FACTORS]).T
     return Interval(value * _crossing(high, value), value * _crossing(low, value))
 
 
@@ -163,17 +164,14 @@ def _crossing(quantile: FloatArray, value: float) -> float:
     return float(np.interp(value, growing, _FACTORS))
 
 
-def calibrated_sums(
-    layout: Layout, rows: Rows, groups: IntArray | None, vector: FloatArray, draws: int, seed: int
-) -> FloatArray:
-    """Tables of simulated outcomes y ~ p for these very probabilities, shape (draws, size).
+def calibrated_sums(layout: Layout, rows: Rows, vector: FloatArray, draws: int, seed: int) -> FloatArray:
+    """Sums of simulated outcomes y ~ p for these very probabilities, shape (draws, size).
 
     Only what the binned errors read is filled in: the outcomes are simulated, the rest is kept.
 
     Args:
         layout: of the vector.
         rows: the predictions.
-        groups: as for `Layout.entries`.
         vector: the sums with the real outcomes.
         draws: how many outcomes.
         seed: of the random numbers.
@@ -187,7 +185,7 @@ def calibrated_sums(
     at = np.arange(n)
 
     def fill(vector: FloatArray, name: str, table: int, index: IntArray, weight: Any) -> None:
-        start = layout.slices[name].start + (3 * table + 2) * b
+        start = layout.slices[name].start + (3 * table + OUTCOME) * b
         vector[start : start + b] = np.bincount(index, weights=weight, minlength=b)
 
     for one in out:
@@ -197,8 +195,8 @@ def calibrated_sums(
             mine = at[y == k]
             weight = None if w is None else w[mine]
             fill(one, "classes", k, by_class[k, mine], weight)
-            if groups is not None:
-                fill(one, "adaptive", k, groups[k, mine], weight)
+            if rows.groups is not None:
+                fill(one, "adaptive", k, rows.groups[k, mine], weight)
         for k in range(layout.num_classes - 1):
             fill(one, "thresholds", k, by_threshold[k], _as_weight(y <= k, w))
     return out

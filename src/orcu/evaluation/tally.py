@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from orcu.errors import InputError
-from orcu.inputs import FloatArray, IntArray, as_count, as_labels, as_logits, as_probs, as_weight
+from orcu.inputs import FloatArray, as_bins, as_count, as_labels, as_logits, as_probs, as_weight
 from orcu.metrics.base import all_metrics
 from orcu.metrics.layout import Layout
 from orcu.metrics.rows import Rows
-from orcu.metrics.sums import Tables
+from orcu.metrics.sums import Sums
 
 STATE_VERSION = 1
 _LIMB = 2.0**26
@@ -28,8 +28,8 @@ class Tally:
     2^-78, so the numbers do not depend on the order of the rows or on how they were split: partial
     states from several processes or machines give bit for bit what one pass gives.
 
-    The adaptive calibration error needs the sorted order of all rows; it is NaN unless ``groups``
-    are handed to `update`, as `orcu.evaluate` does.
+    The adaptive calibration error needs the sorted order of all rows; it is NaN here, and
+    `orcu.evaluate` has it.
 
     Args:
         num_classes: how many classes, C.
@@ -45,7 +45,7 @@ class Tally:
 
     def __init__(self, num_classes: int, *, bins: int = 15) -> None:
         self.num_classes = as_count(num_classes, name="num_classes", minimum=2)
-        self.bins = as_count(bins, name="bins", minimum=1)
+        self.bins = as_bins(bins)
         self.rows = 0
         self._layout = Layout(self.num_classes, self.bins)
         self._limbs: npt.NDArray[np.int64] = np.zeros((len(_UNITS), self._layout.size), np.int64)
@@ -69,17 +69,16 @@ class Tally:
             raise InputError(f"the tally is for {self.num_classes} classes, got {values.shape[1]}.")
         y = as_labels(y, self.num_classes, rows=len(values))
         weight = None if weight is None else as_weight(weight, rows=len(values))
-        self.add(Rows.of(values, y, weight, is_logits=logits is not None))
+        self.add(Rows(values, y, weight) if logits is None else Rows.of_logits(values, y, weight))
 
-    def add(self, rows: Rows, groups: IntArray | None = None) -> None:
-        """Add checked rows; ``groups`` (C, n) are their equal-count groups for the ACE."""
+    def add(self, rows: Rows) -> None:
+        """Add checked rows; with their ``groups`` of even count they have an ACE."""
         for start in range(0, len(rows), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            self._add(rows[part], None if groups is None else groups[:, part])
+            self._add(rows[start : start + _CHUNK])
         self.rows += len(rows)
 
-    def _add(self, rows: Rows, groups: IntArray | None) -> None:
-        for start, width, column, value in self._layout.entries(rows, groups):
+    def _add(self, rows: Rows) -> None:
+        for start, width, column, value in self._layout.terms(rows):
             where = slice(start, start + width)
             if value is None:
                 self._limbs[1, where] += np.bincount(column, minlength=width)
@@ -139,9 +138,9 @@ class Tally:
         # Python integers divide with correct rounding, so equal integers give equal floats.
         return np.array([total / units[0] for total in totals], dtype=np.float64) * _UNITS[0]
 
-    def tables(self) -> Tables:
+    def tables(self) -> Sums:
         """The sums as tables, from which every metric follows."""
-        return self._layout.tables(self.vector())
+        return self._layout.sums(self.vector())
 
     def compute(self) -> dict[str, float]:
         """Every metric by name, as fractions.
@@ -151,8 +150,8 @@ class Tally:
         """
         if not self.rows:
             raise InputError("the tally is empty; call update(probs, y) first.")
-        tables = self.tables()
-        return {metric.name: float(metric(tables)) for metric in all_metrics()}
+        sums = self.tables()
+        return {metric.name: float(metric(sums)) for metric in all_metrics()}
 
     def to_dict(self) -> dict[str, Any]:
         """The state as plain data, fit for JSON."""

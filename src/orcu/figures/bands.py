@@ -25,8 +25,8 @@ def data(folds: Sequence[tuple[FloatArray, FloatArray]]) -> Band:
     Example:
         >>> one = np.array([0.0, 1.0]), np.array([1.0, 2.0])
         >>> two = np.array([0.0]), np.array([3.0])
-        >>> found = data([one, two])
-        >>> found.mean.tolist(), found.deviation.round(3).tolist()
+        >>> band = data([one, two])
+        >>> band.mean.tolist(), band.deviation.round(3).tolist()
         ([2.0, 2.0], [1.414, 0.0])
     """
     places = np.unique(np.concatenate([x for x, _ in folds]))
@@ -38,14 +38,14 @@ def data(folds: Sequence[tuple[FloatArray, FloatArray]]) -> Band:
     return Band(places, np.array(means), np.array(deviations))
 
 
-def draw(ax: Any, found: Band, look: Look, *, label: str, markers: bool = False) -> None:
+def draw(ax: Any, band: Band, look: Look, *, label: str, markers: bool = False) -> None:
     """The line with its band; markers where the points are few and far between."""
     ax.fill_between(
-        found.x, found.mean - found.deviation, found.mean + found.deviation, color=look.color, alpha=0.1, linewidth=0
+        band.x, band.mean - band.deviation, band.mean + band.deviation, color=look.color, alpha=0.1, linewidth=0
     )
     ax.plot(
-        found.x,
-        found.mean,
+        band.x,
+        band.mean,
         color=look.color,
         linestyle=look.line,
         linewidth=look.width,

@@ -34,15 +34,15 @@ class Figure(ABC):
     @classmethod
     def options(cls) -> dict[str, Any]:
         """The options beside sources and width, with their defaults."""
-        found = inspect.signature(cls.make).parameters.values()
-        return {one.name: one.default for one in found if one.name not in {"self", "sources", "width"}}
+        parameters = inspect.signature(cls.make).parameters.values()
+        return {one.name: one.default for one in parameters if one.name not in {"self", "sources", "width"}}
 
     def lacks(self, why: str) -> InputError:
         """The error for sources that do not hold what the figure needs."""
         return InputError(f"needs {self.needs}, but {why}. Make it with `{self.command}`.")
 
 
-FIGURES: Registry[type[Figure]] = Registry("figure", package="orcu.figures", plugins="orcu.figures")
+FIGURES: Registry[type[Figure]] = Registry("figure", package="orcu.figures.panels", plugins="orcu.figures")
 
 
 def make(name: str, sources: Sources | None = None, *, width: str = style.PAGE, **options: Any) -> Any:
@@ -138,19 +138,19 @@ def letter(index: int, text: str) -> str:
     return f"({'abcdefghijklmnopqrstuvwxyz'[index % 26]}) {text}"
 
 
-def at_least(low: int, **given: int) -> None:
+def at_least(low: int, **options: int) -> None:
     """Refuse an option that is a whole number below ``low``.
 
     Raises:
         InputError: if one is.
     """
-    for name, value in given.items():
+    for name, value in options.items():
         if value < low:
             raise InputError(f"{name}: expected a whole number from {low}, got {value}.")
 
 
-def class_or_middle(given: int | str, classes: int) -> int:
-    """The label of an option: what was given, or the middle class (the lower one of two).
+def class_or_middle(label: int | str, classes: int) -> int:
+    """The label of an option, or the middle class (the lower one of two) if it is empty.
 
     Raises:
         InputError: if it is no whole number.
@@ -159,12 +159,12 @@ def class_or_middle(given: int | str, classes: int) -> int:
         >>> class_or_middle("", 5), class_or_middle("1", 5)
         (2, 1)
     """
-    if given == "":
+    if label == "":
         return (classes - 1) // 2
     try:
-        return int(given)
+        return int(label)
     except ValueError:
-        raise InputError(f"label: expected a whole number, got {given!r}.") from None
+        raise InputError(f"label: expected a whole number, got {label!r}.") from None
 
 
 def _keep_ticks(figure: Any) -> None:

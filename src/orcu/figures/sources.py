@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from orcu.errors import InputError, UnknownNameError
+from orcu.figures.style import LOOKS, data_title, loss_title
 from orcu.inputs import FloatArray
 from orcu.predictions.predictions import Predictions
 from orcu.tables.reading import read_table
@@ -139,8 +140,8 @@ class Sources:
 
     def datasets(self) -> list[str]:
         """The data sets that there are runs of: in the order asked for, else by name."""
-        found = {run.data for run in self.runs()}
-        return [name for name in self._data if name in found] or sorted(found)
+        names = {run.data for run in self.runs()}
+        return [name for name in self._data if name in names] or sorted(names)
 
     def losses(self, preferred: Sequence[str] = (), *, data: str | None = None) -> list[str]:
         """The losses that there are runs of.
@@ -149,19 +150,17 @@ class Sources:
             preferred: a figure's own choice; it counts unless the user has chosen, or has none of them.
             data: of this data set only.
         """
-        from orcu.figures.style import LOOKS
-
-        found = list(dict.fromkeys(run.loss for run in self.runs(data)))
+        names = list(dict.fromkeys(run.loss for run in self.runs(data)))
         if self._losses:
-            return [name for name in self._losses if name in found]
+            return [name for name in self._losses if name in names]
         order = {name: place for place, name in enumerate(LOOKS)}  # the paper's order, ours last
         first = {run.loss: run.place for run in reversed(self.runs(data))}
 
         def place(name: str) -> tuple[Any, ...]:  # of names that are none of ours: as given, else by number
             return name == "orcu", order.get(name, -1), first[name], _by_number(name)
 
-        found.sort(key=place)
-        return [name for name in preferred if name in found] or found
+        names.sort(key=place)
+        return [name for name in preferred if name in names] or names
 
     def predictions(self, data: str, loss: str) -> Predictions:
         """The test rows of all folds and seeds together; ids say the fold where they repeat."""
@@ -175,12 +174,12 @@ class Sources:
 
     def two_stage(self) -> dict[str, list[dict[str, Any]]]:
         """The records of two-stage runs by data set: one per fold, branch and epoch."""
-        found: dict[str, list[dict[str, Any]]] = {}
+        records: dict[str, list[dict[str, Any]]] = {}
         for run in self._all:
             if run.has(TWO_STAGE):
                 rows = read_table(run.path / TWO_STAGE).to_pylist()
-                found.setdefault(run.data, []).extend({**row, "fold": run.fold} for row in rows)
-        return found
+                records.setdefault(run.data, []).extend({**row, "fold": run.fold} for row in rows)
+        return records
 
     @property
     def chose_losses(self) -> bool:
@@ -197,8 +196,6 @@ class Sources:
 
     def chosen_told(self, data: str) -> str:
         """The data set that is shown, for captions, and how to choose another where there is one."""
-        from orcu.figures.style import data_title
-
         many = len(self.datasets())
         return data_title(data) + (f", one of {many} data sets (--data chooses)" if many > 1 else "")
 
@@ -207,7 +204,7 @@ class Sources:
         return f"{', '.join(self.given)} holds none" if self.given else "nothing was given (--from)"
 
 
-def matched(told: Sequence[Predictions]) -> list[Predictions]:
+def matched(models: Sequence[Predictions]) -> list[Predictions]:
     """Several models on the rows that all of them know, by id, in the first one's order.
 
     Raises:
@@ -218,56 +215,54 @@ def matched(told: Sequence[Predictions]) -> list[Predictions]:
         >>> [part.ids.tolist() for part in matched([one, one[[1]]])]
         [['b'], ['b']]
     """
-    first = told[0]
-    if any(one.classes != first.classes for one in told):
+    first = models[0]
+    if any(one.classes != first.classes for one in models):
         raise InputError("the models have other classes; they cannot be shown side by side.")
-    if any(one.ids is None for one in told):
-        if any(not np.array_equal(one.labels, first.labels) for one in told):
+    if any(one.ids is None for one in models):
+        if any(not np.array_equal(one.labels, first.labels) for one in models):
             raise InputError("the models have other rows and no ids to match them by.")
-        return list(told)
-    places = [{str(name): row for row, name in enumerate(_ids(one))} for one in told]
+        return list(models)
+    places = [{str(name): row for row, name in enumerate(_ids(one))} for one in models]
     common = [str(name) for name in _ids(first) if all(str(name) in place for place in places)]
     if not common:
         raise InputError("the models have no row in common; their ids differ.")
-    return [one[np.array([place[name] for name in common])] for one, place in zip(told, places, strict=True)]
+    return [one[np.array([place[name] for name in common])] for one, place in zip(models, places, strict=True)]
 
 
-def _ids(told: Predictions) -> list[Any]:
-    return [] if told.ids is None else list(told.ids.tolist())
+def _ids(model: Predictions) -> list[Any]:
+    return [] if model.ids is None else list(model.ids.tolist())
 
 
-def _together(runs: list[RunFiles], told: list[Predictions]) -> Predictions:
-    if len(told) == 1:
-        return told[0]
-    ids = [str(name) for one in told for name in _ids(one)]
+def _together(runs: list[RunFiles], parts: list[Predictions]) -> Predictions:
+    if len(parts) == 1:
+        return parts[0]
+    ids = [str(name) for one in parts for name in _ids(one)]
     if len(set(ids)) < len(ids):
         ids = [
             f"{name} (fold {run.fold}, seed {run.seed})"
-            for run, one in zip(runs, told, strict=True)
+            for run, one in zip(runs, parts, strict=True)
             for name in _ids(one)
         ]
     return Predictions(
-        logits=np.concatenate([one.as_logits()[0] for one in told]),
-        y=np.concatenate([one.label_names() for one in told]),
-        classes=told[0].classes,
+        logits=np.concatenate([one.as_logits()[0] for one in parts]),
+        y=np.concatenate([one.label_names() for one in parts]),
+        classes=parts[0].classes,
         ids=ids or None,
     )
 
 
 def _known(kind: str, asked: Sequence[str], known: Sequence[str]) -> list[str]:
     """The names asked for as they are written in the results, each once; case does not count."""
-    from orcu.figures.style import data_title, loss_title
-
     title = loss_title if kind == "loss" else data_title
     written = {title(name).casefold(): name for name in known}
     written |= {name.casefold(): name for name in known}
-    found = []
+    names = []
     for name in asked:
         if name not in known and name.casefold() not in written:
             near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
             raise UnknownNameError(kind, name if near else name.lower(), dict.fromkeys(known))
-        found.append(name if name in known else written[name.casefold()])
-    return list(dict.fromkeys(found))
+        names.append(name if name in known else written[name.casefold()])
+    return list(dict.fromkeys(names))
 
 
 def _by_number(name: str) -> list[tuple[float, str]]:
@@ -276,16 +271,16 @@ def _by_number(name: str) -> list[tuple[float, str]]:
     return [(float(part) if place % 2 else 0.0, part) for place, part in enumerate(parts)]
 
 
-def _place(given: str) -> tuple[str, Path]:
+def _place(text: str) -> tuple[str, Path]:
     """The name and the path of one ``--from``; name and path may hold equals signs themselves."""
-    if given and Path(given).exists():
-        return "", Path(given)
-    end = len(given)
-    while (end := given.rfind("=", 0, end)) >= 0:
-        rest = given[end + 1 :]
+    if text and Path(text).exists():
+        return "", Path(text)
+    end = len(text)
+    while (end := text.rfind("=", 0, end)) >= 0:
+        rest = text[end + 1 :]
         if rest and Path(rest).exists():
-            return given[:end].strip(), Path(rest)
-    raise InputError(f"--from {given}: there is no such file or folder.")
+            return text[:end].strip(), Path(rest)
+    raise InputError(f"--from {text}: there is no such file or folder.")
 
 
 def _runs(name: str, path: Path) -> list[RunFiles]:
@@ -310,19 +305,19 @@ def _runs(name: str, path: Path) -> list[RunFiles]:
 
 
 def _of_result(file: Path) -> RunFiles:
-    told = json.loads(file.read_text())
+    result = json.loads(file.read_text())
     timings = file.with_name("timings.json")
     finished = json.loads(timings.read_text())["finished"] if timings.exists() else 0.0
-    job = told["job"]
+    job = result["job"]
     return RunFiles(
         file.parent,
-        told["data"],
-        told.get("loss", "two_stage"),
+        result["data"],
+        result.get("loss", "two_stage"),
         job["fold"],
         job["seed"],
         job.get("loss"),
-        told.get("validation") or {},
-        told.get("manifest", ""),
+        result.get("validation") or {},
+        result.get("manifest", ""),
         finished,
     )
 
@@ -330,8 +325,8 @@ def _of_result(file: Path) -> RunFiles:
 def _of_training(name: str, path: Path) -> RunFiles:
     spec = json.loads((path / "run.json").read_text())["spec"]
     loss = spec["settings"]["loss"]
-    told = name or (loss if isinstance(loss, str) else str(loss.get("name", "loss")))
-    return RunFiles(path, _dataset(path), told, 0, spec["settings"]["seed"], loss, manifest=spec["manifest"])
+    title = name or (loss if isinstance(loss, str) else str(loss.get("name", "loss")))
+    return RunFiles(path, _dataset(path), title, 0, spec["settings"]["seed"], loss, manifest=spec["manifest"])
 
 
 def _dataset(folder: Path) -> str:

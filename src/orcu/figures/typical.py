@@ -31,9 +31,9 @@ def typical_rows(labels: IntArray, confidence: FloatArray, *, among: IntArray, c
         >>> typical_rows(labels, confidence, among=np.arange(4), count=3)
         [2, 3]
     """
-    found = []
+    rows = []
     for label in labels_shown(labels[among], count):
         mine = among[labels[among] == label]
         order = np.argsort(confidence[mine], kind="stable")
-        found.append(int(mine[order[(len(mine) - 1) // 2]]))
-    return found
+        rows.append(int(mine[order[(len(mine) - 1) // 2]]))
+    return rows

@@ -115,18 +115,6 @@ class ProjectionModule(CalibratorModule):
     g_i = max_{j <= i} min_{k >= i} mean(p_j .. p_k), which needs no stack and gives the same fit.
     """
 
-    counts: Tensor
-    started: Tensor
-    below: Tensor
-
-    def __init__(self, num_classes: int) -> None:
-        super().__init__()
-        k = np.arange(num_classes)
-        self.num_classes = num_classes
-        self._keep("counts", np.maximum(k - k[:, None] + 1, 1).astype(np.float64))  # of j..k
-        self.register_buffer("started", torch.from_numpy(k[:, None] >= k))  # (last, i): i <= last
-        self.register_buffer("below", torch.from_numpy(k[:, None] <= k))  # (j, i): j <= i
-
     def forward(self, logits: Tensor) -> Tensor:
         """The nearest unimodal probabilities."""
         return self.project(logits.double().softmax(-1))
@@ -145,21 +133,24 @@ class ProjectionModule(CalibratorModule):
         distance = (fits - probs.unsqueeze(1)).square().sum(-1).sqrt()
         nearest = distance - distance.amin(-1, keepdim=True) <= TIE
         first = nearest.to(torch.int64).argmax(-1)  # the library's rule for ties
-        chosen = fits.gather(1, first[:, None, None].expand(-1, 1, self.num_classes)).squeeze(1)
+        chosen = fits.gather(1, first[:, None, None].expand(-1, 1, probs.shape[1])).squeeze(1)
         return torch.where(geometry.is_unimodal(probs)[:, None], probs, chosen)
 
     def _rising(self, values: Tensor) -> Tensor:
         """The increasing fit of classes 0..last for every last, 0 behind it: (n, last, i)."""
+        k = torch.arange(values.shape[1], device=values.device)
+        started, below = k[:, None] >= k, k[:, None] <= k  # (last, i): i <= last; (j, i): j <= i
+        counts = (k - k[:, None] + 1).clamp(min=1).to(values.dtype)  # of the classes j..k
         sums = values.cumsum(-1)
         before = torch.cat([torch.zeros_like(sums[:, :1]), sums[:, :-1]], dim=1)
-        means = (sums.unsqueeze(1) - before.unsqueeze(2)) / self.counts  # (n, j, k)
+        means = (sums.unsqueeze(1) - before.unsqueeze(2)) / counts  # (n, j, k)
         infinite = torch.full_like(means, float("inf"))
         lowest, fits = infinite, []  # lowest[j, i]: the least mean of j..k over i <= k <= last
-        for last in range(self.num_classes):
-            reached = torch.where(self.started[last], means[:, :, last : last + 1], infinite)
+        for last in range(len(k)):
+            reached = torch.where(started[last], means[:, :, last : last + 1], infinite)
             lowest = torch.minimum(lowest, reached)
-            highest = torch.where(self.below, lowest, -infinite).amax(1)
-            fits.append(torch.where(self.started[last], highest, torch.zeros_like(highest)))
+            highest = torch.where(below, lowest, -infinite).amax(1)
+            fits.append(torch.where(started[last], highest, torch.zeros_like(highest)))
         return torch.stack(fits, dim=1)
 
 
@@ -193,7 +184,7 @@ _MODULES: dict[type[Calibrator], Callable[..., CalibratorModule]] = {
     OrdinalDirichlet: LinearMapModule,
     PaperDirichletCalibration: LinearMapModule,
     TemperatureScaling: TemperatureModule,
-    UnimodalProjection: lambda fitted: ProjectionModule(fitted.num_classes_),
+    UnimodalProjection: lambda _: ProjectionModule(),
     VectorScaling: LinearMapModule,
 }
 

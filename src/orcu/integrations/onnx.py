@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-import orcu
+from orcu import __version__, geometry
 from orcu.errors import InputError, require
 
 for _package in ("torch", "onnx", "onnxscript"):
@@ -43,7 +43,7 @@ class CalibratedModel(nn.Module):
         super().__init__()
         self.model = model
         self.calibrate = calibrator_module(calibrator)
-        self.num_classes = None if calibrator is None else calibrator.num_classes_
+        self.num_classes = getattr(calibrator, "num_classes_", None)  # None where nothing was fitted
 
     def forward(self, *inputs: Tensor, **named: Tensor) -> tuple[Tensor, Tensor]:
         """Probabilities and logits, both (n, C); at least float32."""
@@ -127,11 +127,11 @@ def to_onnx(
 
 
 def _logits(output: Any) -> Tensor:
-    found = output if isinstance(output, Tensor) else getattr(output, "logits", None)
-    if not isinstance(found, Tensor) or found.dim() != 2:
-        told = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(output).__name__
-        raise InputError(f"model: expected logits of shape (n, C) or an output with `logits`, got {told}.")
-    return found
+    logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
+    if not isinstance(logits, Tensor) or logits.dim() != 2:
+        kind = f"shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else type(output).__name__
+        raise InputError(f"model: expected logits of shape (n, C) or an output with `logits`, got {kind}.")
+    return logits
 
 
 def _as_inputs(example: Any, input_name: str) -> dict[str, Tensor]:
@@ -151,7 +151,7 @@ def _metadata(logits: Tensor, calibrator: Calibrator | None, classes: Sequence[s
     if len(names) != num_classes:
         raise InputError(f"classes: {len(names)} names for {num_classes} classes.")
     return {
-        "orcu.version": orcu.__version__,
+        "orcu.version": __version__,
         "orcu.classes": json.dumps(names),
         "orcu.calibrator": "none" if calibrator is None else repr(calibrator),
     }
@@ -194,18 +194,18 @@ def _check(
 
     session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
     for rows in (slice(None), slice(1)):
-        given = {name: value[rows].detach().cpu().numpy() for name, value in inputs.items()}
-        probs, told = session.run(["probs", "logits"], given)
+        arrays = {name: value[rows].detach().cpu().numpy() for name, value in inputs.items()}
+        probs, of_file = session.run(["probs", "logits"], arrays)
         wanted = logits[rows].double().cpu().numpy()
-        off = float(np.abs(told - wanted).max())
+        off = float(np.abs(of_file - wanted).max())
         if not off <= _LOGITS_TOLERANCE * max(1.0, float(np.abs(wanted).max())):
             raise InputError(
                 f"{file.name}: onnxruntime's logits differ from the model's by {off:.1e}; "
                 "the model cannot be exported faithfully."
             )
         # of the file's own logits: the maps have jumps, at which the last digit of a logit decides
-        own = told.astype(np.float64)
-        exact = orcu.geometry.probs(own) if calibrator is None else calibrator.predict_proba(own)
+        own = of_file.astype(np.float64)
+        exact = geometry.probs(own) if calibrator is None else calibrator.predict_proba(own)
         off = float(np.abs(probs - exact).max())
         if not off <= tolerance:
             raise InputError(

@@ -127,8 +127,8 @@ class OrdinalMetrics(_Tallied):
         Raises:
             InputError: if no row was added.
         """
-        found = self.tally().compute()
-        return {f"{self.prefix}{name}": self._as_tensor(found[name]) for name in self.names}
+        values = self.tally().compute()
+        return {f"{self.prefix}{name}": self._as_tensor(values[name]) for name in self.names}
 
 
 class OrdinalMetric(_Tallied):

@@ -76,8 +76,8 @@ def compute_metrics(
     Example:
         >>> import numpy as np
         >>> from types import SimpleNamespace
-        >>> told = SimpleNamespace(predictions=np.array([[1.0, 0.0]]), label_ids=np.array([0]))
-        >>> compute_metrics(2, ["accuracy", "mae"])(told)
+        >>> prediction = SimpleNamespace(predictions=np.array([[1.0, 0.0]]), label_ids=np.array([0]))
+        >>> compute_metrics(2, ["accuracy", "mae"])(prediction)
         {'accuracy': 1.0, 'mae': 0.0}
     """
     known = [metric.name for metric in all_metrics()]
@@ -88,20 +88,20 @@ def compute_metrics(
 
     def function(prediction: Any, compute_result: bool | None = None) -> dict[str, float]:
         nonlocal kept
-        told = prediction.predictions
-        logits = as_logits(told[0] if isinstance(told, tuple | list) else told, name="predictions")
+        outputs = prediction.predictions
+        logits = as_logits(outputs[0] if isinstance(outputs, tuple | list) else outputs, name="predictions")
         kept.update(logits=logits, y=prediction.label_ids)
         if compute_result is False:  # batch by batch, and more are to come
             return {}
         tally, kept = kept, Tally(num_classes, bins=bins)
-        found = tally.compute()
+        values = tally.compute()
         if compute_result is None:  # all rows are here
-            found["ace"] = ace(geometry.probs(logits), prediction.label_ids, bins=bins)
+            values["ace"] = ace(geometry.probs(logits), prediction.label_ids, bins=bins)
         else:
-            del found["ace"]
+            del values["ace"]
             if names is not None and "ace" in names:
                 raise InputError("names: 'ace' needs all rows at once; leave it out with batch_eval_metrics=True.")
-        return {name: found[name] for name in names or found}
+        return {name: values[name] for name in names or values}
 
     return function
 
@@ -109,7 +109,7 @@ def compute_metrics(
 def _logits(outputs: Any) -> Tensor:
     """The logits of what a model of transformers gives: an output object, a dict or a tuple."""
     if isinstance(outputs, Mapping):
-        found: Tensor = outputs["logits"]
+        logits: Tensor = outputs["logits"]
     else:
-        found = outputs.logits if hasattr(outputs, "logits") else outputs[0]
-    return found
+        logits = outputs.logits if hasattr(outputs, "logits") else outputs[0]
+    return logits

@@ -44,7 +44,7 @@ class Local(Launcher):
         for worker in range(self.jobs):
             cards.put(self.gpus[worker % len(self.gpus)] if self.gpus else None)
         return ProcessPoolExecutor(
-            self.jobs, mp_context=context, initializer=_alone, initargs=(self.threads, cards, os.getpid())
+            self.jobs, mp_context=context, initializer=_start_worker, initargs=(self.threads, cards, os.getpid())
         )
 
     def __exit__(
@@ -71,7 +71,7 @@ class Local(Launcher):
             return
         left = dict(enumerate(items))
         for _ in range(MOST_DEATHS):
-            waiting = {self._pool.submit(_unless_told, function, item): at for at, item in left.items()}
+            waiting = {self._pool.submit(_unless_stopping, function, item): at for at, item in left.items()}
             try:
                 for future in as_completed(waiting):
                     result = future.result()
@@ -83,15 +83,16 @@ class Local(Launcher):
                 self._pool = self._workers()
         raise InputError(
             f"jobs: worker processes were killed {MOST_DEATHS} times, perhaps for want of memory; "
-            f"try fewer at once than {self.jobs}."
+            f"try fewer at once than {self.jobs}. If a script of yours started them: let it do so under "
+            '`if __name__ == "__main__":`.'
         )
 
 
-def _alone(threads: int, cards: Any, parent: int) -> None:
+def _start_worker(threads: int, cards: Any, parent: int) -> None:
     """Keep a worker to its share of the cores and its card; it stops when its parent says so, or is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the parent decides
-    signal.signal(signal.SIGTERM, _told_to_stop)
-    threading.Thread(target=_outlive_none, args=(parent,), daemon=True).start()
+    signal.signal(signal.SIGTERM, _stop)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(threads)
     card = cards.get()
@@ -102,22 +103,22 @@ def _alone(threads: int, cards: Any, parent: int) -> None:
 _STOPPING = threading.Event()
 
 
-def _told_to_stop(number: int, frame: Any) -> None:
+def _stop(number: int, frame: Any) -> None:
     _STOPPING.set()
-    last = threading.Timer(GRACE, os._exit, (128 + number,))  # for what does not listen
-    last.daemon = True
-    last.start()
+    last_resort = threading.Timer(GRACE, os._exit, (128 + number,))  # for what does not listen
+    last_resort.daemon = True
+    last_resort.start()
     sys.exit(128 + number)
 
 
-def _unless_told(function: Callable[[Item], Result], item: Item) -> Result:
+def _unless_stopping(function: Callable[[Item], Result], item: Item) -> Result:
     """The function's result; a worker that was told to stop begins nothing new."""
     if _STOPPING.is_set():
         sys.exit()
     return function(item)
 
 
-def _outlive_none(parent: int) -> None:
+def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)

@@ -1,11 +1,12 @@
 """Work over a Ray cluster, or a local one."""
 
 import importlib
+import os
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from orcu.data.store import store_folder
 from orcu.errors import require
 from orcu.launchers import LAUNCHERS, Item, Launcher, Result
 
@@ -31,16 +32,16 @@ class Ray(Launcher):
         self._ray: Any = importlib.import_module("ray")
 
     def __enter__(self) -> Self:
-        here = {"num_cpus": self.jobs * self.threads, "num_gpus": len(self.gpus)}
+        own_cluster = {"num_cpus": self.jobs * self.threads, "num_gpus": len(self.gpus)}
         # Workers may start in another folder, so they are told where the data are.
-        there = {"env_vars": {"ORCU_DATA": str(store_folder().resolve())}}
+        folders = {"ORCU_DATA": str(Path(os.environ.get("ORCU_DATA", "orcu_data")).resolve())}
         self._ray.init(
             address=self.address,
             include_dashboard=False,
             log_to_driver=False,
-            runtime_env=there,
+            runtime_env={"env_vars": folders},
             logging_level="ERROR",
-            **({} if self.address else here),
+            **({} if self.address else own_cluster),
         )
         return self
 

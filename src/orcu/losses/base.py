@@ -282,8 +282,7 @@ def reduce(values: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
 
 def _class_weights(weight: Any, num_classes: int) -> FloatArray:
     try:
-        given = weight.detach().cpu() if isinstance(weight, Tensor) else weight
-        values = np.asarray(given, dtype=np.float64)
+        values = np.asarray(weight.detach().cpu() if isinstance(weight, Tensor) else weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"weight: expected {num_classes} numbers, got {weight!r}.") from error
     if values.shape != (num_classes,):

@@ -2,6 +2,7 @@
 
 import numbers
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -9,7 +10,23 @@ from torch import Tensor
 
 from orcu.errors import InputError, UnknownNameError
 from orcu.losses.base import LossCard, OrdinalLoss, reduce, register_loss
-from orcu.models.heads import POEOutput
+
+
+class POEOutput(NamedTuple):
+    """What `orcu.models.heads.POEHead` hands to the POE loss.
+
+    Attributes:
+        logits: of the mean embedding, or with ``average_samples`` the log of the averaged softmax (up
+            to a constant), shape (n, C); what a prediction is made from.
+        mean: of the embedding, shape (n, D).
+        log_var: log-variance of the embedding, shape (n, D).
+        sample_logits: of the sampled embeddings in training, shape (T, n, C), else ``None``.
+    """
+
+    logits: Tensor
+    mean: Tensor
+    log_var: Tensor
+    sample_logits: Tensor | None
 
 
 def symmetric_kl(mean_a: Tensor, log_var_a: Tensor, mean_b: Tensor, log_var_b: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ Everything is computed in float64; each docstring names its convention, the pape
 
 from orcu.metrics.calibration import ace, class_ce, ece, mce, sce, threshold_ce
 from orcu.metrics.ordinal import accuracy, balanced_accuracy, macro_mae, mae, qwk, unimodality, within_one
+from orcu.metrics.scorers import scorer
 from orcu.metrics.scoring import Decomposition, brier, nll, overconfidence, rps, rps_decomposition, sharpness
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "rps",
     "rps_decomposition",
     "sce",
+    "scorer",
     "sharpness",
     "threshold_ce",
     "unimodality",

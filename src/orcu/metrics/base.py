@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Literal
 
 import numpy as np
 
 from orcu.inputs import FloatArray
-from orcu.metrics.rows import Rows
-from orcu.metrics.sums import Tables
+from orcu.metrics.sums import Sums
 from orcu.registry import Registry
 
 
@@ -23,7 +23,7 @@ def largest_gap(gaps: FloatArray) -> FloatArray:
 
 
 Family = Literal["calibration", "decision", "distribution"]
-FromTables = Callable[[Tables], Any]
+Formula = Callable[[Sums], Any]
 
 
 @dataclass(frozen=True)
@@ -35,17 +35,17 @@ class Metric:
     family: Family
     better: Literal["higher", "lower", "zero", ""]
     percent: bool  # a fraction, shown as percent in printed tables
-    convention: str
+    convention: str  # {bins} stands for the number of bins, see `convention_for`
     rank: int
-    from_tables: FromTables
+    formula: Formula
     # A binned error gives the signed gap of every bin in place of its value, and how |gaps| add up.
     reduce: Callable[[FloatArray], FloatArray] | None = None
 
-    def __call__(self, tables: Tables) -> FloatArray:
-        """The metric of each of the tables, shape (...)."""
+    def __call__(self, sums: Sums) -> FloatArray:
+        """The metric of each of the sums, shape (...)."""
         with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 is NaN: not defined
-            found = np.asarray(self.from_tables(tables), dtype=np.float64)
-        return found if self.reduce is None else self.reduce(np.abs(found))
+            value = np.asarray(self.formula(sums), dtype=np.float64)
+        return value if self.reduce is None else self.reduce(np.abs(value))
 
     def cost(self, value: Any) -> Any:
         """The value, or an array of values, turned so that lower is better; as it is where neither way is better.
@@ -59,6 +59,10 @@ class Metric:
             return -value
         return abs(value) if self.better == "zero" else value
 
+    def convention_for(self, bins: int = 15) -> str:
+        """How it is computed, in words, with this many bins."""
+        return self.convention.replace("{bins}", str(bins))
+
     @property
     def binned(self) -> bool:
         """Whether it sums absolute gaps, so that noise alone makes it larger."""
@@ -66,7 +70,7 @@ class Metric:
 
 
 METRICS: Registry[Metric] = Registry("metric", package="orcu.metrics", plugins="orcu.metrics")
-_ROW_SCORES: dict[str, Callable[[Rows], FloatArray]] = {}
+_ranks = count()
 
 
 def metric(
@@ -78,29 +82,17 @@ def metric(
     percent: bool = False,
     convention: str = "",
     reduce: Callable[[FloatArray], FloatArray] | None = None,
-) -> Callable[[FromTables], Metric]:
-    """Decorator that makes a function of `Tables` a metric of every evaluation.
+) -> Callable[[Formula], Metric]:
+    """Decorator that makes a function of `Sums` a metric of every evaluation.
 
-    With ``reduce`` the function gives signed gaps (..., G) and the metric is reduce(|gaps|).
+    With ``reduce`` the function gives signed gaps (..., G) and the metric is reduce(|gaps|). In ``convention`` the
+    number of bins is written as ``{bins}``.
     """
 
-    def add(function: FromTables) -> Metric:
-        made = Metric(name, title, family, better, percent, convention, len(_RANKS), function, reduce)
-        _RANKS.append(name)
-        return METRICS.register(name)(made)
-
-    return add
-
-
-_RANKS: list[str] = []
-
-
-def row_score(name: str) -> Callable[[Callable[[Rows], FloatArray]], Callable[[Rows], FloatArray]]:
-    """Decorator for a score of each row, (n,): its sum joins the tables as ``scores[name]``."""
-
-    def add(function: Callable[[Rows], FloatArray]) -> Callable[[Rows], FloatArray]:
-        _ROW_SCORES[name] = function
-        return function
+    def add(formula: Formula) -> Metric:
+        return METRICS.register(name)(
+            Metric(name, title, family, better, percent, convention, next(_ranks), formula, reduce)
+        )
 
     return add
 
@@ -108,5 +100,5 @@ def row_score(name: str) -> Callable[[Callable[[Rows], FloatArray]], Callable[[R
 def all_metrics() -> list[Metric]:
     """The registered metrics in the order of a report."""
     families = ["calibration", "decision", "distribution"]
-    found = [METRICS.get(name) for name in METRICS.names()]
-    return sorted(found, key=lambda m: (families.index(m.family), m.rank))
+    metrics = [METRICS.get(name) for name in METRICS.names()]
+    return sorted(metrics, key=lambda m: (families.index(m.family), m.rank))

@@ -8,19 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from orcu.inputs import FloatArray, IntArray, as_count
+from orcu.inputs import FloatArray, IntArray, as_bins
 from orcu.metrics.base import largest_gap, metric, total_gap
-from orcu.metrics.binning import (
-    CONVENTIONS,
-    bin_gaps,
-    bin_index,
-    binned_sums,
-    check_convention,
-    even_groups,
-    weighted_gap,
-)
-from orcu.metrics.rows import Rows, checked_rows
-from orcu.metrics.sums import OUTCOME, VALUE, WEIGHT, Tables
+from orcu.metrics.binning import CONVENTIONS, PAPER, check_convention, even_groups
+from orcu.metrics.rows import checked_rows
+from orcu.metrics.sums import OUTCOME, VALUE, WEIGHT, Sums, row_sums
 
 ACE_CONVENTIONS = {
     "paper": "groups of even count, all weighted alike",
@@ -51,8 +43,7 @@ def ece(probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight
         >>> round(ece([[0.9, 0.1], [0.8, 0.2]], [0, 1]), 4)
         0.45
     """
-    rows = checked_rows(probs, y, weight)
-    return float(weighted_gap(_top_table(rows, bins, convention), _total(rows)))
+    return float(_ece(_checked_sums(probs, y, weight, bins, convention)))
 
 
 def mce(probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight: Any = None) -> float:
@@ -74,8 +65,7 @@ def mce(probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight
         >>> round(mce([[0.9, 0.1], [0.8, 0.2]], [0, 1]), 4)
         0.8
     """
-    rows = checked_rows(probs, y, weight)
-    return float(np.abs(bin_gaps(_top_table(rows, bins, convention))).max())
+    return float(_mce(_checked_sums(probs, y, weight, bins, convention)))
 
 
 def sce(probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight: Any = None) -> float:
@@ -99,7 +89,7 @@ def sce(probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight
         >>> round(sce([[0.9, 0.1], [0.8, 0.2]], [0, 1]), 4)
         0.45
     """
-    return float(np.mean(class_ce(probs, y, bins=bins, convention=convention, weight=weight)))
+    return float(_sce(_checked_sums(probs, y, weight, bins, convention)))
 
 
 def class_ce(probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight: Any = None) -> FloatArray:
@@ -119,12 +109,7 @@ def class_ce(probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", w
         >>> class_ce([[0.9, 0.1], [0.8, 0.2]], [0, 1]).round(4)
         array([0.45, 0.45])
     """
-    rows = checked_rows(probs, y, weight)
-    gaps = [
-        weighted_gap(_table(values, rows.y == k, rows.weight, bins, convention), _total(rows))
-        for k, values in enumerate(rows.columns)
-    ]
-    return np.array(gaps)
+    return total_gap(np.abs(class_gaps(_checked_sums(probs, y, weight, bins, convention))))
 
 
 def threshold_ce(probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight: Any = None) -> float:
@@ -147,12 +132,7 @@ def threshold_ce(probs: Any, y: Any, *, bins: int = 15, convention: str = "paper
         >>> round(threshold_ce([[0.5, 0.25, 0.25], [0.5, 0.25, 0.25]], [0, 2]), 4)
         0.125
     """
-    rows = checked_rows(probs, y, weight)
-    gaps = [
-        weighted_gap(_table(values, rows.y <= k, rows.weight, bins, convention), _total(rows))
-        for k, values in enumerate(rows.cumulative)
-    ]
-    return float(np.mean(gaps))
+    return float(_threshold_ce(_checked_sums(probs, y, weight, bins, convention)))
 
 
 def ace(probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight: Any = None) -> float:
@@ -178,20 +158,23 @@ def ace(probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight
         0.325
     """
     rows = checked_rows(probs, y, weight)
-    bins = as_count(bins, name="bins", minimum=1)
+    bins = as_bins(bins)
     check_convention(convention, ACE_CONVENTIONS)
     if convention == "netcal":
-        table = _top_table(rows, bins, "netcal")
-        return float(np.abs(bin_gaps(table))[table[WEIGHT] > 0].mean())
-    gaps = []
-    for k, values in enumerate(rows.columns):
-        group = {"mdca": _mdca_groups, "nixon": _nixon_groups}.get(convention, even_groups)(values, bins)
-        table = binned_sums(group, values, rows.y == k, rows.weight, bins)
-        if convention == "paper":
-            gaps.append(np.abs(bin_gaps(table)).sum() / (table[WEIGHT] > 0).sum())
-        else:
-            gaps.append(weighted_gap(table, _total(rows)))
-    return float(np.mean(gaps))
+        top = row_sums(rows, bins, CONVENTIONS["netcal"]).top
+        return float(np.abs(bin_gaps(top))[top[WEIGHT] > 0].mean())
+    cut = {"mdca": _mdca_groups, "nixon": _nixon_groups}.get(convention, even_groups)
+    sums = row_sums(rows.grouped(bins, cut), bins)
+    if convention == "paper":
+        return float(_ace(sums))
+    return float(total_gap(np.abs(_weighted_gaps(sums.adaptive, sums.total))))
+
+
+def _checked_sums(probs: Any, y: Any, weight: Any, bins: int, convention: str) -> Sums:
+    """The sums of checked rows over equal-width bins under the rule that the convention names."""
+    rows = checked_rows(probs, y, weight)
+    bins = as_bins(bins)
+    return row_sums(rows, bins, CONVENTIONS[check_convention(convention)])
 
 
 @metric(
@@ -200,11 +183,11 @@ def ace(probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight
     family="calibration",
     better="lower",
     percent=True,
-    convention=f"top label, 15 equal-width bins {CONVENTIONS['paper']}",
+    convention=f"top label, {{bins}} equal-width bins {PAPER.words}",
     reduce=total_gap,
 )
-def _ece(t: Tables) -> Any:
-    return _gaps(t.top) / t.total[..., None]
+def _ece(sums: Sums) -> Any:
+    return _gaps(sums.top) / sums.total[..., None]
 
 
 @metric(
@@ -213,12 +196,11 @@ def _ece(t: Tables) -> Any:
     family="calibration",
     better="lower",
     percent=True,
-    convention=f"mean over classes, 15 equal-width bins {CONVENTIONS['paper']}",
+    convention=f"mean over classes, {{bins}} equal-width bins {PAPER.words}",
     reduce=total_gap,
 )
-def _sce(t: Tables) -> Any:
-    gaps = _gaps(t.classes)
-    return _flat(gaps) / (gaps.shape[-2] * t.total[..., None])
+def _sce(sums: Sums) -> Any:
+    return _weighted_gaps(sums.classes, sums.total)
 
 
 @metric(
@@ -227,12 +209,12 @@ def _sce(t: Tables) -> Any:
     family="calibration",
     better="lower",
     percent=True,
-    convention=f"mean over classes, 15 {ACE_CONVENTIONS['paper']}; groups stay fixed in resamples",
+    convention=f"mean over classes, {{bins}} {ACE_CONVENTIONS['paper']}; groups stay fixed in resamples",
     reduce=total_gap,
 )
-def _ace(t: Tables) -> Any:
-    filled = (t.adaptive[..., WEIGHT, :] > 0).sum(-1)
-    return _flat(bin_gaps(t.adaptive) / filled[..., None]) / filled.shape[-1]
+def _ace(sums: Sums) -> Any:
+    filled = (sums.adaptive[..., WEIGHT, :] > 0).sum(-1)
+    return _flat(bin_gaps(sums.adaptive) / filled[..., None]) / filled.shape[-1]
 
 
 @metric(
@@ -241,12 +223,11 @@ def _ace(t: Tables) -> Any:
     family="calibration",
     better="lower",
     percent=True,
-    convention=f"mean over P(Y <= k), 15 equal-width bins {CONVENTIONS['paper']}",
+    convention=f"mean over P(Y <= k), {{bins}} equal-width bins {PAPER.words}",
     reduce=total_gap,
 )
-def _threshold_ce(t: Tables) -> Any:
-    gaps = _gaps(t.thresholds)
-    return _flat(gaps) / (gaps.shape[-2] * t.total[..., None])
+def _threshold_ce(sums: Sums) -> Any:
+    return _weighted_gaps(sums.thresholds, sums.total)
 
 
 @metric(
@@ -258,42 +239,44 @@ def _threshold_ce(t: Tables) -> Any:
     convention="largest gap of any bin of the ECE",
     reduce=largest_gap,
 )
-def _mce(t: Tables) -> Any:
-    return bin_gaps(t.top)
+def _mce(sums: Sums) -> Any:
+    return bin_gaps(sums.top)
+
+
+def class_gaps(sums: Sums) -> FloatArray:
+    """Signed gaps of each class's bins, shape (..., C, B); the sums of |gaps| are the errors."""
+    return _gaps(sums.classes) / sums.total[..., None, None]
+
+
+def threshold_gaps(sums: Sums) -> FloatArray:
+    """Signed gaps of each cumulative probability's bins, shape (..., C-1, B)."""
+    return _gaps(sums.thresholds) / sums.total[..., None, None]
+
+
+def bin_gaps(table: FloatArray) -> FloatArray:
+    """Mean outcome minus mean value of each bin of tables (..., 3, B); 0 where a bin is empty.
+
+    Example:
+        >>> bin_gaps(np.array([[1.0, 2.0], [0.1, 1.7], [0.0, 1.0]]))
+        array([-0.1 , -0.35])
+    """
+    gaps, weight = _gaps(table), table[..., WEIGHT, :]
+    return np.divide(gaps, weight, out=np.zeros_like(gaps), where=weight > 0)
 
 
 def _gaps(table: FloatArray) -> FloatArray:
-    """n_b (mean outcome - mean value) of each bin, shape (..., B)."""
+    """n_b (mean outcome - mean value) of each bin, shape (..., B): an empty bin adds nothing."""
     return table[..., OUTCOME, :] - table[..., VALUE, :]
+
+
+def _weighted_gaps(tables: FloatArray, total: FloatArray) -> FloatArray:
+    """n_b/N (mean outcome - mean value), divided by the number K of tables (..., K, 3, B), shape (..., K B)."""
+    gaps = _gaps(tables)
+    return _flat(gaps) / (gaps.shape[-2] * total[..., None])
 
 
 def _flat(gaps: FloatArray) -> FloatArray:
     return gaps.reshape(*gaps.shape[:-2], -1)
-
-
-def class_gaps(t: Tables) -> FloatArray:
-    """Signed gaps of each class's bins, shape (..., C, B); the sums of |gaps| are the errors."""
-    return _gaps(t.classes) / t.total[..., None, None]
-
-
-def threshold_gaps(t: Tables) -> FloatArray:
-    """Signed gaps of each cumulative probability's bins, shape (..., C-1, B)."""
-    return _gaps(t.thresholds) / t.total[..., None, None]
-
-
-def _total(rows: Rows) -> float:
-    return float(len(rows) if rows.weight is None else rows.weight.sum())
-
-
-def _top_table(rows: Rows, bins: int, convention: str) -> FloatArray:
-    return _table(rows.confidence, rows.correct, rows.weight, bins, convention)
-
-
-def _table(values: FloatArray, outcome: Any, weight: FloatArray | None, bins: int, convention: str) -> FloatArray:
-    bins = as_count(bins, name="bins", minimum=1)
-    index = bin_index(values, bins, convention=check_convention(convention))
-    extra = "extra" in CONVENTIONS[convention]
-    return binned_sums(index, values, outcome, weight, bins + extra)
 
 
 def _mdca_groups(values: FloatArray, groups: int) -> IntArray:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from orcu import geometry
-from orcu.inputs import FloatArray, as_probs, as_weight
-from orcu.metrics.base import metric, row_score
-from orcu.metrics.rows import Rows, checked_confusion
-from orcu.metrics.sums import Tables
+from orcu.inputs import FloatArray
+from orcu.metrics.base import metric
+from orcu.metrics.rows import Rows, checked_distributions
+from orcu.metrics.sums import Sums, decision_sums, row_score, row_sums
 
 
 def accuracy(probs: Any = None, y: Any = None, *, pred: Any = None, weight: Any = None) -> float:
@@ -30,7 +30,7 @@ def accuracy(probs: Any = None, y: Any = None, *, pred: Any = None, weight: Any 
         >>> accuracy([[0.9, 0.1], [0.8, 0.2]], [0, 1])
         0.5
     """
-    return float(_accuracy_of(checked_confusion(probs, y, pred, weight)))
+    return float(_accuracy(decision_sums(probs, y, pred, weight)))
 
 
 def balanced_accuracy(probs: Any = None, y: Any = None, *, pred: Any = None, weight: Any = None) -> float:
@@ -49,7 +49,7 @@ def balanced_accuracy(probs: Any = None, y: Any = None, *, pred: Any = None, wei
         >>> balanced_accuracy(y=[0, 0, 0, 1], pred=[0, 0, 0, 0])
         0.5
     """
-    return float(_balanced_accuracy_of(checked_confusion(probs, y, pred, weight)))
+    return float(_balanced_accuracy(decision_sums(probs, y, pred, weight)))
 
 
 def within_one(probs: Any = None, y: Any = None, *, pred: Any = None, weight: Any = None) -> float:
@@ -68,7 +68,7 @@ def within_one(probs: Any = None, y: Any = None, *, pred: Any = None, weight: An
         >>> within_one(y=[0, 1, 2, 0], pred=[0, 0, 1, 2])
         0.75
     """
-    return float(_within_one_of(checked_confusion(probs, y, pred, weight)))
+    return float(_within_one(decision_sums(probs, y, pred, weight)))
 
 
 def mae(probs: Any = None, y: Any = None, *, pred: Any = None, weight: Any = None) -> float:
@@ -87,7 +87,7 @@ def mae(probs: Any = None, y: Any = None, *, pred: Any = None, weight: Any = Non
         >>> mae([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]], [0, 0])
         1.0
     """
-    return float(_mae_of(checked_confusion(probs, y, pred, weight)))
+    return float(_mae(decision_sums(probs, y, pred, weight)))
 
 
 def macro_mae(probs: Any = None, y: Any = None, *, pred: Any = None, weight: Any = None) -> float:
@@ -106,7 +106,7 @@ def macro_mae(probs: Any = None, y: Any = None, *, pred: Any = None, weight: Any
         >>> macro_mae(y=[0, 0, 0, 2], pred=[0, 0, 0, 0])
         1.0
     """
-    return float(_macro_mae_of(checked_confusion(probs, y, pred, weight)))
+    return float(_macro_mae(decision_sums(probs, y, pred, weight)))
 
 
 def qwk(probs: Any = None, y: Any = None, *, pred: Any = None, weight: Any = None) -> float:
@@ -128,8 +128,7 @@ def qwk(probs: Any = None, y: Any = None, *, pred: Any = None, weight: Any = Non
         >>> round(qwk(y=[0, 1, 2, 2], pred=[0, 1, 2, 1]), 4)
         0.8
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return float(_qwk_of(checked_confusion(probs, y, pred, weight)))
+    return float(_qwk(decision_sums(probs, y, pred, weight)))
 
 
 def unimodality(probs: Any, *, tolerance: float = 0.0, weight: Any = None) -> float:
@@ -147,9 +146,10 @@ def unimodality(probs: Any, *, tolerance: float = 0.0, weight: Any = None) -> fl
         >>> unimodality([[0.1, 0.6, 0.3], [0.5, 0.1, 0.4]])
         0.5
     """
-    unimodal = geometry.is_unimodal(as_probs(probs), tolerance=tolerance)
-    weight = None if weight is None else as_weight(weight, rows=len(unimodal))
-    return float(np.average(unimodal, weights=weight))
+    rows = checked_distributions(probs, weight)
+    if tolerance == 0:
+        return float(_unimodality(row_sums(rows)))
+    return float(np.average(geometry.is_unimodal(rows.probs, tolerance=tolerance), weights=rows.weight))
 
 
 @row_score("unimodal")
@@ -159,18 +159,69 @@ def _unimodal(rows: Rows) -> FloatArray:
     return geometry.is_unimodal(shape).astype(np.float64)
 
 
-def _offsets(confusion: FloatArray) -> FloatArray:
-    """|i - j| for labels i and decisions j, shape (C, C)."""
-    k = np.arange(confusion.shape[-1], dtype=np.float64)
-    return np.abs(k[:, None] - k)
+@metric(
+    "accuracy",
+    "Accuracy",
+    family="decision",
+    better="higher",
+    percent=True,
+    convention="first argmax, unless another decision is asked for",
+)
+def _accuracy(sums: Sums) -> Any:
+    return np.trace(sums.confusion, axis1=-2, axis2=-1) / sums.total
 
 
-def _total(confusion: FloatArray) -> Any:
-    return confusion.sum((-2, -1))
+@metric(
+    "balanced_accuracy",
+    "Balanced accuracy",
+    family="decision",
+    better="higher",
+    percent=True,
+    convention="mean over classes that have rows",
+)
+def _balanced_accuracy(sums: Sums) -> Any:
+    return _mean_of_present(recall_of(sums.confusion))
 
 
-def _accuracy_of(confusion: FloatArray) -> Any:
-    return np.trace(confusion, axis1=-2, axis2=-1) / _total(confusion)
+@metric("within_one", "Within one class", family="decision", better="higher", percent=True)
+def _within_one(sums: Sums) -> Any:
+    return (sums.confusion * (_offsets(sums.confusion) <= 1)).sum((-2, -1)) / sums.total
+
+
+@metric("mae", "Mean absolute error", family="decision", better="lower", convention="in classes")
+def _mae(sums: Sums) -> Any:
+    return (sums.confusion * _offsets(sums.confusion)).sum((-2, -1)) / sums.total
+
+
+@metric(
+    "macro_mae",
+    "Macro-averaged MAE",
+    family="decision",
+    better="lower",
+    convention="in classes, mean over classes that have rows",
+)
+def _macro_mae(sums: Sums) -> Any:
+    return _mean_of_present(class_mae_of(sums.confusion))
+
+
+@metric("qwk", "Quadratic weighted kappa", family="decision", better="higher", convention="quadratic weights")
+def _qwk(sums: Sums) -> Any:
+    confusion, cost = sums.confusion, _offsets(sums.confusion) ** 2
+    expected = confusion.sum(-1)[..., :, None] * confusion.sum(-2)[..., None, :]
+    expected_cost = (cost * expected).sum((-2, -1)) / sums.total
+    return 1 - (cost * confusion).sum((-2, -1)) / expected_cost
+
+
+@metric(
+    "unimodality",
+    "Unimodal rows",
+    family="distribution",
+    better="higher",
+    percent=True,
+    convention="rises to the first argmax, then falls; ties allowed, tolerance 0",
+)
+def _unimodality(sums: Sums) -> Any:
+    return sums.mean("unimodal")
 
 
 def recall_of(confusion: FloatArray) -> FloatArray:
@@ -184,6 +235,12 @@ def class_mae_of(confusion: FloatArray) -> FloatArray:
     return _ratio((confusion * _offsets(confusion)).sum(-1), confusion.sum(-1))
 
 
+def _offsets(confusion: FloatArray) -> FloatArray:
+    """|i - j| for labels i and decisions j, shape (C, C)."""
+    k = np.arange(confusion.shape[-1], dtype=np.float64)
+    return np.abs(k[:, None] - k)
+
+
 def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
     return np.divide(part, whole, out=np.full(whole.shape, np.nan), where=whole > 0)
 
@@ -191,88 +248,3 @@ def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
 def _mean_of_present(values: FloatArray) -> Any:
     present = ~np.isnan(values)
     return np.where(present, values, 0.0).sum(-1) / present.sum(-1)
-
-
-def _balanced_accuracy_of(confusion: FloatArray) -> Any:
-    return _mean_of_present(recall_of(confusion))
-
-
-def _within_one_of(confusion: FloatArray) -> Any:
-    return (confusion * (_offsets(confusion) <= 1)).sum((-2, -1)) / _total(confusion)
-
-
-def _mae_of(confusion: FloatArray) -> Any:
-    return (confusion * _offsets(confusion)).sum((-2, -1)) / _total(confusion)
-
-
-def _macro_mae_of(confusion: FloatArray) -> Any:
-    return _mean_of_present(class_mae_of(confusion))
-
-
-def _qwk_of(confusion: FloatArray) -> Any:
-    cost = _offsets(confusion) ** 2
-    expected = confusion.sum(-1)[..., :, None] * confusion.sum(-2)[..., None, :]
-    expected_cost = (cost * expected).sum((-2, -1)) / _total(confusion)
-    return 1 - (cost * confusion).sum((-2, -1)) / expected_cost
-
-
-@metric(
-    "accuracy",
-    "Accuracy",
-    family="decision",
-    better="higher",
-    percent=True,
-    convention="first argmax, unless another decision is asked for",
-)
-def _accuracy(t: Tables) -> Any:
-    return _accuracy_of(t.confusion)
-
-
-@metric(
-    "balanced_accuracy",
-    "Balanced accuracy",
-    family="decision",
-    better="higher",
-    percent=True,
-    convention="mean over classes that have rows",
-)
-def _balanced_accuracy(t: Tables) -> Any:
-    return _balanced_accuracy_of(t.confusion)
-
-
-@metric("within_one", "Within one class", family="decision", better="higher", percent=True)
-def _within_one(t: Tables) -> Any:
-    return _within_one_of(t.confusion)
-
-
-@metric("mae", "Mean absolute error", family="decision", better="lower", convention="in classes")
-def _mae(t: Tables) -> Any:
-    return _mae_of(t.confusion)
-
-
-@metric(
-    "macro_mae",
-    "Macro-averaged MAE",
-    family="decision",
-    better="lower",
-    convention="in classes, mean over classes that have rows",
-)
-def _macro_mae(t: Tables) -> Any:
-    return _macro_mae_of(t.confusion)
-
-
-@metric("qwk", "Quadratic weighted kappa", family="decision", better="higher", convention="quadratic weights")
-def _qwk(t: Tables) -> Any:
-    return _qwk_of(t.confusion)
-
-
-@metric(
-    "unimodality",
-    "Unimodal rows",
-    family="distribution",
-    better="higher",
-    percent=True,
-    convention="rises to the first argmax, then falls; ties allowed, tolerance 0",
-)
-def _unimodality(t: Tables) -> Any:
-    return t.mean("unimodal")

@@ -5,13 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from orcu import geometry
-from orcu.errors import InputError
-from orcu.inputs import FloatArray, IntArray, as_count, as_labels, as_logits, as_probs, as_weight
-from orcu.metrics.base import metric, row_score
-from orcu.metrics.binning import bin_index, binned_sums
-from orcu.metrics.rows import Rows, checked_rows
-from orcu.metrics.sums import OUTCOME, VALUE, WEIGHT, Tables, summed
+from orcu.inputs import FloatArray, IntArray, as_bins
+from orcu.metrics.base import metric
+from orcu.metrics.rows import Rows, checked_distributions, checked_likelihoods, checked_rows
+from orcu.metrics.sums import OUTCOME, VALUE, WEIGHT, Sums, row_score, row_sums, summed
 
 
 def rps(probs: Any, y: Any, *, normalized: bool = False, weight: Any = None) -> float:
@@ -33,18 +30,13 @@ def rps(probs: Any, y: Any, *, normalized: bool = False, weight: Any = None) -> 
         0.13
     """
     rows = checked_rows(probs, y, weight)
-    score = float(np.average(rps_rows(rows.probs, rows.y), weights=rows.weight))
+    score = float(_rps(row_sums(rows)))
     return score / (rows.num_classes - 1) if normalized else score
 
 
 def rps_rows(probs: FloatArray, y: IntArray) -> FloatArray:
     """The score of each row of checked arrays, shape (n,)."""
-    below, score = probs[:, 0].copy(), np.zeros(len(probs))
-    for k in range(probs.shape[1] - 1):
-        miss = below - (y <= k)
-        score += miss * miss
-        below += probs[:, k + 1]
-    return score
+    return summed(Rows(probs, y).threshold_squares())
 
 
 @dataclass(frozen=True)
@@ -83,38 +75,26 @@ def rps_decomposition(probs: Any, y: Any, *, bins: int = 15, weight: Any = None)
         0.2222
     """
     rows = checked_rows(probs, y, weight)
-    bins = as_count(bins, name="bins", minimum=1)
-    table = np.array(
-        [binned_sums(bin_index(F, bins), F, rows.y <= k, rows.weight, bins) for k, F in enumerate(rows.cumulative)]
-    )
-    score = float(np.average(rps_rows(rows.probs, rows.y), weights=rows.weight))
-    reliability, resolution, uncertainty = map(float, _decompose(table))
-    rest = score - reliability + resolution - uncertainty
-    return Decomposition(reliability, resolution, uncertainty, within_bins=rest)
+    sums = row_sums(rows, as_bins(bins))
+    return Decomposition(**{part: float(value) for part, value in decomposition(sums).items()})
 
 
-def decomposition(t: Tables) -> dict[str, FloatArray]:
-    """The parts of the RPS from tables, each of shape (...)."""
-    reliability, resolution, uncertainty = _decompose(t.thresholds)
-    score = t.threshold_squares.sum(-1) / t.total
-    return {
-        "reliability": reliability,
-        "resolution": resolution,
-        "uncertainty": uncertainty,
-        "within_bins": score - reliability + resolution - uncertainty,
-    }
-
-
-def _decompose(table: FloatArray) -> tuple[Any, Any, Any]:
-    """Reliability, resolution, uncertainty, summed over thresholds, of tables (..., C-1, 3, B)."""
-    weight, value, outcome = (table[..., part, :] for part in (WEIGHT, VALUE, OUTCOME))
+def decomposition(sums: Sums) -> dict[str, FloatArray]:
+    """The parts of the RPS, each of shape (...), by their names in `Decomposition`."""
+    weight, value, outcome = (sums.thresholds[..., part, :] for part in (WEIGHT, VALUE, OUTCOME))
     total = weight.sum(-1, keepdims=True)
     filled = np.where(weight > 0, weight, 1.0)
     rate, base = outcome / filled, outcome.sum(-1, keepdims=True) / total
     share = weight / total
     reliability = (share * (value / filled - rate) ** 2).sum((-2, -1))
     resolution = (share * (rate - base) ** 2).sum((-2, -1))
-    return reliability, resolution, (base * (1 - base)).sum((-2, -1))
+    uncertainty = (base * (1 - base)).sum((-2, -1))
+    return {
+        "reliability": reliability,
+        "resolution": resolution,
+        "uncertainty": uncertainty,
+        "within_bins": _rps(sums) - reliability + resolution - uncertainty,
+    }
 
 
 def brier(probs: Any, y: Any, *, weight: Any = None) -> float:
@@ -132,12 +112,13 @@ def brier(probs: Any, y: Any, *, weight: Any = None) -> float:
         >>> round(brier([[0.2, 0.5, 0.3]], [1]), 4)
         0.38
     """
-    rows = checked_rows(probs, y, weight)
-    return float(np.average(_brier_rows(rows), weights=rows.weight))
+    return float(_brier(row_sums(checked_rows(probs, y, weight))))
 
 
 def nll(probs: Any = None, y: Any = None, *, logits: Any = None, weight: Any = None) -> float:
     """Negative log-likelihood, mean of -log p_y; infinite where some p_y is 0.
+
+    Logits that put log p_y below -2^19 count as p_y = 0.
 
     Args:
         probs: class probabilities, shape (n, C), or ``None`` if ``logits`` is given.
@@ -152,19 +133,7 @@ def nll(probs: Any = None, y: Any = None, *, logits: Any = None, weight: Any = N
         >>> round(nll([[0.5, 0.5], [0.2, 0.8]], [0, 1]), 4)
         0.4581
     """
-    if (probs is None) == (logits is None):
-        raise InputError("probs, logits: give exactly one of the two.")
-    if logits is not None:
-        logits = as_logits(logits)
-        y = as_labels(y, logits.shape[1], rows=len(logits))
-        weight = None if weight is None else as_weight(weight, rows=len(logits))
-        rows = Rows(logits, y, weight, logits=logits)
-    else:
-        rows = checked_rows(probs, y, weight)
-    likelihood = rows.log_likelihood
-    if rows.weight is not None:  # a row of weight 0 does not count, however wrong
-        likelihood, weight = likelihood[rows.weight > 0], rows.weight[rows.weight > 0]
-    return float(-np.average(likelihood, weights=weight))
+    return float(_nll(row_sums(checked_likelihoods(probs, y, logits, weight))))
 
 
 def sharpness(probs: Any, *, weight: Any = None) -> float:
@@ -184,10 +153,7 @@ def sharpness(probs: Any, *, weight: Any = None) -> float:
         >>> round(sharpness([[0.2, 0.5, 0.3]]), 4)
         0.37
     """
-    probs = as_probs(probs)
-    weight = None if weight is None else as_weight(weight, rows=len(probs))
-    below = geometry.cumulative(probs)
-    return float(np.average((below * (1 - below)).sum(axis=1), weights=weight))
+    return float(_sharpness(row_sums(checked_distributions(probs, weight))))
 
 
 def overconfidence(probs: Any, y: Any, *, weight: Any = None) -> float:
@@ -205,15 +171,13 @@ def overconfidence(probs: Any, y: Any, *, weight: Any = None) -> float:
         >>> round(overconfidence([[0.9, 0.1], [0.8, 0.2]], [0, 1]), 4)
         0.35
     """
-    rows = checked_rows(probs, y, weight)
-    return float(np.average(rows.confidence - rows.correct, weights=rows.weight))
+    return float(_overconfidence(row_sums(checked_rows(probs, y, weight))))
 
 
 @row_score("brier")
 def _brier_rows(rows: Rows) -> FloatArray:
     # sum_k (p_k - 1[y=k])^2 = sum_k p_k^2 - 2 p_y + 1
-    own = rows.probs[np.arange(len(rows)), rows.y]
-    return summed(p * p for p in rows.columns) - 2 * own + 1
+    return summed(p * p for p in rows.columns) - 2 * rows.likelihood + 1
 
 
 @row_score("sharpness")
@@ -221,18 +185,20 @@ def _sharpness_rows(rows: Rows) -> FloatArray:
     return summed(below * (1 - below) for below in rows.cumulative)
 
 
-_IMPOSSIBLE = -(2.0**19)  # log-likelihoods below, which only absurd logits have, count as log 0
+_IMPOSSIBLE = 2.0**19  # negative log-likelihoods above, which only absurd logits have, count as infinite
 
 
 @row_score("nll")
 def _nll_rows(rows: Rows) -> FloatArray:
-    return np.where(rows.log_likelihood < _IMPOSSIBLE, 0.0, -rows.log_likelihood)
+    score = -rows.log_likelihood
+    score[score > _IMPOSSIBLE] = 0.0
+    return score
 
 
 @row_score("impossible")
 def _impossible_rows(rows: Rows) -> FloatArray:
     """1 where the model gave the label no chance: there the log-likelihood is infinite."""
-    return (rows.log_likelihood < _IMPOSSIBLE).astype(np.float64)
+    return (rows.log_likelihood < -_IMPOSSIBLE).astype(np.float64)
 
 
 @metric(
@@ -243,20 +209,20 @@ def _impossible_rows(rows: Rows) -> FloatArray:
     percent=True,
     convention="signed: above 0 over-confident",
 )
-def _overconfidence(t: Tables) -> Any:
-    return (t.top[..., VALUE, :].sum(-1) - t.top[..., OUTCOME, :].sum(-1)) / t.total
+def _overconfidence(sums: Sums) -> Any:
+    return (sums.top[..., VALUE, :].sum(-1) - sums.top[..., OUTCOME, :].sum(-1)) / sums.total
 
 
 @metric(
     "rps", "Ranked probability score", family="distribution", better="lower", convention="sum over the C-1 thresholds"
 )
-def _rps(t: Tables) -> Any:
-    return t.threshold_squares.sum(-1) / t.total
+def _rps(sums: Sums) -> Any:
+    return sums.threshold_squares.sum(-1) / sums.total
 
 
 @metric("brier", "Brier score", family="distribution", better="lower", convention="sum over the C classes")
-def _brier(t: Tables) -> Any:
-    return t.mean("brier")
+def _brier(sums: Sums) -> Any:
+    return sums.mean("brier")
 
 
 @metric(
@@ -266,8 +232,8 @@ def _brier(t: Tables) -> Any:
     better="lower",
     convention="natural logarithm; infinite where p_y = 0",
 )
-def _nll(t: Tables) -> Any:
-    return np.where(t.scores["impossible"] > 0, np.inf, t.mean("nll"))
+def _nll(sums: Sums) -> Any:
+    return np.where(sums.score("impossible") > 0, np.inf, sums.mean("nll"))
 
 
 @metric(
@@ -277,5 +243,5 @@ def _nll(t: Tables) -> Any:
     better="",
     convention="sum over thresholds of F(1-F)",
 )
-def _sharpness(t: Tables) -> Any:
-    return t.mean("sharpness")
+def _sharpness(sums: Sums) -> Any:
+    return sums.mean("sharpness")

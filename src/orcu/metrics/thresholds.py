@@ -50,8 +50,7 @@ def auc(probs: Any, y: Any, *, weight: Any = None) -> FloatArray:
     """
     rows = checked_rows(probs, y, weight)
     weights = np.ones(len(rows)) if rows.weight is None else rows.weight
-    found = [_auc(-below, rows.y > k, weights)[0] for k, below in enumerate(rows.cumulative)]
-    return np.array(found)
+    return np.array([_auc(-below, rows.y > k, weights)[0] for k, below in enumerate(rows.cumulative)])
 
 
 def calibration_line(probs: Any, y: Any, *, weight: Any = None) -> FloatArray:

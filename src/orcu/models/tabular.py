@@ -89,9 +89,9 @@ class TableEncoder:
     def from_dict(cls, state: Sequence[Mapping[str, Any]]) -> "TableEncoder":
         """What `to_dict` gave."""
         columns = []
-        for told in state:
-            names = told["categories"]
-            columns.append(Column(**{**told, "categories": None if names is None else tuple(names)}))
+        for column in state:
+            names = column["categories"]
+            columns.append(Column(**{**column, "categories": None if names is None else tuple(names)}))
         return cls(columns)
 
 

@@ -79,9 +79,8 @@ class TextEncoder(nn.Module):
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         """The token numbers of each text, at most 128."""
-        told = self.tokenizer(list(texts), truncation=True, max_length=MAX_TOKENS)
-        numbers: list[list[int]] = told["input_ids"]
-        return numbers
+        tokens: list[list[int]] = self.tokenizer(list(texts), truncation=True, max_length=MAX_TOKENS)["input_ids"]
+        return tokens
 
     def batch(self, tokens: Sequence[list[int]]) -> Tokens:
         """Texts of a batch, padded to the longest of them."""
@@ -110,12 +109,12 @@ class TextEncoder(nn.Module):
         return torch.cat(parts)[order.argsort()]
 
     def _features(self, tokens: Tokens) -> Tensor:
-        told: Any = self.body(input_ids=tokens.ids, attention_mask=tokens.mask)
-        states: Tensor = told.last_hidden_state
+        output: Any = self.body(input_ids=tokens.ids, attention_mask=tokens.mask)
+        states: Tensor = output.last_hidden_state
         if self.pool == "mean":
             there = tokens.mask[:, :, None].to(states.dtype)
             return (states * there).sum(dim=1) / there.sum(dim=1)
-        pooled: Tensor | None = getattr(told, "pooler_output", None)
+        pooled: Tensor | None = getattr(output, "pooler_output", None)
         return states[:, 0] if pooled is None else pooled
 
 
@@ -130,9 +129,9 @@ def _place(name: str, download: bool, *, fallback: bool = False) -> str:
     return ALIASES.get(name, name)
 
 
-def _from(kind: Any, place: str, download: bool) -> Any:
+def _from(auto: Any, place: str, download: bool) -> Any:
     try:
-        return kind.from_pretrained(place, local_files_only=not download)
+        return auto.from_pretrained(place, local_files_only=not download)
     except OSError:
         raise InputError(
             f"{place}: this text model is not on this machine. Fetch it with --download, or give the folder of a "

@@ -4,7 +4,6 @@ The training half writes `Predictions`, everything that judges reads only them. 
 a folder or a frame of any model's predictions.
 """
 
-from orcu.predictions.opening import open_predictions
-from orcu.predictions.predictions import Predictions
+from orcu.predictions.predictions import Predictions, PredictionsSource, concatenated, open_predictions
 
-__all__ = ["Predictions", "open_predictions"]
+__all__ = ["Predictions", "PredictionsSource", "concatenated", "open_predictions"]

@@ -48,19 +48,19 @@ def value_columns(wanted: Any, names: list[str], file: str) -> tuple[list[str], 
             raise InputError(f"{wanted!r}: expected one star, which stands for the class name.")
         columns = [name for name in names if fnmatch.fnmatchcase(name, _literal(wanted))]
         before, after = wanted.split("*")
-        found = [name[len(before) : len(name) - len(after)] for name in columns]
+        classes = [name[len(before) : len(name) - len(after)] for name in columns]
     else:
         columns = [part.strip() for part in wanted.split(",")] if isinstance(wanted, str) else list(wanted)
         for column in columns:
             if column not in names:
                 raise InputError(no_column(column, names, file, "predictions"))
-        found = without_common_prefix(columns)
+        classes = without_common_prefix(columns)
     if len(columns) < 2:
         raise InputError(
             f"{file}: {wanted!r} matches {listed(columns) or 'no column'}; one column per class and at least "
             f"two classes are needed. The columns are: {listed(names)}."
         )
-    return columns, found
+    return columns, classes
 
 
 def _literal(pattern: str) -> str:
@@ -81,24 +81,67 @@ def without_common_prefix(columns: list[str]) -> list[str]:
 
 
 def ordered_classes(
-    given: Sequence[Any] | None, found: list[str], columns: list[str], file: str
+    given: Sequence[Any] | None, names: list[str], columns: list[str], file: str
 ) -> tuple[tuple[str, ...], list[str]]:
-    """The class names in order, and the columns in the same order."""
-    if given is not None:
-        names = class_names(given, len(columns))
-        by_name = {canonical(name): column for name, column in zip(found, columns, strict=True)}
-        if set(by_name) == set(names):
-            return names, [by_name[name] for name in names]
-        return names, columns
-    names = class_names(found, len(columns))
+    """The class names in order, and the columns in the same order.
+
+    Columns are matched to the given classes by name. Where no name is the same, they stand for the classes in their
+    order; so do columns that are numbered 0, 1, ... in this order.
+
+    Args:
+        given: the classes, lowest first, if the caller has named them.
+        names: what the columns call their classes.
+        columns: the columns.
+        file: its name, in messages.
+
+    Raises:
+        InputError: if only some names are the same, or numbered columns do not stand in the order of their numbers.
+
+    Example:
+        >>> ordered_classes(["low", "high"], ["high", "low"], ["p_high", "p_low"], "preds.csv")
+        (('low', 'high'), ['p_low', 'p_high'])
+    """
+    classes = class_names(names if given is None else given, len(columns))
+    by_name = {canonical(name): column for name, column in zip(names, columns, strict=True)}
+    if given is not None and set(by_name) == set(classes):
+        return classes, [by_name[name] for name in classes]
+    check_positions([*by_name], None if given is None else classes, file)
+    return classes, columns
+
+
+def check_positions(names: list[str], classes: tuple[str, ...] | None, what: str) -> None:
+    """Refuse columns that are taken in their order although their names speak against it.
+
+    Args:
+        names: what the columns call their classes.
+        classes: the classes that the caller has named, if any.
+        what: the file or argument, in messages.
+
+    Raises:
+        InputError: if some names are classes and others are not, or numbers do not stand in their order.
+
+    Example:
+        >>> check_positions(["low", "mid"], ("low", "middle"), "preds.csv")
+        Traceback (most recent call last):
+        orcu.errors.InputError: preds.csv: of the columns' names low, mid only low is a class (low, middle); name all \
+classes as the columns do, or none.
+    """
     numbers = [int(name) for name in names if name.lstrip("-").isdigit()]
+    if numbers == list(range(len(names))):
+        return
     if len(numbers) == len(names) and numbers != sorted(numbers):
         right = ",".join(str(number) for number in sorted(numbers))
         raise InputError(
-            f"{file}: the classes stand in the order {', '.join(names)}, which is not their numeric order. "
+            f"{what}: the classes stand in the order {', '.join(names)}, which is not their numeric order. "
             f"Say the order: classes= (--classes {right})."
         )
-    return names, columns
+    known = [name for name in names if classes is not None and name in classes]
+    if known:
+        verb = "is a class" if len(known) == 1 else "are classes"
+        raise InputError(
+            f"{what}: of the columns' names {', '.join(names)} only {', '.join(known)} {verb} "
+            f"({', '.join(classes or ())}); name all classes as the columns do, or none."
+        )
 
 
 def no_column(column: str, names: list[str], file: str, role: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orcu.errors import InputError
-from orcu.inputs import IntArray
+from orcu.inputs import IntArray, as_array
 
 BY_VALUE = "labels matched to class names by value"
 POSITIONS = "integer labels taken as positions 0, 1, ... of the class names"
@@ -83,13 +83,18 @@ def label_codes(
         >>> codes.tolist(), how
         ([1, 0], 'labels matched to class names by value')
     """
-    array = _as_array(labels, name)
+    array = as_array(labels, name)
+    if array.dtype.kind == "b":
+        raise InputError(f"{name}: expected class names or integers, got booleans.")
     if array.ndim != 1:
         raise InputError(f"{name}: expected one label per row, shape (n,); got shape {array.shape}.")
     if rows is not None and len(array) != rows:
         raise InputError(f"{name}: {len(array)} labels for {rows} rows; there must be one per row.")
     values, index = _distinct(array)
     texts = [canonical(value) for value in values]
+    null = next((k for k, value in enumerate(values) if is_null(value)), None)
+    if null is not None:  # before names are matched: a class may be called None
+        raise InputError(_no_label(name, int(np.flatnonzero(index == null)[0]) + first_row))
     number = {class_name: k for k, class_name in enumerate(classes)}
     if all(text in number for text in texts):
         codes = np.array([number[text] for text in texts], dtype=np.int64)
@@ -106,10 +111,7 @@ def label_codes(
         return codes[index], how
     row = int(np.flatnonzero(index == wrong)[0])
     if is_missing(values[wrong]):
-        raise InputError(
-            f"{name}: row {row + first_row} has no label. Fill it in or drop the row; for new cases "
-            "leave the labels out altogether."
-        )
+        raise InputError(_no_label(name, row + first_row))
     known = ", ".join(number) if len(number) <= 12 else f"{len(number)} names"
     one_based = texts[wrong] == str(len(classes)) and (how or classes[0] == "0")
     hint = (
@@ -122,19 +124,14 @@ def label_codes(
     )
 
 
-def _as_array(labels: Any, name: str) -> npt.NDArray[Any]:
-    if hasattr(labels, "detach"):
-        labels = labels.detach().cpu().numpy()
-    array = np.asarray(labels.to_numpy() if hasattr(labels, "to_numpy") else labels)
-    if array.dtype.kind == "b":
-        raise InputError(f"{name}: expected class names or integers, got booleans.")
-    return array
+def _no_label(name: str, row: int) -> str:
+    return f"{name}: row {row} has no label. Fill it in or drop the row; for new cases leave the labels out altogether."
 
 
 def _distinct(array: npt.NDArray[Any]) -> tuple[list[Any], npt.NDArray[np.intp]]:
     if array.dtype == object:  # mixed entries cannot be sorted
         seen: dict[Any, int] = {}
-        index = np.array([seen.setdefault(None if v != v else v, len(seen)) for v in array.tolist()], dtype=np.intp)
+        index = np.array([seen.setdefault(None if is_null(v) else v, len(seen)) for v in array.tolist()], dtype=np.intp)
         return list(seen), index
     values, inverse = np.unique(array, return_inverse=True)
     return values.tolist(), inverse
@@ -153,21 +150,34 @@ def need_position_zero(lowest: int, name: str) -> None:
         )
 
 
+def is_null(value: Any) -> bool:
+    """Whether a cell is no value at all: None, NaN, or what pandas writes for them.
+
+    Example:
+        >>> is_null(float("nan")), is_null("nan")
+        (True, False)
+    """
+    if isinstance(value, float):
+        return math.isnan(value)
+    return value is None or type(value).__name__ in {"NAType", "NaTType"}
+
+
 def is_missing(value: Any) -> bool:
-    """Whether a cell stands for no entry."""
-    return (
-        value is None
-        or (isinstance(value, float) and math.isnan(value))
-        or str(value).strip() in {"", "nan", "NaN", "NA", "<NA>", "null"}
-    )
+    """Whether a cell stands for no entry: no value, nothing but blanks, or the text that programs write for it.
+
+    Example:
+        >>> is_missing(" "), is_missing("NaN"), is_missing("NA")
+        (True, True, False)
+    """
+    return is_null(value) or str(value).strip() in {"", "nan", "NaN", "<NA>", "null"}
 
 
 def _is_number(text: str) -> bool:
     return text.lstrip("-").isdigit()
 
 
-def check_no_gaps(y: Any) -> None:
-    """Refuse labels that are missing.
+def check_no_gaps(y: Any, classes: Sequence[Any] | None = None) -> None:
+    """Refuse labels that are missing; a text that is the name of a class is not.
 
     Raises:
         InputError: which names the row.
@@ -179,6 +189,8 @@ def check_no_gaps(y: Any) -> None:
     """
     cells = np.asarray(y, dtype=object)
     if cells.ndim == 1:
-        row = next((k for k, cell in enumerate(cells.tolist()) if is_missing(cell)), None)
+        names = set() if classes is None else {canonical(name) for name in classes}
+        gaps = (k for k, v in enumerate(cells.tolist()) if is_null(v) or (is_missing(v) and canonical(v) not in names))
+        row = next(gaps, None)
         if row is not None:
             raise InputError(f"y: row {row} has no label (NaN); drop or repair such rows first.")

@@ -1,44 +1,117 @@
-"""The waist: predictions of any model, in memory.
+"""Predictions of any model: in memory as one value, or read batch by batch from files and frames.
 
-`Predictions` holds what a model said about some rows and, where it is known, what came true. The
-training half writes it, everything that judges reads only it. Files are read by `orcu.predictions.opening`.
+`Predictions` holds what a model said about some rows and, where it is known, what came true. The training half writes
+it, everything that judges reads only it. Every guess about a file is announced in ``notes``, every bad row is named.
 """
 
+import copy
 import json
 import os
-from collections.abc import Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from orcu import geometry
 from orcu.errors import InputError
-from orcu.inputs import SUM_TOLERANCE, FloatArray, IntArray, as_logits, as_matrix, as_weight, half_unit
-from orcu.metrics.rows import Rows
-from orcu.predictions.columns import without_common_prefix
-from orcu.predictions.labels import POSITIONS, canonical, class_names, is_missing, label_codes, need_position_zero
+from orcu.inputs import (
+    FloatArray,
+    IntArray,
+    as_array,
+    as_labels,
+    as_matrix,
+    as_weight,
+    half_unit,
+    normalised,
+    read_only,
+)
+from orcu.predictions.columns import (
+    Columns,
+    check_positions,
+    columns_of,
+    listed,
+    no_column,
+    ordered_classes,
+    value_columns,
+    without_common_prefix,
+)
+from orcu.predictions.labels import (
+    BY_VALUE,
+    POSITIONS,
+    canonical,
+    class_names,
+    is_missing,
+    label_codes,
+    need_position_zero,
+)
 from orcu.predictions.used_rows import UsedRows
+from orcu.tables.reading import TableFile, as_numbers, open_table
 from orcu.tables.writing import write_table
 
-if TYPE_CHECKING:
-    from orcu.calibrators.base import Calibrator
-
 SCHEMA_VERSION = 1
-EXTRAS = ("group", "subject", "split", "fold")  # optional columns that are carried along
+CARRIED = ("group", "subject", "split", "fold")  # optional columns that are carried along
+NO_LABELS = "no labels"
 ObjectArray = npt.NDArray[Any]
-_FLOAT_NOISE = 1e-6  # sums this close to 1 are rounding of the floating-point type, and stay
 
 
+class FittedCalibrator(Protocol):
+    """What a calibrator has to have to move predictions."""
+
+    name: ClassVar[str]
+
+    @property
+    def fitted_on_(self) -> UsedRows:
+        """The rows that fitted it."""
+
+    def fit(self, logits: Any = None, y: Any = None, *, probs: Any = None, weight: Any = None, ids: Any = None) -> Any:
+        """Learn from labelled rows."""
+
+    def predict_logits(self, logits: Any = None, *, probs: Any = None) -> Any:
+        """The moved logits."""
+
+
+CalibratorT = TypeVar("CalibratorT", bound=FittedCalibrator)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a part of a larger table comes from, so that messages name the file's own rows and columns.
+
+    What only all rows can tell (whether ids are unique, where labels start) is left to who reads them.
+
+    Attributes:
+        name: of the file.
+        first_row: the number of the part's first row.
+        values: names of the columns of logits or probabilities.
+        label: name of the column of labels.
+        weight: name of the column of weights.
+        rounding: how far each probability may be off: half a unit of its last printed digit or bit.
+        classes_named: whether the caller has named the classes, or they were read off the columns.
+    """
+
+    name: str
+    first_row: int
+    values: Sequence[str]
+    label: str | None
+    weight: str | None
+    rounding: float
+    classes_named: bool
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False)
 class Predictions:
-    """Predictions of one model: ids, labels, logits or probabilities, class names in order.
+    """Predictions of one model: ids, labels, logits or probabilities, class names in order. A value: it never changes.
 
     Args:
         probs: class probabilities, shape (n, C). Rows that miss 1 by at most 1e-3 (half types: by
             their rounding) are normalised and counted in ``notes``.
         logits: logits, shape (n, C); exactly one of the two is given.
         y: labels: class names, or integers 0..C-1; ``None`` for new cases.
+        codes: labels as positions 0..C-1 whatever the classes are called, in place of ``y``.
         classes: names of the classes in their order; "0".."C-1" if not given.
         ids: one id per row, all different.
         weight: one non-negative weight per row.
@@ -46,17 +119,36 @@ class Predictions:
         subject: a subject per row, such as a patient, to be resampled as a whole.
         split: a split name per row.
         fold: a fold per row.
+        notes: what there is to say about them, such as what was recognised in their file.
+        history: what was done to them, and with which rows.
+        origin: the part of a file that they are; for who reads files.
 
     Raises:
         InputError: if an argument cannot be used; the text names the row.
 
     Example:
-        >>> told = Predictions(
+        >>> predictions = Predictions(
         ...     probs=[[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]], y=["none", "mild"], classes=["none", "mild", "severe"]
         ... )
-        >>> len(told), told.num_classes, told.y.tolist()
+        >>> len(predictions), predictions.num_classes, predictions.y.tolist()
         (2, 3, [0, 1])
     """
+
+    probs: FloatArray
+    logits: FloatArray | None
+    y: IntArray | None
+    classes: tuple[str, ...]
+    ids: ObjectArray | None
+    weight: FloatArray | None
+    group: ObjectArray | None
+    subject: ObjectArray | None
+    split: ObjectArray | None
+    fold: ObjectArray | None
+    mapping: str  # how labels were matched to classes
+    notes: tuple[str, ...]
+    history: tuple[Mapping[str, Any], ...]
+    off_rows: int  # that missed a sum of 1 and were normalised
+    worst_miss: float  # among them
 
     def __init__(
         self,
@@ -64,6 +156,7 @@ class Predictions:
         probs: Any = None,
         logits: Any = None,
         y: Any = None,
+        codes: Any = None,
         classes: Sequence[Any] | None = None,
         ids: Any = None,
         weight: Any = None,
@@ -71,51 +164,88 @@ class Predictions:
         subject: Any = None,
         split: Any = None,
         fold: Any = None,
+        notes: Iterable[str] = (),
+        history: Iterable[Mapping[str, Any]] = (),
+        origin: Origin | None = None,
     ) -> None:
         if (probs is None) == (logits is None):
             raise InputError("probs, logits: give exactly one of the two; it is never guessed.")
-        self.notes: list[str] = []
-        self.history: list[dict[str, Any]] = []  # what was done to these predictions, and with which rows
-        self.rule: Any = "argmax"  # how `rows` decides, see orcu.decide
-        self.logits: FloatArray | None = None
-        if logits is not None:
-            self.logits = as_logits(logits)
-            rows, num_classes = self.logits.shape
-        else:
-            checked, missed = distributions(as_matrix(probs, name="probs"), rounding=half_unit(probs))
-            self.__dict__["probs"] = checked
-            rows, num_classes = checked.shape
-            self.notes += normalisation_note(len(missed), float(missed.max(initial=0.0)))
-        self.classes = class_names(classes, num_classes)
-        self.y: IntArray | None = None
-        if y is not None:
-            _check_frames(probs if logits is None else logits, y, classes, self.classes)
-            self.y, self.mapping = label_codes(y, self.classes, given=classes is not None, rows=rows)
-            if self.mapping == POSITIONS:
-                need_position_zero(int(self.y.min()), "y")
-        else:
-            self.mapping = "no labels"
-        self.ids = _column(ids, rows, "ids")
-        if self.ids is not None:
-            _check_unique(self.ids)
-        self.weight = None if weight is None else as_weight(weight, rows=rows)
-        given = dict(zip(EXTRAS, (group, subject, split, fold), strict=True))
-        self.extras: dict[str, ObjectArray] = {}
-        for name, values in given.items():
-            column = _column(values, rows, name)
-            if column is not None:
-                self.extras[name] = column
+        kind, given = ("probs", probs) if logits is None else ("logits", logits)
+        first_row, columns = (0, None) if origin is None else (origin.first_row, origin.values)
+        name = kind if origin is None else origin.name
+        values = read_only(as_matrix(given, name=name, first_row=first_row, columns=columns))
+        missed = np.zeros(0)
+        if kind == "probs":
+            rounding = half_unit(probs) if origin is None else origin.rounding
+            values, missed = normalised(values, rounding=rounding, name=name, first_row=first_row, columns=columns)
+        rows, num_classes = values.shape
+        names = class_names(classes, num_classes)
+        mapping = NO_LABELS
+        if y is not None and codes is not None:
+            raise InputError("y, codes: give only one of the two.")
+        if codes is not None:
+            codes, mapping = as_labels(codes, num_classes, rows=rows, name="codes"), BY_VALUE
+        elif y is not None:
+            _check_frames(given, y, classes, names)
+            named = classes is not None if origin is None else origin.classes_named
+            what = "y" if origin is None else str(origin.label)
+            codes, mapping = label_codes(y, names, given=named, rows=rows, first_row=first_row, name=what)
+            if mapping == POSITIONS and origin is None:
+                need_position_zero(int(codes.min()), "y")
+        if weight is not None:
+            what = "weight" if origin is None else f"column {origin.weight!r}"
+            weight = as_weight(weight, rows=rows, name=what, first_row=first_row)
+        carried = {"ids": ids, "group": group, "subject": subject, "split": split, "fold": fold}
+        if origin is None:
+            carried = {role: _column(column, rows, role) for role, column in carried.items()}
+            if carried["ids"] is not None:
+                check_unique(carried["ids"])
+        worst = float(missed.max(initial=0.0))
+        self._set(
+            probs=values if kind == "probs" else geometry.probs(values),
+            logits=None if kind == "probs" else values,
+            y=codes,
+            classes=names,
+            weight=weight,
+            mapping=mapping,
+            notes=(*notes, *(_normalisation_note(len(missed), worst) if origin is None else ())),
+            history=tuple(history),
+            off_rows=len(missed),
+            worst_miss=worst,
+            **carried,
+        )
+
+    def _set(self, **fields: Any) -> None:
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def _with(self, **fields: Any) -> "Predictions":
+        """The same but for some fields, which have been checked."""
+        other = copy.copy(self)
+        other._set(**fields)
+        return other
+
+    def replace(self, **changes: Any) -> "Predictions":
+        """The same but for some arguments of the constructor, which checks them.
+
+        Example:
+            >>> predictions = Predictions(probs=[[0.7, 0.3]], y=[0])
+            >>> predictions.replace(classes=["low", "high"]).label_names().tolist()
+            ['low']
+        """
+        if not changes.keys() - {"notes", "history"}:
+            return self._with(**{name: tuple(value) for name, value in changes.items()})
+        mine: dict[str, Any] = {name: getattr(self, name) for name in ("classes", "ids", "weight", *CARRIED)}
+        if not changes.keys() & {"probs", "logits"}:
+            mine[self.kind] = self.probs if self.logits is None else self.logits
+        if not changes.keys() & {"y", "codes"}:
+            mine["codes"] = self.y
+        return Predictions(**{**mine, "notes": self.notes, "history": self.history, **changes})
 
     @property
     def kind(self) -> str:
         """What was given: "logits" or "probs"."""
         return "probs" if self.logits is None else "logits"
-
-    @cached_property
-    def probs(self) -> FloatArray:
-        """Class probabilities, shape (n, C), float64."""
-        assert self.logits is not None  # noqa: S101 - else the constructor has set it
-        return geometry.probs(self.logits)
 
     @property
     def num_classes(self) -> int:
@@ -123,28 +253,21 @@ class Predictions:
         return len(self.classes)
 
     def __len__(self) -> int:
-        return len(self.probs if self.logits is None else self.logits)
+        return len(self.probs)
 
     def __repr__(self) -> str:
         labels = "without labels" if self.y is None else "with labels"
         return f"Predictions({len(self)} rows, {self.kind} of {', '.join(self.classes)}; {labels})"
 
-    def __getattr__(self, name: str) -> Any:
-        if name in EXTRAS:
-            return self.__dict__.get("extras", {}).get(name)
-        raise AttributeError(f"'Predictions' has no attribute {name!r}")
-
     def __getitem__(self, rows: Any) -> "Predictions":
         """Some of the rows: a slice, a mask, or indices."""
-        part = object.__new__(Predictions)
-        part.__dict__.update(self.__dict__)
-        part.notes = list(self.notes)
-        for name in ("probs", "logits", "y", "ids", "weight"):
-            values = self.__dict__.get(name)
-            if values is not None:
-                part.__dict__[name] = values[rows]
-        part.extras = {name: values[rows] for name, values in self.extras.items()}
-        return part
+        return self._with(**{name: values[rows] for name, values in self._columns().items()})
+
+    def _columns(self) -> dict[str, npt.NDArray[Any]]:
+        """What has an entry for each row."""
+        names = ("probs", "logits", "y", "ids", "weight", *CARRIED)
+        columns = {name: getattr(self, name) for name in names}
+        return {name: column for name, column in columns.items() if column is not None}
 
     @property
     def labels(self) -> IntArray:
@@ -159,14 +282,6 @@ class Predictions:
                 "Give y=..., or --label COLUMN on the command line."
             )
         return self.y
-
-    def rows(self) -> Rows:
-        """The checked rows that metrics are computed from.
-
-        Raises:
-            InputError: if there are no labels.
-        """
-        return Rows(self.probs, self.labels, self.weight, logits=self.logits, rule=self.rule)
 
     def label_names(self) -> ObjectArray:
         """The class name of each row's label.
@@ -192,7 +307,7 @@ class Predictions:
         floor = max(self.probs[~zero].min() / 2, np.finfo(np.float64).tiny)  # half of a denormal may be 0
         return np.log(np.where(zero, floor, self.probs)), int(zero.sum())
 
-    def calibrated(self, calibrator: "Calibrator") -> "Predictions":
+    def calibrated(self, calibrator: FittedCalibrator) -> "Predictions":
         """These predictions moved by a fitted calibrator; ``history`` tells how many rows had fitted it.
 
         Raises:
@@ -200,22 +315,18 @@ class Predictions:
 
         Example:
             >>> from orcu.calibrators import TemperatureScaling
-            >>> told = Predictions(logits=[[2.0, 0.0]] * 5, y=[0, 1, 0, 0, 0], ids=range(5))
-            >>> fitted = TemperatureScaling().fit(told.logits, told.y, ids=told.ids)
-            >>> told[3:].calibrated(fitted).history[-1]["shared"]
+            >>> predictions = Predictions(logits=[[2.0, 0.0]] * 5, y=[0, 1, 0, 0, 0], ids=range(5))
+            >>> fitted = TemperatureScaling().fit(predictions.logits, predictions.y, ids=predictions.ids)
+            >>> predictions[3:].calibrated(fitted).history[-1]["shared"]
             2
         """
-        values, _ = self.as_logits()
-        moved = object.__new__(Predictions)
-        moved.__dict__.update(self.__dict__)
-        moved.__dict__.pop("probs", None)
-        moved.logits = calibrator.predict_logits(values)
-        shared = calibrator.fitted_on_.shared_with(UsedRows.of(values, self.ids))
+        values = {self.kind: self.probs if self.logits is None else self.logits}
+        logits = calibrator.predict_logits(**values)
+        shared = calibrator.fitted_on_.shared_with(UsedRows.of(self.as_logits()[0], self.ids))
         step = {"step": "calibrate", "method": calibrator.name, "rows": len(self), "shared": shared}
-        moved.notes, moved.history = list(self.notes), [*self.history, step]
-        return moved
+        return self._with(logits=logits, probs=geometry.probs(logits), history=(*self.history, step))
 
-    def calibrated_on(self, held: "Predictions", calibrator: "Calibrator") -> "Predictions":
+    def calibrated_on(self, held: "Predictions", calibrator: FittedCalibrator) -> "Predictions":
         """These predictions moved by a calibrator that is fitted on other, labelled ones.
 
         Args:
@@ -236,8 +347,18 @@ class Predictions:
             raise InputError(
                 f"held: its classes are {', '.join(held.classes)}, these predictions' {', '.join(self.classes)}."
             )
-        calibrator.fit(held.as_logits()[0], held.labels, weight=held.weight, ids=held.ids)
+        held.fit_calibrator(calibrator)
         return self.calibrated(calibrator)
+
+    def fit_calibrator(self, calibrator: CalibratorT) -> CalibratorT:
+        """The calibrator, fitted on these predictions, as logits or as probabilities, whichever they are.
+
+        Raises:
+            InputError: if there are no labels.
+        """
+        values = {self.kind: self.probs if self.logits is None else self.logits}
+        calibrator.fit(**values, y=self.labels, weight=self.weight, ids=self.ids)
+        return calibrator
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write to .parquet, .csv or .csv.gz; the file appears whole or not at all.
@@ -262,9 +383,9 @@ class Predictions:
         prefix, values = ("prob", self.probs) if self.logits is None else ("logit", self.logits)
         for k, name in enumerate(self.classes):
             columns[f"{prefix}_{name}"] = values[:, k]
-        if self.weight is not None:
-            columns["weight"] = self.weight
-        columns |= self.extras
+        for name in ("weight", *CARRIED):
+            if getattr(self, name) is not None:
+                columns[name] = getattr(self, name)
         about = {
             "schema_version": SCHEMA_VERSION,
             "kind": self.kind,
@@ -276,18 +397,15 @@ class Predictions:
 
     @staticmethod
     def read(path: str | os.PathLike[str], **options: Any) -> "Predictions":
-        r"""Read a whole .parquet, .csv or .csv.gz file; options as for `orcu.predictions.opening.open_predictions`.
+        r"""Read a whole .parquet, .csv or .csv.gz file; options as for `open_predictions`.
 
         Example:
             >>> import tempfile
-            >>> from pathlib import Path
             >>> path = Path(tempfile.mkdtemp()) / "preds.csv"
             >>> _ = path.write_text("grade,p_low,p_high\nlow,0.9,0.1\nhigh,0.4,0.6\n")
             >>> Predictions.read(path, label="grade", probs="p_*").y.tolist()
             [0, 1]
         """
-        from orcu.predictions.opening import open_predictions
-
         return open_predictions(path, **options).load()
 
     @staticmethod
@@ -300,59 +418,339 @@ class Predictions:
             >>> Predictions.from_frame(table, label="y", probs="p_*").probs.tolist()
             [[0.9, 0.1], [0.4, 0.6]]
         """
-        from orcu.predictions.opening import frame_predictions
-
-        return frame_predictions(frame, **options).load()
+        return _from_frame(frame, columns_of(options)).load()
 
 
-def distributions(
-    probs: FloatArray, *, rounding: float, name: str = "probs", first_row: int = 0, columns: Sequence[Any] | None = None
-) -> tuple[FloatArray, FloatArray]:
-    """Probability rows that sum to 1, and by how much those missed it that had to be normalised.
+@dataclass(frozen=True)
+class RowsRead:
+    """What some rows of a file were like: how many, how many of them were normalised, how labels were matched."""
 
-    A row may miss 1 by the rounding of its C values, and by 1e-3 in any case.
+    rows: int = 0
+    off_rows: int = 0
+    worst_miss: float = 0.0
+    lowest_label: int | None = None
+    mappings: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, part: Predictions) -> "RowsRead":
+        """Of one batch."""
+        lowest = None if part.y is None else int(part.y.min())
+        return cls(len(part), part.off_rows, part.worst_miss, lowest, frozenset([part.mapping]))
+
+    def __add__(self, other: "RowsRead") -> "RowsRead":
+        lowest = [label for label in (self.lowest_label, other.lowest_label) if label is not None]
+        return RowsRead(
+            self.rows + other.rows,
+            self.off_rows + other.off_rows,
+            max(self.worst_miss, other.worst_miss),
+            min(lowest, default=None),
+            self.mappings | other.mappings,
+        )
+
+
+@dataclass(frozen=True)
+class PredictionsSource:
+    """Predictions that are read batch by batch, as often as needed.
+
+    Iterate `batches`, or `load` all rows at once. ``notes`` tells what was recognised. A folder's `fragments` are its
+    files, which can be read side by side.
+    """
+
+    name: str
+    columns: Columns
+    kind: str
+    value_columns: list[str]
+    classes: tuple[str, ...]
+    notes: list[str]
+    open_batches: Callable[[list[str]], Iterator[Any]]  # of pyarrow record batches, with the columns that are needed
+    decimal: str = "."
+    history: list[dict[str, Any]] = field(default_factory=list)
+    files: list["PredictionsSource"] = field(default_factory=list)  # of a folder
+
+    @property
+    def num_classes(self) -> int:
+        """C."""
+        return len(self.classes)
+
+    @property
+    def fragments(self) -> list["PredictionsSource"]:
+        """The files, or this source itself."""
+        return self.files or [self]
+
+    def batches(self) -> Iterator[Predictions]:
+        """The rows in order, some hundred thousand at a time.
+
+        Raises:
+            InputError: if a row cannot be used; the text names it.
+        """
+        read = RowsRead()
+        for fragment in self.fragments:
+            for part in fragment.parts():
+                read += RowsRead.of(part)
+                yield part
+        self.check(read)
+
+    def parts(self) -> Iterator[Predictions]:
+        """The rows of one file, without the checks that need all rows.
+
+        Raises:
+            InputError: if a row cannot be used; the text names it.
+        """
+        rows, digits = 0, 0
+        for batch in self.open_batches(self._needed()):
+            if not batch.num_rows:
+                continue
+            try:
+                values = self._values(batch, rows + 1)
+                digits = max(digits, printed_decimals(values) if self.kind == "probs" else 0)
+                part = self._part(batch, values, rows + 1, digits)
+            except InputError as error:  # which of several files was it?
+                text = str(error)
+                raise InputError(text if text.startswith(self.name) else f"{self.name}: {text}") from None
+            rows += len(part)
+            yield part
+
+    def check(self, read: RowsRead) -> None:
+        """Check what only all rows can tell.
+
+        Raises:
+            InputError: if there are no rows, or labels are matched now one way, now another.
+        """
+        if not read.rows:
+            raise InputError(f"{self.name}: there is no row below the header.")
+        if len(read.mappings) > 1:
+            raise InputError(
+                f"{self.columns.label}: in some rows the labels are names of classes, in others positions "
+                "0, 1, ...; write them in one way."
+            )
+        if POSITIONS in read.mappings and read.lowest_label is not None:
+            need_position_zero(read.lowest_label, str(self.columns.label))
+
+    def load(self) -> Predictions:
+        """All rows in memory.
+
+        Raises:
+            InputError: if a row cannot be used, or an id stands twice.
+        """
+        return self.joined(list(self.batches()))
+
+    def joined(self, parts: list[Predictions], read: RowsRead | None = None) -> Predictions:
+        """One `Predictions` of batches that came from here, or of a sample of all rows that were ``read``.
+
+        Raises:
+            InputError: if an id stands twice.
+        """
+        read = sum(map(RowsRead.of, parts), RowsRead()) if read is None else read
+        notes = (*self.notes, *_normalisation_note(read.off_rows, read.worst_miss))
+        whole = concatenated(parts).replace(notes=notes, history=self.history)
+        if whole.ids is not None:
+            check_unique(whole.ids, f"{self.name}: the id", first_row=1)
+        return whole
+
+    def _needed(self) -> list[str]:
+        columns = [getattr(self.columns, role) for role in ROLES]
+        return list(dict.fromkeys([*self.value_columns, *(column for column in columns if column)]))
+
+    def _values(self, batch: Any, first_row: int) -> FloatArray:
+        """The logits or probabilities of a batch, shape (n, C)."""
+        columns = [
+            as_numbers(batch.column(name), name, first_row=first_row, decimal=self.decimal)
+            for name in self.value_columns
+        ]
+        values: FloatArray = np.stack(columns, axis=1)
+        return values / 100 if self.columns.percent else values
+
+    def _part(self, batch: Any, values: FloatArray, first_row: int, digits: int) -> Predictions:
+        columns = self.columns
+        half = any(str(batch.schema.field(name).type) == "halffloat" for name in self.value_columns)
+        rounding = max(0.5 * 10.0**-digits, half_unit(np.float16(0)) if half else 0.0)
+        weight = None
+        if columns.weight is not None:
+            weight = as_numbers(batch.column(columns.weight), columns.weight, first_row=first_row, decimal=self.decimal)
+        carried = {
+            role: _texts(batch.column(getattr(columns, role)), getattr(columns, role), first_row)
+            for role in CARRIED
+            if getattr(columns, role) is not None
+        }
+        return Predictions(
+            **{self.kind: values},
+            classes=self.classes,
+            y=None if columns.label is None else _cells(batch.column(columns.label), columns.label),
+            weight=weight,
+            ids=None if columns.id is None else np.asarray(batch.column(columns.id).to_pylist(), dtype=object),
+            history=self.history,
+            origin=Origin(
+                self.name,
+                first_row,
+                self.value_columns,
+                columns.label,
+                columns.weight,
+                rounding,
+                classes_named=columns.classes is not None,
+            ),
+            **carried,
+        )
+
+
+ROLES = ("label", "id", "weight", *CARRIED)
+
+
+def open_predictions(
+    path: str | os.PathLike[str], *, sep: str | None = None, decimal: str | None = None, **columns: Any
+) -> PredictionsSource:
+    r"""Open a .parquet, .csv or .csv.gz file of predictions, or a folder of Parquet files.
 
     Args:
-        probs: finite values, shape (n, C).
-        rounding: how far each value may be off: half a unit of its last printed digit or bit.
-        name: what the values are called in messages.
-        first_row: the number of the first row in messages.
-        columns: what the columns are called in messages, if not by number.
+        path: the file, or a folder whose Parquet files, in the order of their names, hold the rows. A
+            Parquet file that orcu wrote needs no further options.
+        sep: the separator of a CSV file; recognised from its first rows if not given.
+        decimal: "." or ","; recognised likewise.
+        columns: as in `Columns`: ``label="grade"``, ``probs="p_*"`` or ``logits="z_*"`` (a pattern
+            whose star is the class name, or a list of columns), ``classes`` in order, and ``id``,
+            ``weight``, ``group``, ``subject``, ``split``, ``fold``, ``percent``.
 
     Raises:
-        InputError: if a value is outside [0, 1] or a row misses 1 by more.
+        InputError: if the file cannot be read or a column is missing; the text says which exist.
 
     Example:
-        >>> rows, missed = distributions(np.array([[0.33, 0.33, 0.33]]), rounding=0.005)
-        >>> rows.round(4).tolist(), missed.round(4).tolist()
-        ([[0.3333, 0.3333, 0.3333]], [0.01])
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "preds.csv"
+        >>> _ = path.write_text("grade;p_low;p_high\nlow;0,9;0,1\n")
+        >>> source = open_predictions(path, label="grade", probs="p_*")
+        >>> source.classes, source.notes[0]
+        (('low', 'high'), 'preds.csv: separator semicolon, decimal comma (recognised)')
     """
-    outside = (probs < 0) | (probs > 1)
-    if outside.any():
-        row, column = (int(i) for i in np.argwhere(outside)[0])
-        named = column if columns is None else repr(columns[column])
-        raise InputError(
-            f"{name}: row {row + first_row} has {probs[row, column]:.6g} in column {named}, expected "
-            "values in [0, 1]. If these are logits, say logits= (--logits); if they are percentages, "
-            "say --percent or divide by 100."
-        )
-    sums = probs @ np.ones(probs.shape[1])
-    miss = np.abs(sums - 1)
-    tolerance = max(SUM_TOLERANCE, probs.shape[1] * rounding)
-    if miss.max() > tolerance * (1 + 1e-9):
-        row = int(np.argmax(miss > tolerance * (1 + 1e-9)))
-        raise InputError(
-            f"{name}: row {row + first_row} sums to {sums[row]:.6g}, expected 1 ± {tolerance:g}"
-            f"{'' if columns is None else ' over ' + ', '.join(map(str, columns))}. If these are logits, say "
-            "logits= (--logits); --percent is for values that sum to 100."
-        )
-    off = miss > _FLOAT_NOISE
-    if not off.any():
-        return probs, miss[off]
-    return np.where(off[:, None], probs / sums[:, None], probs), miss[off]
+    path, wanted = Path(path), columns_of(columns)
+    if path.is_dir():
+        return _open_folder(path, wanted)
+    return _from_file(open_table(path, sep=sep, decimal=decimal), wanted)
 
 
-def reuse_notes(history: Sequence[dict[str, Any]]) -> list[str]:
+def _from_file(file: TableFile, columns: Columns) -> PredictionsSource:
+    name, notes, history = file.path.name, file.notes, list[dict[str, Any]]()
+    named = columns.probs is not None or columns.logits is not None
+    if "orcu" in file.metadata:
+        from orcu.predictions.schemas import Metadata
+
+        try:
+            about = Metadata.parse(file.metadata["orcu"], schema_version=SCHEMA_VERSION)
+            history = about.history
+            columns = columns if named else _own_columns(about.kind, about.classes, file.names, columns)
+        except InputError as error:
+            if not named:
+                raise InputError(f"{name}: {error} Name its columns: --label, --probs or --logits.") from None
+            notes = [*notes, f"{name}: what orcu wrote about the file is left aside: {error}"]
+    absolute = replace(file, path=file.path.absolute())  # other processes may read it, in other folders
+    source = _source(name, columns, list(file.names), notes, absolute.batches)
+    return replace(source, decimal=file.decimal, history=history)
+
+
+def _from_frame(frame: Any, columns: Columns) -> PredictionsSource:
+    """Predictions in a pandas or polars frame or a pyarrow table."""
+    import pyarrow
+
+    table = frame if isinstance(frame, pyarrow.Table) else pyarrow.table(frame)
+    return _source("frame", columns, table.column_names, [], partial(_frame_batches, table))
+
+
+def _frame_batches(table: Any, columns: list[str]) -> Iterator[Any]:
+    return iter(table.select(columns).combine_chunks().to_batches())
+
+
+def _open_folder(folder: Path, columns: Columns) -> PredictionsSource:
+    """The Parquet files of a folder, as Spark, Dask or Ray write them; hidden and empty ones are skipped."""
+    import pyarrow.parquet
+
+    every = _files_below(folder)
+    paths = [path for path in every if path.name.endswith(".parquet")]
+    if not paths:
+        raise InputError(f"{folder}: there is no .parquet file in this folder.")
+    files: list[PredictionsSource] = []
+    history: list[dict[str, Any]] = []
+    for path in paths:
+        source = _from_file(open_table(path), columns)  # also of those without rows: they may be damaged
+        if pyarrow.parquet.read_metadata(path).num_rows:
+            files.append(replace(source, name=f"{folder.name}/{path.relative_to(folder).as_posix()}"))
+            history += [step for step in source.history if step not in history]
+    if not files:
+        raise InputError(f"{folder}: its {len(paths)} Parquet files hold no rows.")
+    first = files[0]
+    for other in files[1:]:
+        if (other.kind, other.classes) != (first.kind, first.classes):
+            raise InputError(
+                f"{folder}: {first.name} has {first.kind} of {', '.join(first.classes)}, {other.name} has "
+                f"{other.kind} of {', '.join(other.classes)}; the files of a folder must be alike."
+            )
+    inner = sum(path.parent != folder for path in paths)
+    count = f"{len(files)} Parquet files" + (f", {inner} of them in subfolders" if inner else "")
+    skipped = {"without rows": len(paths) - len(files), "of other kinds": len(every) - len(paths)}
+    left_out = ", ".join(f"{number} {what}" for what, number in skipped.items() if number > 0)
+    notes = [count + (f"; left out: {left_out}" if left_out else ""), *first.notes]
+    return replace(first, name=folder.name, files=files, notes=notes, history=history)
+
+
+def _files_below(folder: Path) -> list[Path]:
+    """The files of a folder and its subfolders in the order of their names, but for hidden ones.
+
+    Raises:
+        InputError: if a subfolder cannot be read: its rows would be missing without a word.
+    """
+
+    def unreadable(error: OSError) -> None:
+        raise InputError(f"{error.filename}: cannot be read ({error.strerror}); no row may be missing.")
+
+    below = os.walk(folder, onerror=unreadable, followlinks=True)
+    paths = [Path(where) / name for where, _, names in below for name in names]
+    return sorted(path for path in paths if not path.name.startswith((".", "_")))
+
+
+def _own_columns(kind: str, classes: list[str], names: Sequence[str], columns: Columns) -> Columns:
+    """The columns of a file that `Predictions.write` has written."""
+    prefix = "prob" if kind == "probs" else "logit"
+    values = [f"{prefix}_{name}" for name in classes]
+    there = {role: role for role in ROLES if role in names}
+    wanted = {role: getattr(columns, role) for role in ROLES if getattr(columns, role) is not None}
+    return Columns(**{**there, **wanted, kind: values, "classes": columns.classes or classes})
+
+
+def _source(
+    name: str, columns: Columns, names: list[str], notes: list[str], batches: Callable[[list[str]], Iterator[Any]]
+) -> PredictionsSource:
+    if (columns.probs is None) == (columns.logits is None):
+        raise InputError(
+            f"{name}: say where the predictions are, as probs= or logits= (--probs 'p_*' or --logits 'z_*'); "
+            f"the columns are: {listed(names)}."
+        )
+    kind, wanted = ("probs", columns.probs) if columns.logits is None else ("logits", columns.logits)
+    values, class_texts = value_columns(wanted, names, name)
+    for role in ROLES:
+        column = getattr(columns, role)
+        if column is not None and column not in names:
+            raise InputError(no_column(column, names, name, role))
+    classes, values = ordered_classes(columns.classes, class_texts, values, name)
+    if columns.percent and kind == "logits":
+        raise InputError("percent: logits are not percentages; say probs= (--probs).")
+    pairs = zip(classes, values, strict=True)
+    order = ", ".join(f"{k} = {class_name} ({column})" for k, (class_name, column) in enumerate(pairs))
+    return PredictionsSource(name, columns, kind, values, classes, [*notes, f"classes, lowest first: {order}"], batches)
+
+
+def concatenated(parts: Sequence[Predictions]) -> Predictions:
+    """The rows of several predictions of one model below each other, which have the same columns.
+
+    Example:
+        >>> part = Predictions(probs=[[0.5, 0.5]], y=[1])
+        >>> concatenated([part, part]).y.tolist()
+        [1, 1]
+    """
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    names = first._columns()
+    return first._with(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+
+
+def reuse_notes(history: Iterable[Mapping[str, Any]]) -> list[str]:
     """A warning for every calibrator that was fitted on rows it then moved.
 
     Example:
@@ -367,13 +765,6 @@ def reuse_notes(history: Sequence[dict[str, Any]]) -> list[str]:
     ]
 
 
-def normalisation_note(rows: int, worst: float) -> list[str]:
-    """What to tell about rows that were normalised; nothing if there were none."""
-    if rows == 0:
-        return []
-    return [f"{rows:,} rows missed a sum of 1 by up to {worst:.2g} and were normalised"]
-
-
 def printed_decimals(values: FloatArray) -> int:
     """Digits after the point that write all the values, up to 9.
 
@@ -384,20 +775,42 @@ def printed_decimals(values: FloatArray) -> int:
 
     def written(part: FloatArray, digits: int) -> bool:
         scaled = part * 10.0**digits
-        return bool(np.abs(scaled - np.rint(scaled)).max() < 1e-6)
+        with np.errstate(invalid="ignore"):  # values that are not finite are named later
+            return bool(np.abs(scaled - np.rint(scaled)).max() < 1e-6)
 
     few = values[:64]  # most files show it at once
     return next((d for d in range(1, 9) if written(few, d) and written(values, d)), 9)
+
+
+def check_unique(ids: ObjectArray, name: str = "ids:", first_row: int = 0) -> None:
+    """Refuse an id that stands twice.
+
+    Raises:
+        InputError: which names the id and its rows.
+    """
+    rows: dict[str, int] = {}
+    for row, entry in enumerate(ids.tolist(), start=first_row):
+        earlier = rows.setdefault(str(entry), row)
+        if earlier != row:
+            raise InputError(f"{name} {str(entry)!r} stands in rows {earlier} and {row}; every id must be unique.")
+
+
+def _normalisation_note(rows: int, worst: float) -> list[str]:
+    if rows == 0:
+        return []
+    return [f"{rows:,} rows missed a sum of 1 by up to {worst:.2g} and were normalised"]
 
 
 def _check_frames(values: Any, y: Any, given: Any, classes: tuple[str, ...]) -> None:
     """Refuse frames whose own names or index say that they do not fit together."""
     names = [str(name) for name in getattr(values, "columns", [])]
     if given is not None and names:
-        found = [canonical(name) for name in without_common_prefix(names)]
-        if set(found) == set(classes) and tuple(found) != classes:
+        order = [canonical(name) for name in without_common_prefix(names)]
+        if set(order) != set(classes):
+            check_positions(order, classes, "probs")
+        elif tuple(order) != classes:
             raise InputError(
-                f"probs: the columns stand in the order {', '.join(found)}, the classes are "
+                f"probs: the columns stand in the order {', '.join(order)}, the classes are "
                 f"{', '.join(classes)}; put the columns in that order."
             )
     mine: Any = getattr(values, "index", None)
@@ -412,7 +825,7 @@ def _check_frames(values: Any, y: Any, given: Any, classes: tuple[str, ...]) -> 
 def _column(values: Any, rows: int, name: str) -> ObjectArray | None:
     if values is None:
         return None
-    column = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    column = as_array(values, name)
     if column.shape != (rows,):
         raise InputError(f"{name}: expected one entry per row, shape ({rows},); got {column.shape}.")
     if column.dtype == object or column.dtype.kind == "f":
@@ -422,9 +835,46 @@ def _column(values: Any, rows: int, name: str) -> ObjectArray | None:
     return column
 
 
-def _check_unique(ids: ObjectArray) -> None:
-    found, counts = np.unique(ids.astype(str), return_counts=True)
-    if len(found) < len(ids):
-        twice = str(found[counts > 1][0])
-        rows = np.flatnonzero(ids.astype(str) == twice)[:2].tolist()
-        raise InputError(f"ids: {twice!r} stands in rows {rows[0]} and {rows[1]}; every id must be unique.")
+def _encoded(column: Any, name: str) -> Any:
+    """A pyarrow column as its different cells and an index of them.
+
+    Raises:
+        InputError: if its cells are lists or the like.
+    """
+    import pyarrow
+
+    if pyarrow.types.is_nested(column.type):
+        raise InputError(f"column {name!r}: expected one value in a cell, got {column.type}.")
+    return column.dictionary_encode()
+
+
+def _cells(column: Any, name: str) -> ObjectArray:
+    """A pyarrow column as Python objects, ``None`` where a cell is missing; equal cells are one object."""
+    encoded = _encoded(column, name)
+    values = np.array([*encoded.dictionary.to_pylist(), None], dtype=object)
+    index = encoded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)
+    return values[index.astype(np.intp)]
+
+
+def _texts(column: Any, name: str, first_row: int) -> ObjectArray:
+    """A pyarrow column as texts.
+
+    Raises:
+        InputError: if a cell is empty; the text names the row.
+    """
+    encoded = _encoded(column, name)
+    values = [*encoded.dictionary.to_pylist(), None]
+    index = encoded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False).astype(np.intp)
+    empty = np.isin(index, [k for k, value in enumerate(values) if is_missing(value)])
+    if empty.any():
+        raise InputError(
+            f"column {name!r}: row {int(np.argmax(empty)) + first_row} is empty; every row needs an entry there."
+        )
+    return np.array([_entry(value) for value in values], dtype=object)[index]
+
+
+def _entry(value: Any) -> str:
+    """The text of a group, subject, split or fold: as it is written, but for blanks around it; 2.0 is "2"."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).strip()

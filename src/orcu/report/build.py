@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import orcu
 from orcu.decisions.rules import RULES
-from orcu.evaluation.evaluate import Evaluation, conventions
-from orcu.figures import confidence, confusion, distribution, forest, referral, reliability
+from orcu.evaluation.evaluation import PAGES, Evaluation, conventions, metric_rows, shown_difference, shown_value
+from orcu.evaluation.printed import ARROWS, shown, shown_interval
+from orcu.figures.panels import confidence, confusion, forest, referral, reliability, single_prediction
 from orcu.figures.style import shortened
 from orcu.figures.svg import render
 from orcu.metrics.base import all_metrics
 from orcu.metrics.sums import OUTCOME, VALUE, WEIGHT
-from orcu.report import plain
 from orcu.report.examples import examples
 from orcu.report.headline import headline, verdict
 from orcu.tables.files import replacing
@@ -42,19 +42,20 @@ def page_template(name: str) -> "Template":
     folder = files("orcu.report")
     page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     page.globals.update(
-        shown=plain.shown, shown_interval=plain.shown_interval, style=folder.joinpath("style.css").read_text("utf-8")
+        shown=shown, shown_interval=shown_interval, style=folder.joinpath("style.css").read_text("utf-8")
     )
     return page.from_string(folder.joinpath(name).read_text("utf-8"))
 
 
-def write(found: Evaluation, path: str | os.PathLike[str], **options: Any) -> None:
+def write(evaluation: Evaluation, path: str | os.PathLike[str], **options: Any) -> None:
     """Write the report; the file appears whole or not at all. Options as for `build`."""
     with replacing(path) as temporary:
-        Path(temporary).write_text(build(found, **options), encoding="utf-8")
+        Path(temporary).write_text(build(evaluation, **options), encoding="utf-8")
 
 
+@PAGES.register("html")
 def build(
-    found: Evaluation,
+    evaluation: Evaluation,
     *,
     title: str = "Can these probabilities be trusted?",
     provenance: Provenance | None = None,
@@ -63,60 +64,62 @@ def build(
     """The page as text; the same evaluation gives the same bytes.
 
     Args:
-        found: what `orcu.evaluate` gave.
+        evaluation: what `orcu.evaluate` gave.
         title: of the page.
         provenance: files, date and command to state.
         show_ids: whether row ids may appear; they may identify people.
     """
     template = page_template("template.html.j2")
-    weights = float(found.rows) if found.weighted else None
+    weights = float(evaluation.rows) if evaluation.weighted else None
     html = template.render(
         title=title,
-        found=found,
+        evaluation=evaluation,
         version=orcu.__version__,
         provenance=provenance or Provenance(),
-        headline=[sentence for sentence in headline(found) if sentence],
-        tiles=_tiles(found),
-        metric_rows=[(m, cells, verdict(found, m.name)) for m, cells in plain.metric_rows(found)],
-        top=_reliability(found.tables.top, "top", "Top label", "confidence", weights),
+        headline=[sentence for sentence in headline(evaluation) if sentence],
+        tiles=_tiles(evaluation),
+        metric_rows=[(m, cells, verdict(evaluation, m.name)) for m, cells in metric_rows(evaluation)],
+        top=_reliability(evaluation.tables.top, "top", "Top label", "confidence", weights),
         per_class=[
-            _reliability(table, f"class{k}", found.classes[k], "probability said", weights)
-            for k, table in enumerate(found.tables.classes)
+            _reliability(table, f"class{k}", evaluation.classes[k], "probability said", weights)
+            for k, table in enumerate(evaluation.tables.classes)
         ],
         per_threshold=[
             _reliability(_event(table), f"threshold{k}", record["event"], f"P({record['event']})", weights)
-            for k, (table, record) in enumerate(zip(found.tables.thresholds, found.per_threshold, strict=True))
+            for k, (table, record) in enumerate(
+                zip(evaluation.tables.thresholds, evaluation.per_threshold, strict=True)
+            )
         ],
-        confidence_figure=_confidence(found),
-        confusion_figure=_confusion(found),
+        confidence_figure=_confidence(evaluation),
+        confusion_figure=_confusion(evaluation),
         referral_figure=render(
-            partial(referral.draw, curve=found.referral),
+            partial(referral.draw, curve=evaluation.referral),
             prefix="referral",
             title="Error and mean absolute error against the share referred to a human",
             height=2.7,
         ),
-        examples=_examples(found, show_ids),
-        group_figures=_forest({"all": found, **found.groups}, "group") if found.groups else [],
-        group_table=_side_by_side({"all": found, **found.groups}) if found.groups else None,
-        model_figures=_forest(_models(found), "model") if found.others else [],
-        model_table=_side_by_side(_models(found)) if found.others else None,
+        examples=_examples(evaluation, show_ids),
+        group_figures=_forest({"all": evaluation, **evaluation.groups}, "group") if evaluation.groups else [],
+        group_table=_side_by_side({"all": evaluation, **evaluation.groups}) if evaluation.groups else None,
+        model_figures=_forest(_models(evaluation), "model") if evaluation.others else [],
+        model_table=_side_by_side(_models(evaluation)) if evaluation.others else None,
         model_reliability=[
             _reliability(one.tables.top, f"model{i}", name, "confidence", weights)
-            for i, (name, one) in enumerate(_models(found).items() if found.others else ())
+            for i, (name, one) in enumerate(_models(evaluation).items() if evaluation.others else ())
         ],
-        differences=_differences(found),
-        conventions=conventions(found.bins),
+        differences=_differences(evaluation),
+        conventions=conventions(evaluation.bins),
         rules=RULES,
         titles={metric.name: metric.title for metric in all_metrics()},
     )
     return html.replace(" %", "\u00a0%")  # no line breaks between a number and its sign
 
 
-def _models(found: Evaluation) -> dict[str, Evaluation]:
-    return {found.name: found} | {other.name: other for other in found.others}
+def _models(evaluation: Evaluation) -> dict[str, Evaluation]:
+    return {evaluation.name: evaluation} | {other.name: other for other in evaluation.others}
 
 
-def _tiles(found: Evaluation) -> list[dict[str, str]]:
+def _tiles(evaluation: Evaluation) -> list[dict[str, str]]:
     tiles = []
     for name, label in (
         ("accuracy", "accuracy"),
@@ -127,13 +130,13 @@ def _tiles(found: Evaluation) -> list[dict[str, str]]:
         ("rps", "ranked probability score"),
     ):
         metric = next(m for m in all_metrics() if m.name == name)
-        estimate = found.metrics[name]
+        estimate = evaluation.metrics[name]
         tiles.append(
             {
                 "label": label,
-                "value": plain.shown_value(found, metric),
-                "interval": plain.shown_interval(estimate.low, estimate.high, percent=metric.percent),
-                "verdict": verdict(found, name),
+                "value": shown_value(evaluation, metric),
+                "interval": shown_interval(estimate.low, estimate.high, percent=metric.percent),
+                "verdict": verdict(evaluation, name),
             }
         )
     return tiles
@@ -147,33 +150,33 @@ def _event(table: Any) -> Any:
 
 
 def _reliability(table: Any, prefix: str, name: str, xlabel: str, rows: float | None) -> dict[str, str]:
-    found = reliability.data(table, rows=rows)
+    bins = reliability.data(table, rows=rows)
     svg = render(
-        partial(reliability.draw, found=found, xlabel=shortened(xlabel, 34)),
+        lambda ax: reliability.draw(ax, bins, xlabel=shortened(xlabel, 34)),
         prefix=f"reliability-{prefix}",
         title=f"Reliability diagram: {name}",
     )
     return {"name": name, "svg": svg}
 
 
-def _confidence(found: Evaluation) -> str:
-    top = found.tables.top.sum(-1)
+def _confidence(evaluation: Evaluation) -> str:
+    top = evaluation.tables.top.sum(-1)
     mean, accuracy = float(top[VALUE] / top[WEIGHT]), float(top[OUTCOME] / top[WEIGHT])
     return render(
-        lambda ax: confidence.draw(ax, confidence.data(found.tables.top), confidence=mean, accuracy=accuracy),
+        lambda ax: confidence.draw(ax, confidence.data(evaluation.tables.top), confidence=mean, accuracy=accuracy),
         prefix="confidence",
         title="Histogram of the confidence, right and wrong rows",
     )
 
 
-def _in_rows(found: Evaluation) -> Any:
+def _in_rows(evaluation: Evaluation) -> Any:
     """The confusion matrix with weights scaled to the number of rows."""
-    return found.tables.confusion * (found.rows / found.tables.total)
+    return evaluation.tables.confusion * (evaluation.rows / evaluation.tables.total)
 
 
-def _confusion(found: Evaluation) -> str:
+def _confusion(evaluation: Evaluation) -> str:
     return render(
-        lambda ax: confusion.draw(ax, confusion.data(_in_rows(found)), found.classes),
+        lambda ax: confusion.draw(ax, confusion.data(_in_rows(evaluation)), evaluation.classes),
         prefix="confusion",
         title="Confusion matrix: true class against decided class",
         width=3.8,
@@ -181,22 +184,22 @@ def _confusion(found: Evaluation) -> str:
     )
 
 
-def _examples(found: Evaluation, show_ids: bool) -> list[dict[str, str]]:
-    shown = []
-    for i, example in enumerate(examples(found)):
-        probs, label = found.sample.probs[example.row], int(found.sample.labels[example.row])
-        caption = f"{example.caption}, true: {found.classes[label]}"
-        if show_ids and found.sample.ids is not None:
-            caption = f"{found.sample.ids[example.row]} · {caption}"
+def _examples(evaluation: Evaluation, show_ids: bool) -> list[dict[str, str]]:
+    figures = []
+    for i, example in enumerate(examples(evaluation)):
+        probs, label = evaluation.sample.probs[example.row], int(evaluation.sample.labels[example.row])
+        caption = f"{example.caption}, true: {evaluation.classes[label]}"
+        if show_ids and evaluation.sample.ids is not None:
+            caption = f"{evaluation.sample.ids[example.row]} · {caption}"
         figure = render(
-            partial(distribution.draw, probs=probs, label=label, classes=found.classes),
+            partial(single_prediction.draw, probs=probs, label=label, classes=evaluation.classes),
             prefix=f"example{i}",
             title=f"Predicted distribution of a row ({example.kind})",
             width=2.5,
             height=1.7,
         )
-        shown.append({"kind": example.kind, "caption": caption, "figure": figure})
-    return shown
+        figures.append({"kind": example.kind, "caption": caption, "figure": figure})
+    return figures
 
 
 def _forest(several: dict[str, Evaluation], prefix: str) -> list[dict[str, str]]:
@@ -219,22 +222,17 @@ def _side_by_side(several: dict[str, Evaluation]) -> dict[str, Any]:
     return {
         "names": [(name, one.rows) for name, one in several.items()],
         "rows": [
-            (
-                f"{metric.title} {plain.ARROWS[metric.better]}",
-                [plain.shown_value(one, metric) for one in several.values()],
-            )
+            (f"{metric.title} {ARROWS[metric.better]}", [shown_value(one, metric) for one in several.values()])
             for metric in metrics
         ],
     }
 
 
-def _differences(found: Evaluation) -> list[dict[str, Any]]:
+def _differences(evaluation: Evaluation) -> list[dict[str, Any]]:
     return [
         {
             "other": other,
-            "rows": [
-                (metric.title, *plain.shown_difference(per_metric[metric.name], metric)) for metric in all_metrics()
-            ],
+            "rows": [(metric.title, *shown_difference(per_metric[metric.name], metric)) for metric in all_metrics()],
         }
-        for other, per_metric in found.differences.items()
+        for other, per_metric in evaluation.differences.items()
     ]

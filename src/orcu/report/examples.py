@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from orcu import geometry
-from orcu.evaluation.evaluate import Evaluation
+from orcu.evaluation.evaluation import Evaluation
 from orcu.inputs import IntArray
+from orcu.metrics.rows import Rows
 from orcu.metrics.scoring import rps_rows
 
 PER_KIND = 3
@@ -21,9 +22,9 @@ class Example:
     caption: str
 
 
-def examples(found: Evaluation) -> list[Example]:
+def examples(evaluation: Evaluation) -> list[Example]:
     """At most three rows of each kind, the same for the same predictions."""
-    rows = found.sample.rows()
+    rows = Rows.of(evaluation.sample)
     score = rps_rows(rows.probs, rows.y)
     order = np.argsort(score, kind="stable")
     quartiles = [order[int(q * (len(order) - 1))] for q in (0.25, 0.5, 0.75)]

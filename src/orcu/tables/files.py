@@ -1,12 +1,16 @@
-"""Files that are either whole or not there, and locks between processes."""
+"""Files that are either whole or not there, JSON among them, and locks between processes."""
 
+import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
 from orcu.errors import InputError
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -37,26 +41,50 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def write_json(path: str | os.PathLike[str], content: Any) -> None:
+    """Write plain data as JSON; the file appears whole or not at all."""
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def read_json(path: str | os.PathLike[str], make: Callable[[Any], T]) -> T:
+    """What ``make`` makes of a JSON file's content; every fault names the file.
+
+    Raises:
+        InputError: if the file cannot be read, or ``make`` refuses it.
+
+    Example:
+        >>> path = Path(tempfile.mkdtemp()) / "class_names.json"
+        >>> write_json(path, ["low", "high"])
+        >>> read_json(path, tuple)
+        ('low', 'high')
+    """
+    try:
+        return make(json.loads(Path(path).read_text()))
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file.") from None
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise InputError(f"{path}: not a JSON file ({error}).") from None
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
 @contextmanager
-def only_one(lock: str | os.PathLike[str], *, wait: bool = False) -> Iterator[None]:
+def locked(path: str | os.PathLike[str], *, wait: bool = False) -> Iterator[None]:
     """Hold a lock file; it is free again when the process ends, however it ends.
 
     Args:
-        lock: the file; it stays.
+        path: of the file, which may stay behind.
         wait: until another process is done, instead of complaining.
 
     Raises:
         InputError: if another process holds it.
     """
+    from filelock import FileLock, Timeout
+
     try:
-        import fcntl
-    except ImportError:  # Windows; there the files themselves cannot be replaced while in use
-        yield
-        return
-    path = Path(lock)
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(f"{path.parent}: another process is writing here; wait for it.") from None
+        lock = FileLock(path, blocking=wait).acquire()
+    except Timeout:
+        raise InputError(f"{Path(path).parent}: another process is writing here; wait for it.") from None
+    with lock:
         yield

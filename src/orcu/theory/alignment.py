@@ -96,8 +96,8 @@ def activity(logits: Any, y: Any, *, regularizer: str, scale: float) -> Activity
     """Slopes, gradients and alignment of a regularizer on rows.
 
     Example:
-        >>> found = activity([[0.0, 2.0, 0.0]], [1], regularizer="hinge", scale=3.0)
-        >>> found.zero_gradients, found.alignment
+        >>> hinge = activity([[0.0, 2.0, 0.0]], [1], regularizer="hinge", scale=3.0)
+        >>> hinge.zero_gradients, hinge.alignment
         (1.0, 0.0)
     """
     z = as_logits(logits)

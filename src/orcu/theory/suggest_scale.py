@@ -69,28 +69,28 @@ def suggest_scale(
     wanted = float(weight @ right)
 
     def confidence(scale: Any) -> FloatArray:
-        found = equilibrium(
+        solution = equilibrium(
             num_classes, scale=np.asarray(scale)[..., None], label_distribution=overlap, distance=distance
         )
-        mean: FloatArray = found.probs.max(axis=-1) @ weight
+        mean: FloatArray = solution.probs.max(axis=-1) @ weight
         return mean
 
     curve = confidence(GRID)
     peak = int(np.argmax(curve))
     below = np.flatnonzero(curve[peak:] <= wanted)
     if not len(below):
-        told = (
+        message = (
             f"no s fits: right in {wanted:.1%}, but even a large s is sure by {curve[-1]:.1%}; try a wider distance "
             "(absolute), or leave it to a calibrator."
         )
-        return Suggestion(float(GRID[-1]), False, float(curve[-1]), wanted, told)
+        return Suggestion(float(GRID[-1]), False, float(curve[-1]), wanted, message)
     if below[0] == 0:  # even the surest equilibrium is less sure
-        told = f"s = {GRID[peak]:.2f}: the surest equilibrium, {curve[peak]:.1%}; right in {wanted:.1%}"
-        return Suggestion(float(GRID[peak]), False, float(curve[peak]), wanted, told)
+        message = f"s = {GRID[peak]:.2f}: the surest equilibrium, {curve[peak]:.1%}; right in {wanted:.1%}"
+        return Suggestion(float(GRID[peak]), False, float(curve[peak]), wanted, message)
     low, high = GRID[peak + below[0] - 1], GRID[peak + below[0]]
-    found = float(brentq(lambda s: float(confidence(s)) - wanted, low, high, xtol=1e-6))
-    told = f"s = {found:.2f}: there the equilibrium is sure by {wanted:.1%}, as often as the model is right"
-    return Suggestion(found, True, float(confidence(found)), wanted, told)
+    scale = float(brentq(lambda s: float(confidence(s)) - wanted, low, high, xtol=1e-6))
+    message = f"s = {scale:.2f}: there the equilibrium is sure by {wanted:.1%}, as often as the model is right"
+    return Suggestion(scale, True, float(confidence(scale)), wanted, message)
 
 
 def _fading(num_classes: int, accuracy: float) -> tuple[FloatArray, FloatArray, FloatArray]:

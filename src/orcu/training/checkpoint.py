@@ -2,15 +2,17 @@
 
 import json
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from orcu.errors import InputError
+from orcu.errors import InputError, first_line
 from orcu.tables.files import replacing
 
 VERSION = 1
@@ -29,13 +31,13 @@ def save(folder: Path, *, model: nn.Module, optimizer: Optimizer, state: dict[st
     part = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
-    told = optimizer.state_dict()
+    optimizer_state = optimizer.state_dict()
     tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
-    for index, moments in told["state"].items():
+    for index, moments in optimizer_state["state"].items():
         for name, value in moments.items():
             tensors[f"optimizer.{index}.{name}"] = torch.as_tensor(value)
     save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, part / TENSORS)
-    plain = state | {"version": VERSION, "groups": told["param_groups"]}
+    plain = state | {"version": VERSION, "groups": optimizer_state["param_groups"]}
     (part / STATE).write_text(json.dumps(plain))
     old = folder.with_name(f".{folder.name}.old")
     if folder.exists():
@@ -45,8 +47,19 @@ def save(folder: Path, *, model: nn.Module, optimizer: Optimizer, state: dict[st
     shutil.rmtree(old, ignore_errors=True)
 
 
-def restore(folder: Path, *, model: nn.Module, optimizer: Optimizer) -> dict[str, Any] | None:
-    """Put a checkpoint back; the plain data of `save`, or ``None`` if there is no checkpoint.
+def restore(
+    folder: Path, *, model: nn.Module, optimizer: Optimizer, best: Path | None = None
+) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
+    """Put a checkpoint back: the plain data of `save`, and the weights of the best epoch so far.
+
+    ``None`` if there is no checkpoint, or a damaged one, as a full disk leaves behind: the training starts afresh then,
+    and a warning says so.
+
+    Args:
+        folder: of the checkpoint.
+        model: gets its parameters and buffers.
+        optimizer: gets its moments and rates.
+        best: what `write_best` wrote, for a training that selects its best epoch.
 
     Raises:
         InputError: if it is of another model or version.
@@ -56,10 +69,17 @@ def restore(folder: Path, *, model: nn.Module, optimizer: Optimizer) -> dict[str
         if not old.exists():
             return None
         old.replace(folder)  # it was cut off between the two renames
-    state: dict[str, Any] = json.loads((folder / STATE).read_text())
-    if state.pop("version") != VERSION:
+    try:
+        state: dict[str, Any] = json.loads((folder / STATE).read_text())
+        version, groups, _ = state.pop("version"), state.pop("groups"), state["curves"]
+        tensors = load_file(folder / TENSORS)
+        weights = load_file(best) if best is not None and best.exists() else {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+        warnings.warn(f"{folder}: damaged ({first_line(error)}); the training starts afresh.", stacklevel=2)
+        shutil.rmtree(folder)
+        return None
+    if version != VERSION:
         raise InputError(f"{folder}: a checkpoint of another version; delete it to start anew.")
-    tensors = load_file(folder / TENSORS)
     try:
         model.load_state_dict(_under(tensors, "model."))
     except RuntimeError as error:
@@ -70,20 +90,15 @@ def restore(folder: Path, *, model: nn.Module, optimizer: Optimizer) -> dict[str
     for name, value in _under(tensors, "optimizer.").items():
         index, key = name.split(".", 1)
         moments.setdefault(int(index), {})[key] = value
-    optimizer.load_state_dict({"state": moments, "param_groups": state.pop("groups")})
-    return state
+    optimizer.load_state_dict({"state": moments, "param_groups": groups})
+    return state, weights
 
 
 def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
-def write_best(folder: Path, weights: dict[str, Tensor]) -> None:
+def write_best(path: Path, weights: dict[str, Tensor]) -> None:
     """Write the weights of the best epoch so far; the file appears whole or not at all."""
-    with replacing(folder / BEST) as temporary:
+    with replacing(path) as temporary:
         save_file({name: value.contiguous() for name, value in weights.items()}, temporary)
-
-
-def read_best(folder: Path) -> dict[str, Tensor]:
-    """What `write_best` wrote, or nothing."""
-    return load_file(folder / BEST) if (folder / BEST).exists() else {}

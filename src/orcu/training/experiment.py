@@ -1,34 +1,216 @@
-"""From a prepared data set to a judged model: split, train, calibrate, judge, write it all down."""
+"""An experiment: your data in, a calibrated model and its report out, by one call of `train`."""
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from orcu import calibrators
+from orcu import calibrators, losses
+from orcu.data.base import DATASETS
 from orcu.data.folds import SPLITS, OneSplit
-from orcu.data.store import Prepared
-from orcu.errors import InputError
-from orcu.evaluation.evaluate import Evaluation, evaluate
+from orcu.data.prepare import Findings, prepare
+from orcu.data.store import MANIFEST, Prepared, load, store_folder
+from orcu.errors import InputError, UnknownNameError
+from orcu.evaluation.evaluate import evaluate
+from orcu.evaluation.evaluation import Evaluation
+from orcu.models.backbones import RANDOM
+from orcu.models.heads import HEADS
+from orcu.models.kinds import model_kind
 from orcu.tables.files import replacing
 from orcu.training.loop import Moment
-from orcu.training.parallel import first_before_others, is_first
+from orcu.training.parallel import first_before_others, is_first, joined
 from orcu.training.predict import CALIBRATOR
-from orcu.training.run import Result, Run, Settings, Splits
+from orcu.training.recipes import Recipe
+from orcu.training.run import Result, Run, Settings, Splits, best_device
 
 FEW_ROWS = 20  # of a class, in all splits
 
 
 @dataclass(frozen=True)
-class Judged:
+class Experiment:
     """A trained, calibrated model and what it is worth on the test rows."""
 
+    prepared: Prepared
+    splits: Splits
     result: Result
     calibrator: calibrators.Calibrator
     evaluation: Evaluation
+
+
+class Watcher:
+    """Whoever watches a training: each method is called when something happens, and here does nothing."""
+
+    def prepared(self, findings: Findings) -> None:
+        """The data have been scanned."""
+
+    def frozen(self, backbone: str) -> None:
+        """For want of a GPU only the features of a frozen backbone are trained on."""
+
+    def decoding(self, done: int, total: int) -> None:
+        """So many images are decoded."""
+
+    def starting(self, prepared: Prepared, splits: Splits, *, slow: bool) -> None:
+        """Data and rows are chosen; ``slow`` if a whole backbone is about to be trained on a CPU."""
+
+    def features(self, done: int, total: int) -> None:
+        """A frozen backbone has computed the features of so many batches."""
+
+    def fold(self, number: int) -> None:
+        """A fold begins."""
+
+    def training(self, moment: Moment, *, stage: str = "") -> None:
+        """A step or an epoch is over."""
+
+    def finished(self, experiment: Experiment) -> None:
+        """The model is judged and everything written."""
+
+
+def train(
+    data: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    root: str | os.PathLike[str] | None = None,
+    options: Mapping[str, Any] | None = None,
+    skip_bad: bool = False,
+    split: Sequence[float] = (70, 15, 15),
+    protocol: str | None = None,
+    fold: int = 0,
+    calibrator: str = "gap+projection",
+    frozen: bool | None = None,
+    device: str = "auto",
+    watcher: Watcher | None = None,
+    **settings: Any,
+) -> Experiment:
+    """Train on your own images, texts or table, calibrate, judge on untouched rows, write it all down.
+
+    What is written is listed in the documentation (Training). A training that was cut off goes on; a finished
+    one is only calibrated and judged. Under torchrun every process calls this, and the first one writes.
+
+    Args:
+        data: a prepared data set, by its name in the store or its folder; or the name of one that is then
+            prepared inside ``out``, such as "folder", "table" and "texts" for your own.
+        out: the folder of the result.
+        root: the folder of the data's files, if they are not prepared yet.
+        options: of the data set.
+        skip_bad: go on without images that are missing or cannot be decoded.
+        split: shares of train, validation and test; the rows of a subject stay together.
+        protocol: a protocol of the data set, in place of ``split``.
+        fold: the protocol's.
+        calibrator: a name, as for `orcu.calibrators.create`; fitted on validation rows.
+        frozen: train on the features of a frozen backbone; by default where there is one and no GPU.
+        device: "cpu", "cuda" or "mps"; "auto" takes the best there is.
+        watcher: is told what happens.
+        **settings: of the run, as for `Settings`: ``loss``, ``backbone``, ``recipe``, ``seed`` and so on.
+
+    Raises:
+        InputError: if a name, the data or the folder cannot be used.
+
+    Example:
+        >>> import tempfile
+        >>> lev = train("lev", tempfile.mkdtemp(), recipe={"epochs": 1}, calibrator="temperature", device="cpu")
+        >>> lev.evaluation.rows
+        150
+    """
+    check_settings(settings)
+    calibrators.create(calibrator)
+    with joined() as own_device:
+        device = own_device or device
+        watcher = watcher if watcher is not None and is_first() else Watcher()
+        prepared = find_or_prepare(data, Path(out), root=root, options=options, skip_bad=skip_bad, watcher=watcher)
+        chosen = choose_settings(prepared, device=device, frozen=frozen, watcher=watcher, **settings)
+        splits = prepared.split(protocol, fold) if protocol else divided(prepared, split, chosen.seed)
+        slow = model_kind(prepared.manifest.about.kind).has_backbone and not chosen.frozen and _on_cpu(device)
+        watcher.starting(prepared, splits, slow=slow)
+        experiment = train_and_judge(
+            prepared, splits, chosen, Path(out), calibrator=calibrator, device=device, watcher=watcher
+        )
+        watcher.finished(experiment)
+    return experiment
+
+
+def check_settings(settings: Mapping[str, Any]) -> None:
+    """Refuse wrong names before the data are looked at.
+
+    Raises:
+        InputError: if there is no such setting, loss, head or entry of a recipe.
+    """
+    known = [field.name for field in fields(Settings)]
+    for name in settings:
+        if name not in known:
+            raise UnknownNameError("setting", name, known)
+    losses.create(settings.get("loss", Settings.loss), num_classes=3)
+    Recipe().but(**dict(settings.get("recipe") or {}))
+    head = settings.get("head")
+    if head and head not in HEADS:
+        raise UnknownNameError("head", head, HEADS)
+
+
+def find_or_prepare(
+    data: str | os.PathLike[str],
+    out: Path,
+    *,
+    root: str | os.PathLike[str] | None = None,
+    options: Mapping[str, Any] | None = None,
+    skip_bad: bool = False,
+    watcher: Watcher,
+) -> Prepared:
+    """A prepared data set; one that is not prepared yet is, inside the result's folder.
+
+    Raises:
+        InputError: if there is none, or the folder holds a result of other data.
+    """
+    with first_before_others():
+        name = os.fspath(data)
+        there = [path for path in (Path(name), store_folder() / name) if (path / MANIFEST).exists()]
+        if there and root is None and not options:
+            return load(there[0])
+        if Path(name).is_dir() and name not in DATASETS.names():
+            raise InputError(f"--data {name}: to train on your own images say --data folder --root {name}.")
+        place = None if root is None else Path(root)
+        kept = out / "data"
+        if not (kept / MANIFEST).exists():
+            prepared, findings = prepare(name, place, out=kept, options=options, skip_bad=skip_bad)
+        else:  # what a run was trained on stays as it is
+            with TemporaryDirectory(dir=out) as folder:
+                fresh, findings = prepare(name, place, out=folder, options=options, skip_bad=skip_bad)
+                prepared = load(kept)
+                if fresh.manifest.digest != prepared.manifest.digest:
+                    raise InputError(f"{out}: was made from other data; choose another folder or delete it.")
+        watcher.prepared(findings)
+        return prepared
+
+
+def choose_settings(
+    prepared: Prepared, *, device: str = "auto", frozen: bool | None = None, watcher: Watcher, **settings: Any
+) -> Settings:
+    """The run's settings, and what they need at hand; on a CPU nothing is fine-tuned unless asked for.
+
+    Args:
+        prepared: the data; images are decoded.
+        device: as for `Run`.
+        frozen: ``None`` decides by the device.
+        watcher: is told what happens.
+        **settings: the others.
+    """
+    kind = model_kind(prepared.manifest.about.kind)
+    if frozen is None:
+        frozen = kind.has_backbone and _on_cpu(device) and settings.get("weights") != RANDOM
+        if frozen:
+            settings["backbone"] = settings.get("backbone") or kind.default_frozen
+            watcher.frozen(settings["backbone"])
+    chosen = Settings(frozen=frozen and kind.has_backbone, **settings)
+    with first_before_others():
+        prepared.decode(chosen.size, progress=lambda stage, done, total: watcher.decoding(done, total))
+    return chosen
+
+
+def _on_cpu(device: str) -> bool:
+    return (best_device() if device == "auto" else device) == "cpu"
 
 
 def shares(text: str) -> tuple[float, float, float]:
@@ -50,13 +232,16 @@ def shares(text: str) -> tuple[float, float, float]:
     return first, second, third
 
 
-def divided(prepared: Prepared, parts: tuple[float, float, float], seed: int) -> Splits:
+def divided(prepared: Prepared, parts: Sequence[float], seed: int) -> Splits:
     """Row numbers of train, validation and test: stratified, subjects and doubles kept together.
 
     Raises:
-        InputError: if a split would be empty, or a class would have no training rows.
+        InputError: if there are not three shares above 0, or a split would be empty.
     """
-    folds, _ = OneSplit(shares=parts, by_subject=True).folds(prepared.manifest.cases(), seed)
+    if len(parts) != len(SPLITS) or min(parts) <= 0:
+        raise InputError(f"split: expected three shares above 0 such as (70, 15, 15), got {tuple(parts)!r}.")
+    first, second, third = parts
+    folds, _ = OneSplit(shares=(first, second, third), by_subject=True).folds(prepared.manifest.cases(), seed)
     splits = {name: np.flatnonzero(folds[0] == code) for code, name in enumerate(SPLITS)}
     empty = [name for name, rows in splits.items() if len(rows) == 0]
     if empty:
@@ -78,9 +263,8 @@ def train_and_judge(
     *,
     calibrator: str = "gap+projection",
     device: str = "auto",
-    progress: Callable[[Moment], None] | None = None,
-    on_features: Callable[[int, int], None] | None = None,
-) -> Judged:
+    watcher: Watcher | None = None,
+) -> Experiment:
     """Train on the training rows, calibrate on validation, judge on the untouched test rows.
 
     Writes everything `Run.train` does, and calibrator.json, test_calibrated.parquet, report.html and
@@ -93,46 +277,43 @@ def train_and_judge(
         folder: of the result; a training that was cut off goes on.
         calibrator: a name, as for `orcu.calibrators.create`.
         device: as for `Run`.
-        progress: told after every step and epoch.
-        on_features: told while a frozen backbone computes its features: batches done, and all.
+        watcher: is told what happens.
     """
-    made = calibrators.create(calibrator)
+    watcher = watcher or Watcher()
+    fitted: calibrators.Calibrator = calibrators.create(calibrator)
     run = Run(prepared, splits, settings, device=device)
     if settings.frozen:
         with first_before_others():
-            run.features(on_features)
-    result = run.train(folder, progress=progress)
-    held, test = result.predictions["validation"], result.predictions["test"]
-    made.fit(held.as_logits()[0], held.labels, ids=held.ids)
-    moved = test.calibrated(made)
-    found = evaluate(moved, compare={"before calibration": test}, name="calibrated")
+            run.features(watcher.features)
+    result = run.train(folder, progress=watcher.training)
+    test = result.predictions["test"]
+    calibrated = test.calibrated_on(result.predictions["validation"], fitted)
+    evaluation = evaluate(calibrated, compare={"before calibration": test}, name="calibrated")
+    experiment = Experiment(prepared, splits, result, fitted, evaluation)
     if not is_first():
-        return Judged(result, made, found)
-    made.save(folder / CALIBRATOR)
-    moved.write(folder / "test_calibrated.parquet")
-    name = prepared.name
+        return experiment
+    fitted.save(folder / CALIBRATOR)
+    calibrated.write(folder / "test_calibrated.parquet")
     with replacing(folder / "report.html") as temporary:
-        temporary.write_text(found.to_html(title=f"{name}: {settings.loss}"), encoding="utf-8")
+        temporary.write_text(evaluation.to_html(title=f"{prepared.name}: {settings.loss}"), encoding="utf-8")
     with replacing(folder / "card.json") as temporary:
-        card = _card(prepared, run, splits, result, calibrator, found, evaluate(test))
+        card = _card(experiment, run, calibrator, before=evaluate(test))
         temporary.write_text(json.dumps(card, indent=1) + "\n")
-    return Judged(result, made, found)
+    return experiment
 
 
-def _card(
-    prepared: Prepared, run: Run, splits: Splits, result: Result, calibrator: str, after: Evaluation, before: Evaluation
-) -> dict[str, Any]:
+def _card(experiment: Experiment, run: Run, calibrator: str, *, before: Evaluation) -> dict[str, Any]:
     """What someone who is handed the model needs to know, all of it measured or noted."""
-    manifest = prepared.manifest
+    result, splits, manifest = experiment.result, experiment.splits, experiment.prepared.manifest
     labels, classes = manifest.labels, manifest.classes
     rows = {
         name: dict(zip(classes, np.bincount(labels[part], minlength=len(classes)).tolist(), strict=True))
         for name, part in splits.items()
     }
     subjects = manifest.column("subject")
-    told = {
-        name: {metric: asdict(value) for metric, value in found.metrics.items()}
-        for name, found in (("calibrated", after), ("before calibration", before))
+    metrics = {
+        name: {metric: asdict(value) for metric, value in evaluation.metrics.items()}
+        for name, evaluation in (("calibrated", experiment.evaluation), ("before calibration", before))
     }
     return {
         "model": asdict(result.plan) | {"columns": [column["name"] for column in result.plan.columns]},
@@ -147,6 +328,6 @@ def _card(
         },
         "training": run.spec() | {"epochs": len(result.curves), "last_epoch": result.curves[-1]},
         "calibrator": {"name": calibrator, "fitted_on": "validation", "rows": len(splits["validation"])},
-        "test": told,
-        "limits": [f"class {name}: fewer than {FEW_ROWS} rows" for name in small_classes(prepared)],
+        "test": metrics,
+        "limits": [f"class {name}: fewer than {FEW_ROWS} rows" for name in small_classes(experiment.prepared)],
     }

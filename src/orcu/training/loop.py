@@ -1,7 +1,8 @@
 """The training loop: one pass through this file is one training, from top to bottom.
 
-It runs on a CPU, a CUDA or an MPS device; under torchrun every process takes its part of each batch
-order, gradients are averaged by torch, and validation is gathered, so its metrics are exact.
+Runs over prepared data and the estimator's arrays are trained by it alike. It runs on a CPU, a CUDA or an MPS device;
+under torchrun every process takes its part of each batch order, gradients are averaged by torch, and validation is
+gathered, so its metrics are exact.
 """
 
 import math
@@ -9,28 +10,29 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
 
 from orcu.data.batches import Batches
 from orcu.errors import InputError
 from orcu.evaluation.evidence import values_of
+from orcu.metrics.base import METRICS
 from orcu.metrics.rows import Rows
-from orcu.models.classifier import Classifier
 from orcu.training import checkpoint
 from orcu.training.optim import adamw, half_precision, rates, schedule
 from orcu.training.parallel import is_first
 from orcu.training.recipes import Recipe
 
 Curve = dict[str, float]
+ModelT = TypeVar("ModelT", bound=nn.Module)
 SAVE_EVERY = 5.0  # seconds between checkpoints, at least; epochs of a small table take milliseconds
 CURVES = ("unimodality", "ece", "sce", "ace", "qwk", "rps", "accuracy")  # of validation rows
-BETTER_HIGH = {"qwk", "accuracy"}  # criteria that are better when higher
 
 
 @dataclass(frozen=True)
@@ -45,75 +47,93 @@ class Moment:
     curve: Curve | None = None  # of the epoch, once it is over
 
 
+class DivergedError(InputError):
+    """A training whose loss or logits are no longer finite."""
+
+    def __init__(self, epoch: int, message: str) -> None:
+        super().__init__(f"epoch {epoch + 1}: {message}")
+        self.epoch = epoch
+
+
 def fit(
-    model: Classifier,
+    model: ModelT,
     criterion: nn.Module,
     train: Batches,
-    validation: Batches,
+    validation: Batches | None,
     recipe: Recipe,
     *,
     folder: Path | None = None,
     seed: int = 0,
     device: str = "cpu",
+    make_optimizer: Callable[[nn.Module, Recipe], Optimizer] = adamw,
     progress: Callable[[Moment], None] | None = None,
-    after_epoch: Callable[[int, Classifier], Curve] | None = None,
+    after_epoch: Callable[[int, ModelT], Curve] | None = None,
+    alone: bool = False,
 ) -> list[Curve]:
     """Train a model and give the curves: one record per epoch.
 
     The model ends with the last epoch's weights, or with those of the best epoch if the recipe selects.
 
     Args:
-        model: it is trained in place.
-        criterion: of the model's output ``for_loss`` and labels.
+        model: from inputs to logits, or to an output with ``logits`` and ``for_loss``; it is trained in place.
+        criterion: of logits (or the output's ``for_loss``) and labels; of weighted batches also ``sample_weight``.
         train: shuffled batches.
-        validation: batches in order; used for the schedule, selection and the curves.
+        validation: batches in order, for the schedule, selection and the curves; ``None`` where no rows are
+            judged but by ``after_epoch``.
         recipe: every setting.
         folder: where checkpoints go, after epochs that end some seconds after the last one; a training that was
             cut off goes on from there, to the bit.
         seed: of dropout and sampled embeddings; orders and augmentation have the batches' own.
         device: "cpu", "cuda", "mps".
+        make_optimizer: from the model and the recipe.
         progress: told after every step and epoch.
         after_epoch: further entries of an epoch's record, from the epoch's number and the model.
+        alone: a model of this process's own, where torchrun's processes would share one.
+
+    Raises:
+        DivergedError: if the training loss is no longer finite.
+        InputError: if the recipe selects by what is not measured.
     """
     if recipe.deterministic:
         torch.use_deterministic_algorithms(True)
     layout = torch.channels_last if recipe.channels_last else torch.contiguous_format
     model.to(device=device, memory_format=layout)  # type: ignore[call-overload]
     criterion.to(device)
-    optimizer = adamw(model, recipe)
-    plan = schedule(optimizer, recipe, recipe.epochs * len(train))
+    optimizer = make_optimizer(model, recipe)
+    steps = len(train)
+    plan = schedule(optimizer, recipe, recipe.epochs * steps)
     half, scaler = half_precision(device, recipe.mixed_precision)
     curves: list[Curve] = []
     best: dict[str, Tensor] = {}
 
     if folder is not None:
-        state = checkpoint.restore(folder / "checkpoint", model=model, optimizer=optimizer)
-        if state is not None:
+        kept = folder / checkpoint.BEST if recipe.select else None
+        restored = checkpoint.restore(folder / "checkpoint", model=model, optimizer=optimizer, best=kept)
+        if restored is not None:
+            state, best = restored
             plan.load_state_dict(state["schedule"])
             curves = state["curves"]
-            best = checkpoint.read_best(folder) if recipe.select else {}
-    parallel = DistributedDataParallel(model) if dist.is_initialized() else None
-    network: Any = parallel if parallel is not None else model
+    together = dist.is_initialized() and not alone
+    network: nn.Module = DistributedDataParallel(model) if together else model
 
     saved = time.monotonic()
-    clock = _Clock(recipe.epochs * len(train), done=len(curves) * len(train))
+    clock = _Clock(recipe.epochs * steps, done=len(curves) * steps)
     for epoch in range(len(curves), recipe.epochs):
         if _stopped(curves, recipe):
             break
         # An epoch's chances follow from its number, so none has to be saved.
         torch.manual_seed(int(np.random.default_rng([seed, epoch]).integers(2**62)))
         model.train()
-        parts: dict[str, Tensor] = {}
-        seen = 0
-        for step, (inputs, labels) in enumerate(train.epoch(epoch)):
-            if len(labels) == 1 and len(train) > 1:  # one row has no spread to normalise by
+        terms: list[dict[str, Tensor]] = []
+        counts: list[int] = []
+        for step, (inputs, labels, *weights) in enumerate(train.epoch(epoch)):
+            if len(labels) == 1 and steps > 1:  # one row has no spread to normalise by
                 plan.step()
                 continue
             if recipe.channels_last and isinstance(inputs, Tensor) and inputs.ndim == 4:
                 inputs = inputs.contiguous(memory_format=torch.channels_last)
             with half:
-                output = network(inputs)
-                loss = criterion(output.for_loss, labels)
+                loss = _loss(criterion, network(inputs), labels, *weights)
             optimizer.zero_grad(set_to_none=True)
             scaler.scale(loss).backward()
             if recipe.clip is not None:
@@ -122,68 +142,86 @@ def fit(
             scaler.step(optimizer)
             scaler.update()
             plan.step()
-            # Sums stay on the device: reading them here would wait for it at every step.
-            told = {"loss": loss.detach(), **getattr(criterion, "parts", {})}
-            for name, value in told.items():
-                parts[name] = parts.get(name, 0) + value.float() * len(labels)
-            seen += len(labels)
+            # Values stay on the device: reading them here would wait for it at every step.
+            terms.append({"loss": loss.detach(), **getattr(criterion, "parts", {})})
+            counts.append(len(labels))
             if progress is not None:
-                progress(Moment(epoch, recipe.epochs, step + 1, len(train), clock.left(1)))
+                progress(Moment(epoch, recipe.epochs, step + 1, steps, clock.left(1)))
 
         curve: Curve = {"epoch": float(epoch)}
-        curve |= {f"train_{name}": float(total) / seen for name, total in parts.items()}
+        curve |= {f"train_{name}": _mean([each[name] for each in terms], counts) for name in terms[0]}
         if not math.isfinite(curve["train_loss"]):
-            raise InputError(
-                f"epoch {epoch + 1}: the training loss is {curve['train_loss']}; lower the learning rate, clip the "
-                "gradient, or train in full precision."
+            raise DivergedError(
+                epoch,
+                f"the training loss is {curve['train_loss']}; lower the learning rate, clip the gradient, or train in "
+                "full precision.",
             )
         curve |= {f"rate_{k}": rate for k, rate in enumerate(rates(optimizer))}
-        curve |= _agreed(validated(model, criterion, validation))
-        plan.epoch(curve["validation_loss"])
+        if validation is not None:
+            measured = validation_curve(model, criterion, validation)
+            curve |= _agreed(measured) if together else measured
+        plan.epoch(curve.get("validation_loss", curve["train_loss"]))
         if after_epoch is not None:
             curve |= after_epoch(epoch, model)
         curves.append(curve)
         if recipe.select is not None and _is_best(curves, recipe.select):
             best = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
         over = epoch + 1 == recipe.epochs or _stopped(curves, recipe)
-        if folder is not None and is_first() and (over or time.monotonic() - saved >= SAVE_EVERY):
+        if folder is not None and (alone or is_first()) and (over or time.monotonic() - saved >= SAVE_EVERY):
             if best:
-                checkpoint.write_best(folder, best)  # before the checkpoint that counts this epoch
+                checkpoint.write_best(folder / checkpoint.BEST, best)  # before the checkpoint that counts this epoch
             state = {"schedule": plan.state_dict(), "curves": curves}
             checkpoint.save(folder / "checkpoint", model=model, optimizer=optimizer, state=state)
             saved = time.monotonic()
         if progress is not None:
-            progress(Moment(epoch, recipe.epochs, len(train), len(train), clock.left(0), curve))
+            progress(Moment(epoch, recipe.epochs, steps, steps, clock.left(0), curve))
     if best:
         model.load_state_dict(best)
     return curves
 
 
 @torch.no_grad()
-def validated(model: Classifier, criterion: nn.Module, batches: Batches) -> Curve:
-    """Loss and metrics on all validation rows; exact under torchrun, where every process takes all."""
+def validation_curve(model: nn.Module, criterion: nn.Module, batches: Batches) -> Curve:
+    """Loss and metrics on all validation rows, unweighted; exact under torchrun, where every process takes all."""
     model.eval()
     logits, losses, counts = [], [], []
-    for inputs, labels in batches.epoch(0):
+    for inputs, labels, *_ in batches.epoch(0):
         output = model(inputs)
-        logits.append(output.logits.float())
-        losses.append(criterion(output.for_loss, labels).float())
+        logits.append(logits_of(output).float())
+        losses.append(_loss(criterion, output, labels).float())
         counts.append(len(labels))
     weights = torch.tensor(counts, dtype=torch.float32, device=losses[0].device)
     loss = float((torch.stack(losses) * weights).sum() / weights.sum())
     probs = torch.cat(logits).double().softmax(1).cpu().numpy()
     y = batches.labels[batches.rows]
-    values = values_of(Rows.of(probs, y, None, is_logits=False))
+    values = values_of(Rows(probs, y))
     return {"validation_loss": loss} | {f"validation_{name}": values[name] for name in CURVES}
+
+
+def logits_of(output: Any) -> Tensor:
+    """The logits of a model's output: of one of ours its field, else the tensor itself."""
+    logits: Tensor = getattr(output, "logits", output)
+    return logits
+
+
+def _loss(criterion: nn.Module, output: Any, labels: Tensor, weights: Tensor | None = None) -> Tensor:
+    """The loss of a batch; of one of our models' outputs, of what its head made for it."""
+    weighted = {} if weights is None else {"sample_weight": weights}
+    loss: Tensor = criterion(getattr(output, "for_loss", output), labels, **weighted)
+    return loss
+
+
+def _mean(values: list[Tensor], counts: list[int]) -> float:
+    """The mean of the batches' values over rows, added up in float32, batch by batch."""
+    sums = torch.stack(values).float().cpu().numpy() * np.array(counts, dtype=np.float32)
+    return float(np.add.accumulate(sums)[-1]) / sum(counts)
 
 
 def _agreed(curve: Curve) -> Curve:
     """The first process's record for all, whose own statistics of normalisation layers differ a little."""
-    if not dist.is_initialized():
-        return curve
-    told: list[Curve] = [curve]
-    dist.broadcast_object_list(told)
-    return told[0]
+    records: list[Curve] = [curve]
+    dist.broadcast_object_list(records)
+    return records[0]
 
 
 class _Clock:
@@ -200,17 +238,21 @@ class _Clock:
         return each * (self._steps - self._done)
 
 
-def _value(curve: Curve, criterion: str) -> float:
-    value = curve[f"validation_{criterion}"]
-    return -value if criterion in BETTER_HIGH else value
+def _cost(curve: Curve, criterion: str) -> float:
+    """What an epoch is selected by, turned so that lower is better."""
+    try:
+        value = curve[f"validation_{criterion}"]
+    except KeyError:
+        raise InputError(f"select: no validation {criterion} is measured; give validation rows.") from None
+    return value if criterion == "loss" else float(METRICS.get(criterion).cost(value))
 
 
 def _is_best(curves: list[Curve], criterion: str) -> bool:
-    return _value(curves[-1], criterion) == min(_value(curve, criterion) for curve in curves)
+    return _cost(curves[-1], criterion) == min(_cost(curve, criterion) for curve in curves)
 
 
 def _stopped(curves: list[Curve], recipe: Recipe) -> bool:
     if recipe.select is None or recipe.patience is None or not curves:
         return False
-    values = [_value(curve, recipe.select) for curve in curves]
-    return len(values) - 1 - int(np.argmin(values)) >= recipe.patience
+    costs = [_cost(curve, recipe.select) for curve in curves]
+    return len(costs) - 1 - int(np.argmin(costs)) >= recipe.patience

@@ -6,7 +6,7 @@ from typing import Any
 from orcu.errors import InputError, UnknownNameError
 from orcu.inputs import as_count
 
-SCHEDULES = ("plateau", "linear", "constant")
+SCHEDULES = ("plateau", "linear", "cosine", "constant")
 CRITERIA = ("loss", "sce", "ece", "rps", "qwk", "accuracy")  # of validation, to stop or select by
 
 
@@ -20,7 +20,7 @@ class Recipe:
         head_rate: the initial learning rate of the head.
         rate: the initial learning rate of everything else.
         weight_decay: of AdamW.
-        schedule: "plateau" (on validation loss), "linear" (to zero, step by step) or "constant".
+        schedule: "plateau" (on validation loss), "linear" or "cosine" (to zero, step by step), or "constant".
         plateau_factor: what rates are multiplied by on a plateau.
         plateau_patience: epochs without improvement before that.
         plateau_threshold: what counts as improvement, absolute: ORCU's loss can be negative.
@@ -50,7 +50,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         as_count(self.epochs, name="epochs", minimum=1)
-        as_count(self.batch_size, name="batch_size", minimum=1)
+        as_count(self.batch_size, name="batch_size", minimum=2)  # one row has no spread to normalise by
         for name in ("head_rate", "rate"):
             if not isinstance(getattr(self, name), (int, float)) or not 0 < getattr(self, name) < float("inf"):
                 raise InputError(f"{name}: expected a number above 0, got {getattr(self, name)!r}.")

@@ -4,12 +4,12 @@ import json
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import torch
 from safetensors.torch import load_file, save_file
@@ -17,25 +17,22 @@ from torch import Tensor
 
 import orcu
 from orcu import losses
-from orcu.data.base import IMAGES, TABLE, TEXTS
-from orcu.data.batches import ArrayBatches, Batches, ImageBatches, TextBatches
+from orcu.data.batches import Batches, RowNumbers
 from orcu.data.store import Prepared
-from orcu.data.transforms import Augmentation
 from orcu.errors import InputError
 from orcu.models.backbones import PRETRAINED
-from orcu.models.classifier import Classifier, predict
-from orcu.models.tabular import TableEncoder
+from orcu.models.classifier import Classifier, Frozen, predict
+from orcu.models.kinds import MakeBatches, Plan, matrix_batches, model_kind
 from orcu.predictions.predictions import Predictions
 from orcu.tables.files import replacing
 from orcu.tables.writing import write_table
 from orcu.training.loop import Curve, Moment, fit
-from orcu.training.model_file import Frozen, Plan, save_model
+from orcu.training.model_file import save_model
 from orcu.training.parallel import first_before_others, is_first
 from orcu.training.recipes import RECIPES, Recipe
 
-Splits = Mapping[str, npt.NDArray[np.intp]]
-JUDGED_ROWS = 4096  # of tables and features at once
-DEFAULT_BACKBONE = {IMAGES: "resnet50", TEXTS: "bert-tiny", TABLE: ""}
+Splits = Mapping[str, RowNumbers]
+FEATURE_ROWS = 64  # that go through a frozen body at once
 MOST_TRAIN_ROWS = 2000  # whose predictions are kept, drawn evenly
 
 
@@ -99,19 +96,18 @@ class Run:
         self.prepared, self.splits, self.settings = prepared, splits, settings
         self.device = best_device() if device == "auto" else device
         manifest = prepared.manifest
-        self.kind, self.labels = manifest.about.kind, manifest.labels
+        self.kind, self.labels = model_kind(manifest.about.kind), manifest.labels
         absent = set(range(len(manifest.classes))) - set(self.labels[splits["train"]].tolist())
         if absent:
             names = ", ".join(manifest.classes[k] for k in sorted(absent))
             raise InputError(f"no training row has class {names}; every class needs some.")
-        base = RECIPES["frozen" if settings.frozen else self.kind]
-        self.recipe: Recipe = base.but(**dict(settings.recipe or {}))
+        recipe = RECIPES["frozen" if settings.frozen else manifest.about.kind]
+        self.recipe: Recipe = recipe.but(**dict(settings.recipe or {}))
         self.criterion = losses.create(settings.loss, num_classes=len(manifest.classes))
         self.plan = self._plan()
         self.model = self.plan.build(weights=settings.weights, download=settings.download, seed=settings.seed)
-        if settings.frozen and self.kind == IMAGES:  # a frozen body needs the statistics it was trained with
-            body = self.model.backbone.body
-            self.plan = replace(self.plan, mean=list(body.mean), std=list(body.std))
+        if settings.frozen:
+            self.plan = replace(self.plan, **self.kind.expected(self.model.backbone.body))
         self._features: Tensor | None = None
 
     def _plan(self) -> Plan:
@@ -120,63 +116,33 @@ class Run:
         if (head == "poe") != bool(self.criterion.needs_head):
             wanted = "its own head" if self.criterion.needs_head else "another head than poe"
             raise InputError(f"head: the loss {settings.loss!r} needs {wanted}.")
-        plan: dict[str, Any] = {
-            "kind": self.kind,
-            "classes": list(manifest.classes),
-            "head": head,
-            "frozen": settings.frozen,
-            "backbone": settings.backbone or DEFAULT_BACKBONE[self.kind],
-            "dataset": manifest.about.dataset,
-            "hidden": list(settings.hidden) if settings.frozen or self.kind == TABLE else [],
-        }
-        if self.kind == TABLE:
-            plan["columns"] = TableEncoder.fit(self._columns(self.splits["train"])).to_dict()
-        if self.kind == IMAGES:
-            plan["size"] = settings.size
-            if not settings.frozen:
-                # Paper: the training set's own statistics.
-                mean, std = self.prepared.cache(settings.size).mean_and_std(self.splits["train"])
-                plan |= {"mean": mean.tolist(), "std": std.tolist()}
-        return Plan(**plan)
-
-    def _columns(self, rows: npt.NDArray[np.intp]) -> dict[str, list[Any]]:
-        manifest, chosen = self.prepared.manifest, rows.tolist()
-        columns = {name: manifest.feature(name) for name in manifest.about.features}
-        return {name: [values[row] for row in chosen] for name, values in columns.items()}
-
-    def batches(self, split: str, *, train: bool = False, rows: npt.NDArray[np.intp] | None = None) -> Batches:
-        """The batches of a split: in order, or shuffled and augmented for training."""
-        rows = self.splits[split] if rows is None else rows
-        common: dict[str, Any] = {
-            "batch_size": self.recipe.batch_size,
-            "shuffle": train,
-            "seed": self.settings.seed,
-            "device": self.device,
-        }
-        if self.settings.frozen or self.kind == TABLE:
-            if not train:  # small rows: many at a time are quicker, and the outputs are the same
-                common["batch_size"] = max(self.recipe.batch_size, JUDGED_ROWS)
-            inputs = self.features() if self.settings.frozen else self._matrix()
-            return ArrayBatches(inputs, rows, self.labels, **common)
-        if self.kind == TEXTS:
-            texts = self.prepared.manifest.column("text")
-            return TextBatches(self.model.backbone, texts, rows, self.labels, **common)
-        augmentation = Augmentation() if train and self.settings.augment else None
-        return ImageBatches(
-            self.prepared.cache(self.plan.size),
-            rows,
-            self.labels,
-            mean=np.array(self.plan.mean),
-            std=np.array(self.plan.std),
-            augmentation=augmentation,
-            **common,
+        return Plan(
+            kind=manifest.about.kind,
+            classes=list(manifest.classes),
+            backbone=settings.backbone or self.kind.default_backbone,
+            head=head,
+            hidden=list(settings.hidden) if settings.frozen or not self.kind.has_backbone else [],
+            frozen=settings.frozen,
+            dataset=manifest.about.dataset,
+            **self.kind.learned(self.prepared, self.splits["train"], size=settings.size, frozen=settings.frozen),
         )
 
-    def _matrix(self) -> Tensor:
-        if self._features is None:
-            every = np.arange(len(self.labels))
-            self._features = torch.from_numpy(TableEncoder.from_dict(self.plan.columns).encode(self._columns(every)))
-        return self._features
+    def batches(self, split: str, *, train: bool = False, rows: RowNumbers | None = None) -> Batches:
+        """The batches of a split: in order, or shuffled and augmented for training."""
+        return self._make_batches(
+            self.splits[split] if rows is None else rows,
+            train=train,
+            batch_size=self.recipe.batch_size,
+            seed=self.settings.seed,
+            device=self.device,
+        )
+
+    @cached_property
+    def _make_batches(self) -> MakeBatches:
+        if self.settings.frozen:
+            return matrix_batches(self.features(), self.labels)
+        augment = self.settings.augment
+        return self.kind.batch_maker(self.prepared, self.plan, self.model.backbone, augment=augment)
 
     def features(self, progress: Callable[[int, int], None] | None = None) -> Tensor:
         """The frozen body's features of every row, computed once for the data set and kept beside it."""
@@ -184,34 +150,22 @@ class Run:
             return self._features
         assert isinstance(self.model.backbone, Frozen)  # noqa: S101
         body = self.model.backbone.body.to(self.device)
-        told = sha256(self.prepared.manifest.digest.encode())
+        digest = sha256(self.prepared.manifest.digest.encode())
         for name, value in body.state_dict().items():
-            told.update(name.encode() + value.detach().cpu().numpy().tobytes())
-        told.update(json.dumps([self.plan.backbone, self.plan.size, self.kind]).encode())
-        path = self.prepared.folder / f"features_{told.hexdigest()[:16]}.safetensors"
+            digest.update(name.encode() + value.detach().cpu().numpy().tobytes())
+        digest.update(json.dumps([self.plan.backbone, self.plan.size, self.plan.kind]).encode())
+        path = self.prepared.folder / f"features_{digest.hexdigest()[:16]}.safetensors"
         if not path.exists():
-            every = np.arange(len(self.labels))
-            found = []
-            batches: Batches
-            if self.kind == TEXTS:
-                texts = self.prepared.manifest.column("text")
-                batches = TextBatches(body, texts, every, self.labels, batch_size=64, device=self.device)
-            else:
-                batches = ImageBatches(
-                    self.prepared.cache(self.plan.size),
-                    every,
-                    self.labels,
-                    mean=np.array(self.plan.mean),
-                    std=np.array(self.plan.std),
-                    device=self.device,
-                )
+            make_batches = self.kind.batch_maker(self.prepared, self.plan, body)
+            batches = make_batches(np.arange(len(self.labels)), batch_size=FEATURE_ROWS, device=self.device)
+            parts = []
             with torch.no_grad():
-                for number, (inputs, _) in enumerate(batches.epoch(0), 1):
-                    found.append(body(inputs).float().cpu())
+                for number, (inputs, *_) in enumerate(batches.epoch(0), 1):
+                    parts.append(body(inputs).float().cpu())
                     if progress is not None:
                         progress(number, len(batches))
             with replacing(path) as temporary:
-                save_file({"features": torch.cat(found).contiguous()}, temporary)
+                save_file({"features": torch.cat(parts).contiguous()}, temporary)
         self._features = load_file(path)["features"]
         return self._features
 
@@ -229,7 +183,7 @@ class Run:
 
         Args:
             folder: of the run.
-            progress: told after every step and epoch.
+            progress: called after every step and epoch.
             after_epoch: further entries of an epoch's record.
         """
         folder.mkdir(parents=True, exist_ok=True)
@@ -252,14 +206,14 @@ class Run:
             assert isinstance(self.model.backbone, Frozen)  # noqa: S101
             self.model.backbone.mlp.load_state_dict(trained.backbone.state_dict())
             self.model.head.load_state_dict(trained.head.state_dict())
-        told, features = self._predictions(trained)
-        result = Result(folder, self.model, self.plan, curves, told, self.recipe)
+        predictions, features = self._predictions(trained)
+        result = Result(folder, self.model, self.plan, curves, predictions, self.recipe)
         if not is_first():
             return result
         save_model(folder, self.model, self.plan)
         write_table(pa.Table.from_pylist(curves), folder / "curves.parquet")
-        for split, one in told.items():
-            one.write(folder / f"{split}.parquet")
+        for split, part in predictions.items():
+            part.write(folder / f"{split}.parquet")
         with replacing(folder / "features.safetensors") as temporary:
             save_file(features, temporary)
         return result
@@ -275,23 +229,23 @@ class Run:
         return part
 
     def _predictions(self, model: Classifier) -> tuple[dict[str, Predictions], dict[str, Tensor]]:
-        manifest, told, kept = self.prepared.manifest, {}, {}
+        manifest, predictions, features = self.prepared.manifest, {}, {}
         step = max(1, -(-len(self.splits["train"]) // MOST_TRAIN_ROWS))
         parts = {**self.splits, "train": self.splits["train"][::step]}
         subjects = manifest.column("subject")
         for split, rows in parts.items():
-            logits, features = predict(model, self.batches(split, rows=rows).epoch(0))
-            told[split] = Predictions(
+            logits, inner = predict(model, self.batches(split, rows=rows).epoch(0))
+            predictions[split] = Predictions(
                 logits=logits.numpy(),
-                y=[manifest.classes[k] for k in self.labels[rows]],
+                codes=self.labels[rows],
                 classes=manifest.classes,
                 ids=[manifest.ids[row] for row in rows],
                 split=[split] * len(rows),
                 subject=None if subjects[0] is None else [subjects[row] for row in rows],
             )
             if split != "train":
-                kept[split] = features.contiguous()
-        return told, kept
+                features[split] = inner.contiguous()
+        return predictions, features
 
     def _check_settings(self, folder: Path) -> None:
         """Note what the run is made of; refuse a folder of another run."""
@@ -311,26 +265,26 @@ class Run:
     def spec(self) -> dict[str, Any]:
         """What the run is made of, and the versions it runs with."""
         rows = {name: sha256(np.asarray(part).tobytes()).hexdigest()[:16] for name, part in self.splits.items()}
-        made = {
+        spec = {
             "settings": json.loads(json.dumps(asdict(self.settings), default=str)),
             "recipe": asdict(self.recipe),
             "manifest": self.prepared.manifest.digest,
             "rows": rows,
         }
         versions = {"orcu": orcu.__version__, "torch": torch.__version__, "python": platform.python_version()}
-        return {"spec": made, "versions": versions}
+        return {"spec": spec, "versions": versions}
 
 
 def _differences(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[str]:
     """The names of what differs; the data's manifest is called what it is."""
-    found = []
+    names = []
     for key in sorted({*one, *two}):
         first, second = one.get(key), two.get(key)
         if isinstance(first, Mapping) and isinstance(second, Mapping) and key != "rows":
-            found += _differences(first, second)
+            names += _differences(first, second)
         elif first != second:
-            found.append({"manifest": "set of data", "rows": "division of the rows"}.get(key, key))
-    return list(dict.fromkeys(found))
+            names.append({"manifest": "set of data", "rows": "division of the rows"}.get(key, key))
+    return list(dict.fromkeys(names))
 
 
 def best_device() -> str:

@@ -1,7 +1,9 @@
 """The two-stage continuation (Section III-D): SoftCE first, then three branches from its checkpoint."""
 
-from collections.abc import Callable
-from dataclasses import replace
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,91 @@ from orcu.inputs import FloatArray, IntArray, as_positive
 from orcu.models.classifier import Classifier, predict
 from orcu.tables.writing import write_table
 from orcu.theory.alignment import activity
+from orcu.training.experiment import Watcher, check_settings, choose_settings, find_or_prepare
 from orcu.training.loop import Curve, Moment
 from orcu.training.run import Run, Settings, Splits
 
 STAGE_ONE = "sord"  # SoftCE on squared distances
 NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """What `train` has found: a record of every epoch, branch and fold, and the table of last epochs."""
+
+    records: list[dict[str, Any]]
+    table: list[dict[str, Any]]
+
+    @property
+    def feasible_share(self) -> float:
+        """How many of the validation rows are in F, from 0 to 1, over all folds."""
+        return sum(float(record["feasible_share"]) for record in self.records) / len(self.records)
+
+
+def train(
+    data: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    root: str | os.PathLike[str] | None = None,
+    options: Mapping[str, Any] | None = None,
+    protocol: str | None = None,
+    folds: int | None = None,
+    scale: float = 3.0,
+    epochs: tuple[int, int] = (50, 50),
+    frozen: bool | None = None,
+    device: str = "auto",
+    watcher: Watcher | None = None,
+    **settings: Any,
+) -> Diagnostic:
+    """Both stages on every fold of a data set; writes curves.parquet and table.csv.
+
+    Args:
+        data: as for `orcu.training.experiment.train`, like ``root``, ``options``, ``frozen``, ``watcher``.
+        out: the folder of the result; each fold gets a folder in it, and goes on where it was cut off.
+        root: the folder of the data's files, if they are not prepared yet.
+        options: of the data set.
+        protocol: whose folds; "paper" where there is one by default.
+        folds: only the first so many.
+        scale: s.
+        epochs: of stage one and of stage two.
+        frozen: train on the features of a frozen backbone.
+        device: as for `Run`.
+        watcher: is told what happens.
+        **settings: of the runs, as for `Settings`; the losses are set.
+
+    Raises:
+        InputError: if a name, the data or the folder cannot be used.
+    """
+    out, watcher = Path(out), watcher or Watcher()
+    settings["loss"] = STAGE_ONE
+    check_settings(settings)
+    prepared = find_or_prepare(data, out, root=root, options=options, watcher=watcher)
+    chosen = choose_settings(prepared, device=device, frozen=frozen, watcher=watcher, **settings)
+    known = prepared.protocols()
+    protocol = protocol or ("paper" if "paper" in known else next(iter(known)))
+    count = min(folds or known.get(protocol, 1), known.get(protocol, 1))
+    records: list[dict[str, Any]] = []
+    for fold in range(count):
+        watcher.fold(fold)
+
+        def progress(name: str, moment: Moment, fold: int = fold) -> None:
+            watcher.training(moment, stage=f"fold {fold}, {name}")
+
+        curves = two_stage(
+            prepared,
+            prepared.split(protocol, fold),
+            chosen,
+            out / f"fold_{fold}",
+            scale=scale,
+            epochs=epochs,
+            device=device,
+            progress=progress,
+        )
+        records += [{"fold": fold, **record} for record in curves]
+    table = summary(records)
+    write_table(pa.Table.from_pylist(records), out / "curves.parquet")
+    write_table(pa.Table.from_pylist(table), out / "table.csv")
+    return Diagnostic(records, table)
 
 
 def branches(scale: float) -> dict[str, tuple[Any, str | None]]:
@@ -56,7 +138,7 @@ def two_stage(
         scale: s.
         epochs: of stage one and of stage two.
         device: as for `Run`.
-        progress: told with the name of the stage or branch.
+        progress: called with the name of the stage or branch, and where its training stands.
 
     Raises:
         InputError: if no validation row is feasible after stage one.
@@ -67,10 +149,10 @@ def two_stage(
         recipe = {**(settings.recipe or {}), "epochs": count}
         return Run(prepared, splits, replace(settings, loss=loss, recipe=recipe), device=device)
 
-    def told(name: str) -> Callable[[Moment], None] | None:
-        return None if progress is None else lambda moment: progress(name, moment)
+    def watch(name: str) -> Callable[[Moment], None] | None:
+        return None if progress is None else partial(progress, name)
 
-    first = run(STAGE_ONE, epochs[0]).train(folder / "stage_one", progress=told("stage one"))
+    first = run(STAGE_ONE, epochs[0]).train(folder / "stage_one", progress=watch("stage one"))
     start = {name: value.clone() for name, value in first.model.state_dict().items()}
     held = first.predictions["validation"]
     assert held.logits is not None  # noqa: S101 - runs write logits
@@ -88,15 +170,15 @@ def two_stage(
             train, validation = (
                 (_logits(model, second, split), second.labels[splits[split]]) for split in ("train", "validation")
             )
-            return diagnosed(train, validation, feasible, regularizer, scale)
+            return diagnostics(train, validation, feasible, regularizer, scale)
 
-        curves = second.train(folder / branch, progress=told(branch), after_epoch=diagnose).curves
+        curves = second.train(folder / branch, progress=watch(branch), after_epoch=diagnose).curves
         records += [{"branch": branch, "feasible_share": float(feasible.mean()), **curve} for curve in curves]
     write_table(pa.Table.from_pylist(records), folder / "two_stage.parquet")
     return records
 
 
-def diagnosed(
+def diagnostics(
     train: tuple[FloatArray, IntArray],
     validation: tuple[FloatArray, IntArray],
     feasible: Any,

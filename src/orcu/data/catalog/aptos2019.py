@@ -37,5 +37,5 @@ class Aptos2019(Dataset):
                     raise InputError(f"{table}: expected the columns id_code and diagnosis.")
                 name = line["id_code"]
                 label = position(line["diagnosis"], ("0", "1", "2", "3", "4"), f"{table}: {name}")
-                found = next((end for end in (".png", ".jpg") if (root / f"train_images/{name}{end}").exists()), ".png")
-                yield Row(name, label, path=f"train_images/{name}{found}")
+                suffix = next((s for s in (".png", ".jpg") if (root / f"train_images/{name}{s}").exists()), ".png")
+                yield Row(name, label, path=f"train_images/{name}{suffix}")

@@ -32,10 +32,10 @@ class Folder(Dataset):
     )
 
     def __init__(self, *, classes: Sequence[str] | str | None = None, subject: str | None = None) -> None:
-        self._given = classes.split(",") if isinstance(classes, str) else classes
-        self._found: tuple[str, ...] = tuple(name.strip() for name in self._given or ())
-        if len(set(self._found)) < len(self._found):
-            raise InputError(f"classes: a name stands twice in {', '.join(self._found)}.")
+        self._named = classes.split(",") if isinstance(classes, str) else classes
+        self._classes: tuple[str, ...] = tuple(name.strip() for name in self._named or ())
+        if len(set(self._classes)) < len(self._classes):
+            raise InputError(f"classes: a name stands twice in {', '.join(self._classes)}.")
         try:
             self._subject = None if subject is None else re.compile(subject)
         except re.error as error:
@@ -46,20 +46,20 @@ class Folder(Dataset):
     @property
     def classes(self) -> tuple[str, ...]:
         """The folders' names, once they are known."""
-        return self._found
+        return self._classes
 
     def rows(self, root: Path) -> Iterator[Row]:
         """The images of each class, by path."""
         folders = sorted(path.name for path in root.iterdir() if path.is_dir() and path.name[0] != ".")
-        if self._given is None:
-            self._found = _numbered(folders, root)
-        missing = [name for name in self._found if name not in folders]
+        if self._named is None:
+            self._classes = _numbered(folders, root)
+        missing = [name for name in self._classes if name not in folders]
         if missing:
             raise InputError(f"{root}: no folder {missing[0]!r}; there are {', '.join(folders) or 'none'}.")
-        left = [name for name in folders if name not in self._found]
+        left = [name for name in folders if name not in self._classes]
         if left:
             raise InputError(f"{root}: the folder {left[0]!r} is none of the classes; move it elsewhere.")
-        for label, name in enumerate(self._found):
+        for label, name in enumerate(self._classes):
             for file in sorted((root / name).rglob("*")):
                 if file.suffix.lower() in SUFFIXES and (file.is_file() or file.is_symlink()):
                     path = file.relative_to(root).as_posix()
@@ -68,10 +68,10 @@ class Folder(Dataset):
     def _subject_of(self, path: str) -> str | None:
         if self._subject is None:
             return None
-        found = self._subject.search(path)
-        if found is None:
+        match = self._subject.search(path)
+        if match is None:
             raise InputError(f"{path}: the pattern {self._subject.pattern!r} finds no subject in it.")
-        return found[1]
+        return match[1]
 
 
 def _numbered(folders: list[str], root: Path) -> tuple[str, ...]:

@@ -58,8 +58,8 @@ class ImageAesthetics(Dataset):
         rule = HALVES[self.halves if self.halves != "nearest" else nearest_rule([m for _, m, _ in votes])]
         folder = "images/" if (root / "images").is_dir() else ""
         for photo, middle, category in votes:
-            found = next((s for s in (".jpg", ".png", ".jpeg") if (root / f"{folder}{photo}{s}").exists()), ".jpg")
-            yield Row(photo, rule(middle) - 1, path=f"{folder}{photo}{found}", more={"category": category})
+            suffix = next((s for s in (".jpg", ".png", ".jpeg") if (root / f"{folder}{photo}{s}").exists()), ".jpg")
+            yield Row(photo, rule(middle) - 1, path=f"{folder}{photo}{suffix}", more={"category": category})
 
 
 def nearest_rule(medians: list[float]) -> str:

@@ -10,7 +10,9 @@ import pyarrow as pa
 from orcu.data.base import DATASETS, TABLE, Card, Dataset, Row
 from orcu.errors import InputError, UnknownNameError
 from orcu.predictions.labels import class_names, is_missing, label_codes
-from orcu.tables.reading import read_table
+from orcu.tables.reading import open_table, read_table
+
+ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 
 
 @DATASETS.register("table")
@@ -18,13 +20,15 @@ class UserTable(Dataset):
     """A table of numbers and categories with a column of ordered labels.
 
     Args:
-        file: its name under the root, .csv or .parquet; not needed if it is the only one there.
         label: the column of labels.
+        file: its name under the root, .csv or .parquet; not needed if it is the only one there.
         classes: the labels from lowest to highest, as a list or a text with commas. Not needed for
             numbers.
         subject: a column of subjects.
         id: a column of ids; rows are numbered without one.
         drop: columns that are no features, as a list or a text with commas.
+        sep: the separator of a CSV file, if it is not recognised.
+        decimal: its decimal sign, "." or ",", if it is not recognised.
     """
 
     card = Card(
@@ -47,10 +51,14 @@ class UserTable(Dataset):
         subject: str | None = None,
         id: str | None = None,
         drop: Sequence[str] | str = (),
+        sep: str | None = None,
+        decimal: str | None = None,
     ) -> None:
         self.label, self.file, self.subject, self.id = label, file, subject, id
+        self.sep, self.decimal = sep, decimal
         self._given = classes.split(",") if isinstance(classes, str) else classes
         self._found: tuple[str, ...] = ()
+        self._notes: list[str] = []
         names = drop.split(",") if isinstance(drop, str) else drop
         self.drop = tuple(name.strip() for name in names if name.strip())
 
@@ -59,10 +67,16 @@ class UserTable(Dataset):
         """The labels in order, once they are known."""
         return self._found
 
+    @property
+    def notes(self) -> str:
+        """How the file was read, once it was."""
+        return "; ".join(self._notes)
+
     def rows(self, root: Path) -> Iterator[Row]:
         """The rows, in the file's order."""
         path = self._path(root)
-        table = read_table(path)
+        self._notes = open_table(path, sep=self.sep, decimal=self.decimal).notes
+        table = read_table(path, sep=self.sep, decimal=self.decimal)
         special = [name for name in (self.label, self.subject, self.id, *self.drop) if name]
         for name in special:
             if name not in table.column_names:
@@ -97,22 +111,22 @@ class UserTable(Dataset):
     def _path(self, root: Path) -> Path:
         if self.file is not None:
             return root / self.file
-        found = sorted(p for p in root.iterdir() if p.suffix.lower() in {".csv", ".parquet"})
-        if len(found) != 1:
-            names = ", ".join(path.name for path in found) or "none"
+        tables = sorted(path for path in root.iterdir() if path.name.lower().endswith(ENDINGS))
+        if len(tables) != 1:
+            names = ", ".join(path.name for path in tables) or "none"
             raise InputError(f"{root}: expected one .csv or .parquet file, there are {names}; say file=NAME.")
-        return found[0]
+        return tables[0]
 
     def _order(self, labels: list[Any]) -> tuple[str, ...]:
         if self._given is not None:
             return class_names([str(name).strip() for name in self._given], len(self._given))
-        found = np.unique(np.asarray(labels))
-        if not np.issubdtype(found.dtype, np.number):
+        distinct = np.unique(np.asarray(labels))
+        if not np.issubdtype(distinct.dtype, np.number):
             raise InputError(
-                f"classes: the labels are {', '.join(map(str, found[:5].tolist()))}; their order cannot be told "
+                f"classes: the labels are {', '.join(map(str, distinct[:5].tolist()))}; their order cannot be told "
                 "from the alphabet. Give classes=lowest,...,highest."
             )
-        return class_names(found.tolist(), len(found))
+        return class_names(distinct.tolist(), len(distinct))
 
 
 def _labels(column: pa.ChunkedArray) -> list[Any]:

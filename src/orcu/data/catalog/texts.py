@@ -21,6 +21,7 @@ class UserTexts(UserTable):
             numbers.
         subject: a column of subjects, such as who wrote the text.
         id: a column of ids; rows are numbered without one.
+        sep: the separator of a CSV file, if it is not recognised.
     """
 
     card = dataclasses.replace(UserTable.card, title="your own texts", kind=TEXTS)
@@ -34,8 +35,9 @@ class UserTexts(UserTable):
         classes: Sequence[str] | str | None = None,
         subject: str | None = None,
         id: str | None = None,
+        sep: str | None = None,
     ) -> None:
-        super().__init__(label=label, file=file, classes=classes, subject=subject, id=id)
+        super().__init__(label=label, file=file, classes=classes, subject=subject, id=id, sep=sep)
         self.text = text
 
     def rows(self, root: Path) -> Iterator[Row]:
@@ -44,7 +46,7 @@ class UserTexts(UserTable):
             features = row.features or {}
             if self.text not in features:
                 raise UnknownNameError("column of texts", self.text, features)
-            told = features[self.text]
-            if not isinstance(told, str) or not told.strip():
+            text = features[self.text]
+            if not isinstance(text, str) or not text.strip():
                 raise InputError(f"{root}: row {number} has no text in column {self.text!r}.")
-            yield Row(row.id, row.label, text=told, subject=row.subject)
+            yield Row(row.id, row.label, text=text, subject=row.subject)

@@ -49,18 +49,18 @@ class Vader(Dataset):
         stem = SOURCES[self.source]
         ratings = {}
         for file, cells in lines(need_file(root / f"{stem}_anonDataRatings.txt", self.card), 4):
-            given = json.loads(cells[3])
-            if not all(-4 <= rating <= 4 for rating in given):
+            votes = json.loads(cells[3])
+            if not all(-4 <= rating <= 4 for rating in votes):
                 raise InputError(f"{file}: {cells[0]} has a rating outside -4..4.")
-            ratings[cells[0]] = given
+            ratings[cells[0]] = votes
         for file, cells in lines(need_file(root / f"{stem}_GroundTruth.txt", self.card), 3):
             if cells[0] not in ratings:
                 raise InputError(f"{file}: {cells[0]} has no ratings.")
-            given = ratings[cells[0]]
-            label = int(median_low(given)) + 4
+            votes = ratings[cells[0]]
+            label = int(median_low(votes)) + 4
             # A snippet's id starts with that of the text it was cut from.
             document = cells[0].split("_")[0] if "_" in cells[0] else None
-            yield Row(cells[0], label, text=cells[2], subject=document, more={"ratings": given})
+            yield Row(cells[0], label, text=cells[2], subject=document, more={"ratings": votes})
 
 
 def lines(file: Path, columns: int) -> Iterator[tuple[Path, list[str]]]:
@@ -69,8 +69,8 @@ def lines(file: Path, columns: int) -> Iterator[tuple[Path, list[str]]]:
     Raises:
         InputError: if a line has another number of columns.
     """
-    with file.open(encoding="utf-8-sig", errors="replace") as told:
-        for number, line in enumerate(told, 1):
+    with file.open(encoding="utf-8-sig", errors="replace") as text:
+        for number, line in enumerate(text, 1):
             cells = line.rstrip("\n").split("\t", columns - 1)
             if len(cells) != columns:
                 raise InputError(f"{file}: line {number} has {len(cells)} columns, expected {columns}.")

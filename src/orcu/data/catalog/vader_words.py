@@ -39,10 +39,10 @@ class VaderWords(Dataset):
 
     def rows(self, root: Path) -> Iterator[Row]:
         """The words in their order; the second line of a word gets a number."""
-        seen: Counter[str] = Counter()
-        for _, (word, _, _, told) in lines(need_file(root / "vader_lexicon.txt", self.card), 4):
-            given = json.loads(told)
-            seen[word] += 1
-            name = word if seen[word] == 1 else f"{word}#{seen[word]}"
-            median = min(max(int(median_low(given)), -OUTER), OUTER)
-            yield Row(name, median + OUTER, text=word, more={"ratings": given})
+        times: Counter[str] = Counter()
+        for _, (word, _, _, ratings) in lines(need_file(root / "vader_lexicon.txt", self.card), 4):
+            votes = json.loads(ratings)
+            times[word] += 1
+            name = word if times[word] == 1 else f"{word}#{times[word]}"
+            median = min(max(int(median_low(votes)), -OUTER), OUTER)
+            yield Row(name, median + OUTER, text=word, more={"ratings": votes})

@@ -20,11 +20,11 @@ def data(top: FloatArray) -> tuple[FloatArray, FloatArray]:
     return top[2] / total, (top[0] - top[2]) / total
 
 
-def draw(ax: Any, found: tuple[FloatArray, FloatArray], *, confidence: float, accuracy: float) -> None:
+def draw(ax: Any, shares: tuple[FloatArray, FloatArray], *, confidence: float, accuracy: float) -> None:
     """Stacked bars; the mean confidence and the accuracy as lines."""
     from matplotlib.ticker import MaxNLocator
 
-    right, wrong = found
+    right, wrong = shares
     bins = len(right)
     centers = (np.arange(bins) + 0.5) / bins
     ax.bar(centers, right, width=0.9 / bins, color=ROLES["accent"], linewidth=0, label="right")

@@ -55,9 +55,9 @@ def data(
         InputError: if an argument cannot be used.
 
     Example:
-        >>> found = data(scale=3.0)
-        >>> deep = abs(found.r + 2).argmin()
-        >>> {name: round(float(slope[deep]), 3) for name, slope in found.slope.items()}
+        >>> slopes = data(scale=3.0)
+        >>> deep = abs(slopes.r + 2).argmin()
+        >>> {name: round(float(slope[deep]), 3) for name, slope in slopes.slope.items()}
         {'LBE': 0.167, 'hinge': 0.0, 'SoftPlus': 0.119}
     """
     scale = as_positive(scale, name="scale")
@@ -88,17 +88,17 @@ def data(
     return Slopes(r, slope, sides["below"], sides["above"], margin)
 
 
-def draw(ax: Any, found: Slopes, what: str) -> None:
+def draw(ax: Any, slopes: Slopes, what: str) -> None:
     """One family of curves over r: "slope", "below" or "above"; the margin is marked."""
     from matplotlib.ticker import MaxNLocator
 
-    lines: dict[str, FloatArray] = getattr(found, what)
+    lines: dict[str, FloatArray] = getattr(slopes, what)
     for name, values in lines.items():
         color, line = _LINES[name]
-        ax.plot(found.r, values, color=color, linestyle=line, linewidth=1.3, label=name)
-    ax.axvline(-found.margin, color=ROLES["muted"], linewidth=0.6, linestyle=(0, (3, 2)), zorder=0)
-    ax.axvspan(0, float(found.r[-1]), color=ROLES["grid"], alpha=0.5, linewidth=0, zorder=0)
-    ax.set_xlim(float(found.r[0]), float(found.r[-1]))
+        ax.plot(slopes.r, values, color=color, linestyle=line, linewidth=1.3, label=name)
+    ax.axvline(-slopes.margin, color=ROLES["muted"], linewidth=0.6, linestyle=(0, (3, 2)), zorder=0)
+    ax.axvspan(0, float(slopes.r[-1]), color=ROLES["grid"], alpha=0.5, linewidth=0, zorder=0)
+    ax.set_xlim(float(slopes.r[0]), float(slopes.r[-1]))
     ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
     ax.set_xlabel("directed gap r")
 
@@ -123,14 +123,14 @@ class GradientFigure(Figure):
     ) -> Any:
         """See `data` for the options; the label is the middle class by default."""
         y = class_or_middle(label, classes)
-        found = data(scale=scale, classes=classes, label=y, distance=distance)
+        slopes = data(scale=scale, classes=classes, label=y, distance=distance)
         columns = 2 if width == COLUMN else 4
         figure, axes = grid(width, 4 // columns, columns, height=1.6, around=0.4)
         flat = [ax for row in axes for ax in row]
         for ax, what in zip(flat, ("slope", "slope", "below", "above"), strict=True):
-            draw(ax, found, what)
+            draw(ax, slopes, what)
         flat[0].set_title(letter(0, "slope ℓ′(r)"))
-        decades = _decades(found)
+        decades = _decades(slopes)
         flat[1].set(yscale="log", ylim=(decades[0], decades[-1]))
         ticks = decades[:: -(-len(decades) // 6)]
         flat[1].set_yticks(ticks, [f"{tick:g}" for tick in ticks])
@@ -150,7 +150,7 @@ class GradientFigure(Figure):
         return figure
 
 
-def _decades(found: Slopes) -> list[float]:
+def _decades(slopes: Slopes) -> list[float]:
     """The powers of ten that a logarithmic axis needs for the barrier, from 0.001 to 10 at least."""
-    ends = np.log10([found.slope["LBE"].min(), found.slope["LBE"].max()])
+    ends = np.log10([slopes.slope["LBE"].min(), slopes.slope["LBE"].max()])
     return [10.0**p for p in range(min(-3, int(np.floor(ends[0]))), max(1, int(np.ceil(ends[1]))) + 1)]

@@ -1,5 +1,6 @@
 """Grad-CAM: where the last convolutional layer looks, for losses that all decide the same, rightly."""
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from orcu.figures.sources import RunFiles, Sources, matched
 from orcu.figures.style import COLUMN, PAGE, fitted, loss_title, shortened
 from orcu.figures.typical import RULE, typical_rows
 from orcu.inputs import FloatArray
+from orcu.metrics.rows import Rows
 
 SHOWN = ("ce", "sord", "ls", "orcu")  # the paper's choice
 Pixels = npt.NDArray[np.uint8]
@@ -78,10 +80,10 @@ def grad_cam(model: Any, inputs: Any, target: int) -> FloatArray:
     # A frozen body has no weights that want gradients; the image then has to.
     inputs = inputs.clone().requires_grad_(True)
     layer = last_convolution(model, inputs)
-    found = LayerGradCam(lambda images: model(images).logits, layer).attribute(
+    attribution = LayerGradCam(lambda images: model(images).logits, layer).attribute(
         inputs, target=target, relu_attributions=True
     )
-    sized = LayerAttribution.interpolate(found, tuple(inputs.shape[-2:]), "bilinear")
+    sized = LayerAttribution.interpolate(attribution, tuple(inputs.shape[-2:]), "bilinear")
     heat: FloatArray = sized[0, 0].detach().numpy().astype(np.float64)
     heat -= heat.min()
     return heat / (heat.max() or 1.0)
@@ -104,26 +106,26 @@ def data(runs: dict[str, RunFiles], *, count: int = 4) -> list[Maps]:
 
     from orcu.training.model_file import load_model
 
-    told = matched([run.predictions() for run in runs.values()])
-    labels = told[0].labels
-    right = np.all([one.rows().pred == labels for one in told], axis=0)
+    predictions = matched([run.predictions() for run in runs.values()])
+    labels = predictions[0].labels
+    right = np.all([Rows.of(one).pred == labels for one in predictions], axis=0)
     if not right.any():
         raise InputError(f"there is no test image that all of {', '.join(runs)} get right.")
-    confidence = np.mean([one.rows().confidence for one in told], axis=0)
+    confidence = np.mean([Rows.of(one).confidence for one in predictions], axis=0)
     chosen = typical_rows(labels, confidence, among=np.flatnonzero(right), count=count)
-    ids = [str(told[0].ids[row]) for row in chosen]  # type: ignore[index]
+    ids = [str(predictions[0].ids[row]) for row in chosen]  # type: ignore[index]
     models = {name: load_model(run.path) for name, run in runs.items()}
     plans = [plan for _, plan in models.values()]
     images = _images(next(iter(runs.values())), ids, plans[0].size)
-    found = []
+    examples = []
     for name, row, pixels in zip(ids, chosen, images, strict=True):
         maps = {}
         for loss, (model, plan) in models.items():
             mean, std = (torch.tensor(v, dtype=torch.float32) for v in (plan.mean, plan.std))
             inputs = (torch.from_numpy(pixels.copy()).float()[None] / 255 - mean[:, None, None]) / std[:, None, None]
             maps[loss] = grad_cam(model, inputs, int(labels[row]))
-        found.append(Maps(name, told[0].classes[labels[row]], pixels.transpose(1, 2, 0), maps))
-    return found
+        examples.append(Maps(name, predictions[0].classes[labels[row]], pixels.transpose(1, 2, 0), maps))
+    return examples
 
 
 def _images(run: RunFiles, ids: Sequence[str], size: int) -> list[Pixels]:
@@ -148,14 +150,14 @@ def _candidates(run: RunFiles) -> Iterator[Any]:
     yield from (Prepared(folder) for folder in folders if (folder / MANIFEST).exists())
 
 
-def draw(ax: Any, found: Maps, loss: str | None) -> None:
+def draw(ax: Any, example: Maps, loss: str | None) -> None:
     """The image, in grey under the map where a loss is named."""
     ax.set_axis_off()
     if loss is None:
-        ax.imshow(found.image)
+        ax.imshow(example.image)
         return
-    ax.imshow(found.image.mean(axis=2), cmap="gray", vmin=0, vmax=255)
-    heat = found.maps[loss]
+    ax.imshow(example.image.mean(axis=2), cmap="gray", vmin=0, vmax=255)
+    heat = example.maps[loss]
     # What is not looked at stays visible: the map's own height is its opacity.
     ax.imshow(heat, cmap="inferno", vmin=0, vmax=1, alpha=0.65 * heat)
 
@@ -181,17 +183,17 @@ class GradCamFigure(Figure):
         else:
             raise self.lacks(sources.told())
         require("captum", extra="figures", what="Grad-CAM")
-        rows = data(runs, count=count)
+        examples = data(runs, count=count)
         columns = len(runs) + 1
         side = (3.3 if width == COLUMN else 6.9) / max(columns, 5)
-        figure, axes = grid(width, len(rows), columns, height=side, around=0.55, square=True)
-        for line, found in zip(axes, rows, strict=True):
+        figure, axes = grid(width, len(examples), columns, height=side, around=0.55, square=True)
+        for line, example in zip(axes, examples, strict=True):
             for ax, loss in zip(line, (None, *runs), strict=True):
-                draw(ax, found, loss)
+                draw(ax, example, loss)
                 if line is axes[0]:
                     ax.set_title("image" if loss is None else fitted(loss_title(loss), int(13 * side)))
             # An axis that is off hides its label, so the label stands as text.
-            name_shown = shortened(found.label, 9) if width == COLUMN else fitted(found.label, 18)
+            name_shown = shortened(example.label, 9) if width == COLUMN else fitted(example.label, 18)
             line[0].text(-0.06, 0.5, name_shown, rotation=90, transform=line[0].transAxes, ha="right", va="center")
         several = len(sources.runs(name, next(iter(runs)))) > 1
         where = sources.chosen_told(name) + ("; first fold" if several else "")
@@ -204,8 +206,6 @@ class GradCamFigure(Figure):
 
 
 def _is_image_model(run: RunFiles) -> bool:
-    import json
-
     if not (run.has("model.json") and run.has("model.safetensors")):
         return False
     return bool(json.loads((run.path / "model.json").read_text())["kind"] == "images")

@@ -21,11 +21,11 @@ def data(confusion: FloatArray) -> tuple[FloatArray, FloatArray]:
     return confusion, np.divide(confusion, rows, out=np.zeros_like(confusion), where=rows > 0)
 
 
-def draw(ax: Any, found: tuple[FloatArray, FloatArray], classes: tuple[str, ...]) -> None:
+def draw(ax: Any, table: tuple[FloatArray, FloatArray], classes: tuple[str, ...]) -> None:
     """Cells shaded by the share of the true class; right decisions in one colour, wrong in another."""
     from matplotlib.patches import Rectangle
 
-    counts, shares = found
+    counts, shares = table
     size = len(classes)
     for i in range(size):
         for j in range(size):

@@ -31,7 +31,7 @@ def data(records: Sequence[dict[str, Any]], column: str) -> dict[str, Band]:
         >>> data([record], "zero_gradients")["orcu"].mean.tolist()
         [25.0]
     """
-    factor, found = PANELS[column][1], {}
+    factor, lines = PANELS[column][1], {}
     for branch in dict.fromkeys(record["branch"] for record in records):
         folds = []
         for fold in dict.fromkeys(record["fold"] for record in records):
@@ -40,16 +40,16 @@ def data(records: Sequence[dict[str, Any]], column: str) -> dict[str, Band]:
             if np.isfinite(values).any():
                 folds.append((np.array([r["epoch"] + 1 for r in mine]), factor * values))
         if folds:
-            found[branch] = bands.data(folds)
-    return found
+            lines[branch] = bands.data(folds)
+    return lines
 
 
-def draw(ax: Any, found: dict[str, Band]) -> None:
+def draw(ax: Any, lines: dict[str, Band]) -> None:
     """A line for each branch."""
     from matplotlib.ticker import MaxNLocator
 
-    for branch, look in looks(list(found)).items():
-        bands.draw(ax, found[branch], look, label="SoftCE" if branch == SOFTCE else loss_title(branch))
+    for branch, look in looks(list(lines)).items():
+        bands.draw(ax, lines[branch], look, label="SoftCE" if branch == SOFTCE else loss_title(branch))
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=2))
 
 
@@ -65,16 +65,16 @@ class TwoStageFigure(Figure):
 
     def make(self, sources: Sources, *, width: str = PAGE) -> Any:
         """A row of four panels for each data set."""
-        records = sources.two_stage()
-        if not records:
+        by_data = sources.two_stage()
+        if not by_data:
             raise self.lacks(sources.told())
         columns = 2 if width == COLUMN else 4
         lines = len(PANELS) // columns
-        figure, axes = grid(width, lines * len(records), columns, height=1.5, around=0.6)
-        for row, (name, told) in enumerate(records.items()):
+        figure, axes = grid(width, lines * len(by_data), columns, height=1.5, around=0.6)
+        for row, (name, records) in enumerate(by_data.items()):
             panels = [ax for line in axes[row * lines : (row + 1) * lines] for ax in line]
             for place, (ax, (column, (text, _))) in enumerate(zip(panels, PANELS.items(), strict=True)):
-                draw(ax, data(told, column))
+                draw(ax, data(records, column))
                 ax.set_title(letter(row * len(PANELS) + place, text))
                 if column == "zero_gradients":
                     ax.set_ylim(-3, 103)

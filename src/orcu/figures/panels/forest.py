@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from orcu.evaluation.evaluate import Estimate
+from orcu.evaluation.evaluation import Estimate
 from orcu.figures.style import ROLES, shortened
 
 

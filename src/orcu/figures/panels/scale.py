@@ -44,8 +44,8 @@ def data(runs: list[RunFiles]) -> ScaleCurves:
         ...     RunFiles(Path(), "lev", "", loss_spec={"scale": s}, validation={"sce": e, "ace": e, "ece": e})
         ...     for s, e in ((1.0, 0.2), (3.0, 0.1))
         ... ]
-        >>> found = data(runs)
-        >>> found.chosen, found.metrics["sce"].mean.tolist()
+        >>> curves = data(runs)
+        >>> curves.chosen, curves.metrics["sce"].mean.tolist()
         (3.0, [20.0, 10.0])
     """
     lines = {}
@@ -56,12 +56,12 @@ def data(runs: list[RunFiles]) -> ScaleCurves:
     return ScaleCurves(lines, float(best.x[best.mean.argmin()]))
 
 
-def draw(ax: Any, found: ScaleCurves) -> None:
+def draw(ax: Any, curves: ScaleCurves) -> None:
     """A line for each error over s; the chosen s is marked."""
     for metric, (name, look) in _METRICS.items():
-        bands.draw(ax, found.metrics[metric], LOOKS[look], label=name, markers=True)
-    ax.axvline(found.chosen, color=ROLES["muted"], linewidth=0.8, linestyle=(0, (3, 2)), zorder=0)
-    scales = found.metrics["sce"].x
+        bands.draw(ax, curves.metrics[metric], LOOKS[look], label=name, markers=True)
+    ax.axvline(curves.chosen, color=ROLES["muted"], linewidth=0.8, linestyle=(0, (3, 2)), zorder=0)
+    scales = curves.metrics["sce"].x
     ax.set_xscale("log")
     ax.set_xticks(scales, [f"{s:g}" for s in scales])
     ax.minorticks_off()
@@ -91,8 +91,8 @@ class ScaleFigure(Figure):
         rows = -(-len(panels) // columns)
         figure, axes = grid(width, rows, columns, height=1.7, around=0.55)
         flat = [ax for row in axes for ax in row]
-        for place, (name, found) in enumerate(panels.items()):
-            draw(flat[place], found)
+        for place, (name, curves) in enumerate(panels.items()):
+            draw(flat[place], curves)
             flat[place].set_title(letter(place, data_title(name)))
             if place % columns == 0:
                 flat[place].set_ylabel("validation error (%)")

@@ -49,8 +49,8 @@ def data(logits: Any, *, label: int = 3, scale: float = 3.0, step: float = 0.3, 
         InputError: if an argument cannot be used.
 
     Example:
-        >>> found = data(VIOLATED)
-        >>> [round(float(p[3]), 3) for p in (found.before, found.without, found.with_lbe)]
+        >>> update = data(VIOLATED)
+        >>> [round(float(p[3]), 3) for p in (update.before, update.without, update.with_lbe)]
         [0.224, 0.248, 0.775]
     """
     z = np.asarray(logits, dtype=np.float64)
@@ -69,24 +69,24 @@ def data(logits: Any, *, label: int = 3, scale: float = 3.0, step: float = 0.3, 
     return Update(label, scale, gaps, slopes, target, before, without, with_lbe)
 
 
-def draw_response(ax: Any, found: Update) -> None:
+def draw_response(ax: Any, update: Update) -> None:
     """The barrier's slope over r, and where the gaps of these logits stand on it."""
-    margin = 1 / found.scale**2
-    low = min(-4.0, float(found.gaps.min()) - 0.4)
-    high = max(1.0, float(found.gaps.max()) + 0.4)
+    margin = 1 / update.scale**2
+    low = min(-4.0, float(update.gaps.min()) - 0.4)
+    high = max(1.0, float(update.gaps.max()) + 0.4)
     r = np.unique(np.concatenate([np.linspace(low, high, 400), [-margin]]))
-    ax.plot(r, geometry.log_barrier_slope(r, scale=found.scale), color=GREEN, linewidth=1.2, zorder=2)
+    ax.plot(r, geometry.log_barrier_slope(r, scale=update.scale), color=GREEN, linewidth=1.2, zorder=2)
     ax.axvspan(0, high, color=ROLES["grid"], alpha=0.5, linewidth=0, zorder=0)
     ax.axvline(-margin, color=ROLES["muted"], linewidth=0.6, linestyle=(0, (3, 2)), zorder=0)
     kinds = (
-        ("ordered", found.gaps <= -margin, _BLUE, "o"),
-        ("near the boundary", (found.gaps > -margin) & (found.gaps <= 0), _AMBER, "s"),
-        ("violated", found.gaps > 0, _RED, "D"),
+        ("ordered", update.gaps <= -margin, _BLUE, "o"),
+        ("near the boundary", (update.gaps > -margin) & (update.gaps <= 0), _AMBER, "s"),
+        ("violated", update.gaps > 0, _RED, "D"),
     )
     for name, which, color, marker in kinds:
         ax.plot(
-            found.gaps[which],
-            found.slopes[which],
+            update.gaps[which],
+            update.slopes[which],
             linestyle="none",
             marker=marker,
             markersize=4.5,
@@ -96,19 +96,19 @@ def draw_response(ax: Any, found: Update) -> None:
             label=f"gap, {name}",
             zorder=3,
         )
-    ax.set(xlim=(low, high), ylim=(0, 1.15 * found.scale), xlabel="directed gap r", ylabel="slope ℓ′(r)")
-    _count_gaps(ax, found, low, high)
+    ax.set(xlim=(low, high), ylim=(0, 1.15 * update.scale), xlabel="directed gap r", ylabel="slope ℓ′(r)")
+    _count_gaps(ax, update, low, high)
 
 
-def _count_gaps(ax: Any, found: Update, low: float, high: float) -> None:
+def _count_gaps(ax: Any, update: Update, low: float, high: float) -> None:
     """Say how many gaps a marker stands for, where several lie on each other."""
     near, free = 0.03 * (high - low), -np.inf
-    order = np.sort(found.gaps)
+    order = np.sort(update.gaps)
     for group in np.split(order, np.flatnonzero(np.diff(order) > near) + 1):
         center = float(group.mean())
         if len(group) < 2 or center - free < 0.25 * (high - low):
             continue
-        slope = float(geometry.log_barrier_slope(np.array([center]), scale=found.scale)[0])
+        slope = float(geometry.log_barrier_slope(np.array([center]), scale=update.scale)[0])
         # The curve rises to the right, so there is room above and to the left.
         left = center - low > 0.25 * (high - low)
         ax.annotate(
@@ -123,20 +123,20 @@ def _count_gaps(ax: Any, found: Update, low: float, high: float) -> None:
         free = center
 
 
-def draw(ax: Any, found: Update, *, with_lbe: bool) -> None:
+def draw(ax: Any, update: Update, *, with_lbe: bool) -> None:
     """Probabilities before and after the step as bars, the soft target as ticks, the label dashed."""
-    classes = np.arange(len(found.before))
-    after, color = (found.with_lbe, GREEN) if with_lbe else (found.without, _BLUE)
+    classes = np.arange(len(update.before))
+    after, color = (update.with_lbe, GREEN) if with_lbe else (update.without, _BLUE)
     name = "after, SoftCE + LBE" if with_lbe else "after, SoftCE alone"
-    ax.bar(classes - 0.2, found.before, width=0.38, color=ROLES["quiet"], linewidth=0, label="before")
+    ax.bar(classes - 0.2, update.before, width=0.38, color=ROLES["quiet"], linewidth=0, label="before")
     ax.bar(classes + 0.2, after, width=0.38, color=color, linewidth=0, label=name)
-    ax.hlines(found.target, classes - 0.42, classes + 0.42, color=ROLES["ink"], linewidth=0.9, label="soft target")
+    ax.hlines(update.target, classes - 0.42, classes + 0.42, color=ROLES["ink"], linewidth=0.9, label="soft target")
     # The words stand above 1, where no bar can reach.
-    ax.plot([found.label] * 2, [0, 1], color=ROLES["muted"], linewidth=0.8, linestyle=(0, (3, 2)), zorder=0)
+    ax.plot([update.label] * 2, [0, 1], color=ROLES["muted"], linewidth=0.8, linestyle=(0, (3, 2)), zorder=0)
     class_axis(ax, [str(k) for k in classes])
     ax.set(ylim=(0, 1.22), xlim=(-0.6, len(classes) - 0.4), xlabel="class", ylabel="probability")
     ax.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
-    moved = f"p(y): {found.before[found.label]:.2f} → {after[found.label]:.2f}"
+    moved = f"p(y): {update.before[update.label]:.2f} → {after[update.label]:.2f}"
     ax.text(
         0.5,
         0.98,
@@ -177,13 +177,13 @@ class UpdateFigure(Figure):
             figure, axes = grid(width, len(cases), columns, height=1.5, around=0.65)
         for number, (case, panels) in enumerate(zip(cases, axes, strict=True)):
             y = class_or_middle(label, len(case))
-            found = data(case, label=y, scale=scale, step=step, distance=distance)
-            draw_response(panels[0], found)
-            draw(panels[1], found, with_lbe=False)
-            draw(panels[2], found, with_lbe=True)
-            told = f"case {number + 1}: " if width != COLUMN else f"{number + 1}: "
+            update = data(case, label=y, scale=scale, step=step, distance=distance)
+            draw_response(panels[0], update)
+            draw(panels[1], update, with_lbe=False)
+            draw(panels[2], update, with_lbe=True)
+            prefix = f"case {number + 1}: " if width != COLUMN else f"{number + 1}: "
             for place, text in enumerate(("gap response", "step without LBE", "step with LBE")):
-                panels[place].set_title(letter(number * columns + place, told + text))
+                panels[place].set_title(letter(number * columns + place, prefix + text))
                 if width == COLUMN and number > 0:
                     panels[place].set_ylabel("")
         known: dict[str, Any] = {}

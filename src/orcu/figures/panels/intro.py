@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from orcu import metrics
 from orcu.errors import InputError
-from orcu.figures import reliability
 from orcu.figures.base import FIGURES, Figure, at_least, grid, letter, note
+from orcu.figures.panels import reliability
 from orcu.figures.sources import Sources, matched
 from orcu.figures.style import (
     COLUMN,
@@ -23,6 +24,7 @@ from orcu.figures.style import (
     shortened,
 )
 from orcu.inputs import FloatArray, IntArray
+from orcu.metrics.rows import Rows
 from orcu.predictions.predictions import Predictions
 
 # (unimodal, calibrated) -> what the paper calls it
@@ -43,14 +45,14 @@ class Placed:
     ece: float
 
 
-def data(told: dict[str, Predictions], *, unimodal: float = 0.9, calibrated: float = 0.1) -> dict[str, Placed | None]:
+def data(models: dict[str, Predictions], *, unimodal: float = 0.9, calibrated: float = 0.1) -> dict[str, Placed | None]:
     """The model of each kind, by its measured unimodality and ECE; a kind may have none.
 
     Of several models of a kind the clearest is shown: the one whose two distances from the limits,
     each relative to its limit, add up to most.
 
     Args:
-        told: predictions by model.
+        models: predictions by name.
         unimodal: the share of unimodal rows from which a model counts as unimodal.
         calibrated: the ECE up to which it counts as calibrated.
 
@@ -64,23 +66,21 @@ def data(told: dict[str, Predictions], *, unimodal: float = 0.9, calibrated: flo
         >>> {kind: one and one.name for kind, one in data({"sharp": sharp, "level": level}).items()}
         {'neither': None, 'unimodal only': 'sharp', 'calibrated only': 'level', 'both': None}
     """
-    from orcu import metrics
-
     for option, limit in (("unimodal", unimodal), ("calibrated", calibrated)):
         if not 0 < limit <= 1:
             raise InputError(f"{option}: expected a share above 0 and up to 1, such as 0.9 for 90 %, got {limit:g}.")
-    found: dict[str, Placed | None] = dict.fromkeys(KINDS.values())
+    kinds: dict[str, Placed | None] = dict.fromkeys(KINDS.values())
     clearest = dict.fromkeys(KINDS.values(), -1.0)
-    for name, one in told.items():
+    for name, one in models.items():
         placed = Placed(name, metrics.unimodality(one.probs), metrics.ece(one.probs, one.labels))
         kind = KINDS[placed.unimodality >= unimodal, placed.ece <= calibrated]
         clear = abs(placed.unimodality / unimodal - 1) + abs(placed.ece / calibrated - 1)
         if clear > clearest[kind]:
-            found[kind], clearest[kind] = placed, clear
-    return found
+            kinds[kind], clearest[kind] = placed, clear
+    return kinds
 
 
-def rows_shown(told: list[Predictions], *, count: int = 3) -> IntArray:
+def rows_shown(models: list[Predictions], *, count: int = 3) -> IntArray:
     """Rows of the lowest and of the highest label, at even quantiles of the mean confidence, (2, count).
 
     Example:
@@ -88,15 +88,15 @@ def rows_shown(told: list[Predictions], *, count: int = 3) -> IntArray:
         >>> rows_shown([one], count=1).tolist()
         [[1], [2]]
     """
-    labels = told[0].labels
-    confidence = np.mean([one.rows().confidence for one in told], axis=0)
-    found = []
+    labels = models[0].labels
+    confidence = np.mean([Rows.of(one).confidence for one in models], axis=0)
+    rows = []
     for label in (labels.min(), labels.max()):
         mine = np.flatnonzero(labels == label)
         order = mine[np.argsort(confidence[mine], kind="stable")]
         places = (np.arange(count) + 0.5) / count * len(mine) - 0.5
-        found.append(order[np.clip(np.floor(places).astype(np.intp), 0, len(mine) - 1)])
-    return np.stack(found)
+        rows.append(order[np.clip(np.floor(places).astype(np.intp), 0, len(mine) - 1)])
+    return np.stack(rows)
 
 
 def draw(ax: Any, probs: FloatArray, labels: IntArray, names: tuple[str, str], classes: Sequence[str]) -> None:
@@ -141,9 +141,9 @@ class IntroFigure(Figure):
         if len(losses) < 2:
             raise self.lacks(sources.told() if not losses else f"there is only {losses[0]}")
         parts = matched([sources.predictions(datasets[0], name) for name in losses])
-        told = dict(zip(losses, parts, strict=True))
-        kinds = data(told, unimodal=unimodal, calibrated=calibrated)
-        shown = [told[one.name] for one in kinds.values() if one is not None]
+        models = dict(zip(losses, parts, strict=True))
+        kinds = data(models, unimodal=unimodal, calibrated=calibrated)
+        shown = [models[one.name] for one in kinds.values() if one is not None]
         rows = rows_shown(shown, count=count)
         labels, classes = shown[0].labels[rows[:, 0]], shown[0].classes
         names = tuple(f"label {shortened(class_title(classes, k), 26)}" for k in labels)
@@ -162,7 +162,7 @@ class IntroFigure(Figure):
                 top.set_axis_off()
                 bottom.set_axis_off()
                 continue
-            mine = told[one.name]
+            mine = models[one.name]
             draw(top, mine.probs[rows], labels, (names[0], names[1]), classes)
             top.set_title(letter(place, kind))
             drawn, ece = reliability.of_predictions(mine)

@@ -74,9 +74,9 @@ def data(features: FloatArray, labels: IntArray, *, most: int = 1500) -> Embeddi
     Example:
         >>> rng = np.random.default_rng(0)
         >>> labels = np.repeat([0, 1], 20)
-        >>> found = data(rng.normal(size=(40, 3)) + 20 * labels[:, None], labels)
-        >>> gap = np.linalg.norm(found.centroids[0] - found.centroids[1])
-        >>> found.points.shape, bool(gap > 1)
+        >>> embedding = data(rng.normal(size=(40, 3)) + 20 * labels[:, None], labels)
+        >>> gap = np.linalg.norm(embedding.centroids[0] - embedding.centroids[1])
+        >>> embedding.points.shape, bool(gap > 1)
         ((40, 2), True)
     """
     from sklearn.manifold import TSNE
@@ -89,23 +89,25 @@ def data(features: FloatArray, labels: IntArray, *, most: int = 1500) -> Embeddi
     kept, y = features[rows], labels[rows]
     perplexity = min(30.0, max(2.0, (len(rows) - 1) / 3))
     with threadpool_limits(1):  # threads add in another order each time
-        found = TSNE(2, perplexity=perplexity, init="pca", random_state=0, max_iter=ITERATIONS).fit_transform(kept)
-    points = np.asarray(found, dtype=np.float64)
+        plane = TSNE(2, perplexity=perplexity, init="pca", random_state=0, max_iter=ITERATIONS).fit_transform(kept)
+    points = np.asarray(plane, dtype=np.float64)
     points -= (points.max(axis=0) + points.min(axis=0)) / 2
     points /= np.abs(points).max() or 1.0
     centroids = np.stack([points[y == k].mean(axis=0) for k in np.unique(y)])
     return Embedding(points, y, centroids, alignment_curve(centroids))
 
 
-def draw(ax: Any, found: Embedding, classes: int) -> None:
+def draw(ax: Any, embedding: Embedding, classes: int) -> None:
     """Points by class, the curve through the centroids of the classes."""
     from matplotlib import patheffects
 
     colors = class_colors(classes)
-    ax.scatter(*found.points.T, c=[colors[k] for k in found.labels], s=4.5, linewidths=0, alpha=0.8, rasterized=True)
+    ax.scatter(
+        *embedding.points.T, c=[colors[k] for k in embedding.labels], s=4.5, linewidths=0, alpha=0.8, rasterized=True
+    )
     white = [patheffects.Stroke(linewidth=3.0, foreground="white"), patheffects.Normal()]
     ax.plot(
-        *found.curve.T,
+        *embedding.curve.T,
         color=CURVE,
         linewidth=1.6,
         linestyle=(0, (3, 1.5)),
@@ -113,8 +115,8 @@ def draw(ax: Any, found: Embedding, classes: int) -> None:
         label="centroids in class order",
     )
     ax.scatter(
-        *found.centroids.T,
-        c=[colors[k] for k in np.unique(found.labels)],
+        *embedding.centroids.T,
+        c=[colors[k] for k in np.unique(embedding.labels)],
         s=22,
         edgecolors="white",
         linewidths=0.8,
@@ -146,43 +148,43 @@ class TsneFigure(Figure):
             }
             for name in sources.datasets()
         }
-        runs = {name: found for name, found in runs.items() if found}
+        runs = {name: by_loss for name, by_loss in runs.items() if by_loss}
         if not runs:
             raise self.lacks(sources.told())
         most_columns = 2 if width == COLUMN else 4
         panels = [
             (name, loss, run, place % most_columns)
-            for name, found in runs.items()
-            for place, (loss, run) in enumerate(found.items())
+            for name, by_loss in runs.items()
+            for place, (loss, run) in enumerate(by_loss.items())
         ]
-        columns = min(most_columns, max(len(found) for found in runs.values()))
-        lines = sum(-(-len(found) // columns) for found in runs.values())
+        columns = min(most_columns, max(len(by_loss) for by_loss in runs.values()))
+        lines = sum(-(-len(by_loss) // columns) for by_loss in runs.values())
         side = (2.5 if width == COLUMN else 6.0) / max(columns, 2 if width == COLUMN else 4)
         figure, axes = grid(width, lines, columns, height=side + 0.2, around=0.6, square=True)
-        told_by = [run.predictions() for _, _, run, _ in panels]
+        models = [run.predictions() for _, _, run, _ in panels]
 
         def embedded(place: int) -> Embedding:
-            y = told_by[place].labels
+            y = models[place].labels
             return data(panels[place][2].features(), y, most=most)
 
         with threadpool_limits(1), ThreadPoolExecutor(os.cpu_count()) as pool:
-            points = list(pool.map(embedded, range(len(panels))))
+            embeddings = list(pool.map(embedded, range(len(panels))))
         row, before = -1, ""
-        for (name, loss, _, column), told, found in zip(panels, told_by, points, strict=True):
+        for (name, loss, _, column), model, embedding in zip(panels, models, embeddings, strict=True):
             row += column == 0
             ax = axes[row][column]
-            draw(ax, found, told.num_classes)
+            draw(ax, embedding, model.num_classes)
             ax.set_title(fitted(loss_title(loss), 22))
             if column == 0:
                 ax.set_ylabel(data_title(name))
             if name != before:
-                _legend(axes[row][-1], told.classes)
+                _legend(axes[row][-1], model.classes)
                 before = name
         for ax in (ax for line in axes for ax in line if not ax.has_data()):
             ax.set_axis_off()
         handles, labels = axes[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center")
-        shown = {loss for found in runs.values() for loss in found}
+        shown = {loss for by_loss in runs.values() for loss in by_loss}
         there = {loss for name in runs for loss in sources.losses(data=name)}
         part = f"{len(shown)} of {len(there)} losses (--losses chooses); " if shown < there else ""
         folds = any(len(sources.runs(name, loss)) > 1 for name in runs for loss in runs[name])

@@ -21,13 +21,13 @@ def data(runs: Sequence[RunFiles]) -> dict[str, Band]:
     }
 
 
-def draw(ax: Any, found: dict[str, Band]) -> None:
+def draw(ax: Any, lines: dict[str, Band]) -> None:
     """A line for each loss."""
     from matplotlib.ticker import MaxNLocator
 
-    for loss, look in looks(list(found)).items():
-        bands.draw(ax, found[loss], look, label=shortened(loss_title(loss), 20))
-    ax.set_xlim(1, max(float(band.x[-1]) for band in found.values()))
+    for loss, look in looks(list(lines)).items():
+        bands.draw(ax, lines[loss], look, label=shortened(loss_title(loss), 20))
+    ax.set_xlim(1, max(float(band.x[-1]) for band in lines.values()))
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=2))
 
 
@@ -49,14 +49,14 @@ class CurvesFigure(Figure):
         lines = len(METRICS) // columns
         figure, axes = grid(width, lines * len(datasets), columns, height=1.5, around=0.75)
         for row, name in enumerate(datasets):
-            found = {
+            by_loss = {
                 loss: data(sources.runs(name, loss))
                 for loss in sources.losses(data=name)
                 if any(run.has("curves.parquet") for run in sources.runs(name, loss))
             }
             panels = [ax for line in axes[row * lines : (row + 1) * lines] for ax in line]
             for place, (ax, (metric, text)) in enumerate(zip(panels, METRICS.items(), strict=True)):
-                draw(ax, {loss: lines_of[metric] for loss, lines_of in found.items()})
+                draw(ax, {loss: by_metric[metric] for loss, by_metric in by_loss.items()})
                 ax.set_title(letter(row * len(METRICS) + place, text))
                 if place % columns == 0:
                     ax.set_ylabel(data_title(name) if name else "validation rows")

@@ -8,17 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
+from orcu.evaluation.intervals import TAILS
 from orcu.evaluation.tally import Tally
 from orcu.figures.base import FIGURES, Figure, at_least, grid, note
 from orcu.figures.sources import Sources
 from orcu.figures.style import COLUMN, PAGE, ROLES, data_title, fitted, loss_title
 from orcu.inputs import FloatArray
+from orcu.metrics.rows import Rows
 from orcu.predictions.predictions import Predictions
 
 SPARSE = 30  # a bin of fewer rows says little and is drawn hollow
 _EXPECTED = (0, (4, 2))  # dashes
-_Z = 1.959963984540054
+_Z = float(ndtri(TAILS[1]))  # of the standard normal distribution
 
 
 @dataclass(frozen=True)
@@ -42,8 +45,8 @@ def data(table: FloatArray, *, rows: float | None = None) -> Reliability:
         rows: the number of rows, if the weights do not count them.
 
     Example:
-        >>> found = data(np.array([[0.0, 4.0], [0.0, 3.0], [0.0, 2.0]]))
-        >>> found.said.tolist(), found.seen.tolist(), found.low.round(3).tolist()
+        >>> diagram = data(np.array([[0.0, 4.0], [0.0, 3.0], [0.0, 2.0]]))
+        >>> diagram.said.tolist(), diagram.seen.tolist(), diagram.low.round(3).tolist()
         ([0.75], [0.5], [0.15])
     """
     weight, value, outcome = table
@@ -59,19 +62,24 @@ def data(table: FloatArray, *, rows: float | None = None) -> Reliability:
     return Reliability(value / weight, rate, middle - half, middle + half, count, (filled + 0.5) / bins, 1 / bins)
 
 
-def draw(ax: Any, found: Reliability, *, xlabel: str = "said") -> None:
+def draw(ax: Any, diagram: Reliability, *, xlabel: str = "said") -> None:
     """Points with intervals against the diagonal, rows per bin as bars below, sparse bins hollow."""
-    top = found.count.max()
+    top = diagram.count.max()
     ax.bar(
-        found.center, 0.16 * found.count / top, width=0.9 * found.width, bottom=-0.22, color=ROLES["quiet"], linewidth=0
+        diagram.center,
+        0.16 * diagram.count / top,
+        width=0.9 * diagram.width,
+        bottom=-0.22,
+        color=ROLES["quiet"],
+        linewidth=0,
     )
     ax.text(1.0, -0.045, f"rows per bin, at most {top:,.0f}", color=ROLES["muted"], fontsize=7, va="bottom", ha="right")
     ax.plot([0, 1], [0, 1], color=ROLES["muted"], linewidth=0.8, linestyle=(0, (4, 3)))
-    ax.vlines(found.said, found.low, found.high, color=ROLES["accent"], linewidth=1.4, alpha=0.55)
-    dense = found.count >= SPARSE
+    ax.vlines(diagram.said, diagram.low, diagram.high, color=ROLES["accent"], linewidth=1.4, alpha=0.55)
+    dense = diagram.count >= SPARSE
     ax.plot(
-        found.said[dense],
-        found.seen[dense],
+        diagram.said[dense],
+        diagram.seen[dense],
         color=ROLES["accent"],
         linewidth=1.0,
         marker="o",
@@ -79,8 +87,8 @@ def draw(ax: Any, found: Reliability, *, xlabel: str = "said") -> None:
         markeredgewidth=0,
     )
     ax.plot(
-        found.said[~dense],
-        found.seen[~dense],
+        diagram.said[~dense],
+        diagram.seen[~dense],
         linestyle="none",
         marker="o",
         markersize=4.5,
@@ -93,40 +101,40 @@ def draw(ax: Any, found: Reliability, *, xlabel: str = "said") -> None:
     ax.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
 
 
-def of_predictions(told: Predictions, *, bins: int = 15) -> tuple[Reliability, float]:
+def of_predictions(predictions: Predictions, *, bins: int = 15) -> tuple[Reliability, float]:
     """The reliability of the top label and its ECE, both over bins (a, b].
 
     Example:
-        >>> found, ece = of_predictions(Predictions(probs=[[0.8, 0.2], [0.9, 0.1]], y=[0, 1]))
-        >>> found.seen.tolist(), round(ece, 3)
+        >>> diagram, ece = of_predictions(Predictions(probs=[[0.8, 0.2], [0.9, 0.1]], y=[0, 1]))
+        >>> diagram.seen.tolist(), round(ece, 3)
         ([1.0, 0.0], 0.55)
     """
-    tally = Tally(told.num_classes, bins=bins)
-    tally.add(told.rows())
-    return data(tally.tables().top, rows=len(told)), tally.compute()["ece"]
+    tally = Tally(predictions.num_classes, bins=bins)
+    tally.add(Rows.of(predictions))
+    return data(tally.tables().top, rows=len(predictions)), tally.compute()["ece"]
 
 
-def draw_bars(ax: Any, found: Reliability, *, ece: float, box: str = "white") -> None:
+def draw_bars(ax: Any, diagram: Reliability, *, ece: float, box: str = "white") -> None:
     """The paper's form: accuracy as bars, the gap to the mean confidence, the expected line, the ECE.
 
     Bars above the line mean too little confidence, below it too much. Bins of few rows are pale.
 
     Args:
         ax: to draw on.
-        found: the bins.
+        diagram: the bins.
         ece: a fraction, written above the panel, where it hides nothing.
         box: the colour behind it; "none" on a page whose background may be dark.
     """
-    low, high = np.minimum(found.said, found.seen), np.maximum(found.said, found.seen)
-    sparse = found.count < SPARSE
+    low, high = np.minimum(diagram.said, diagram.seen), np.maximum(diagram.said, diagram.seen)
+    sparse = diagram.count < SPARSE
     for rows, strength in ((~sparse, 1.0), (sparse, 0.35)):
-        places, bars = found.center[rows], {"width": 0.94 * found.width, "linewidth": 0}
+        places, bars = diagram.center[rows], {"width": 0.94 * diagram.width, "linewidth": 0}
         ax.bar(places, low[rows], color=ROLES["accent"], alpha=0.75 * strength, **bars)
         ax.bar(places, (high - low)[rows], bottom=low[rows], color=ROLES["alarm"], alpha=0.5 * strength, **bars)
         ax.hlines(
-            found.seen[rows],
-            places - 0.47 * found.width,
-            places + 0.47 * found.width,
+            diagram.seen[rows],
+            places - 0.47 * diagram.width,
+            places + 0.47 * diagram.width,
             color=ROLES["accent"],
             linewidth=1.4,
             alpha=max(strength, 0.5),
@@ -198,8 +206,8 @@ class ReliabilityGrid(Figure):
                 if column >= len(losses):
                     ax.set_axis_off()
                     continue
-                found, ece = of_predictions(sources.predictions(name, losses[column]), bins=bins)
-                draw_bars(ax, found, ece=ece)
+                diagram, ece = of_predictions(sources.predictions(name, losses[column]), bins=bins)
+                draw_bars(ax, diagram, ece=ece)
                 title(ax, fitted(loss_title(losses[column]), int(side * 13)))
                 last = row + 1 == len(lines)
                 ax.tick_params(labelbottom=last, labelleft=column == 0)

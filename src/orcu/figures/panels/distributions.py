@@ -24,6 +24,7 @@ from orcu.figures.style import (
 )
 from orcu.figures.typical import RULE, typical_rows
 from orcu.inputs import FloatArray
+from orcu.metrics.rows import Rows
 from orcu.predictions.predictions import Predictions
 
 
@@ -53,15 +54,15 @@ def data(first: Predictions, second: Predictions, *, right: bool, count: int = 4
 
     Example:
         >>> probs = [[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]]
-        >>> told = Predictions(probs=probs, y=[0, 1, 1], ids=["a", "b", "c"])
-        >>> [pair.id for pair in data(told, told, right=True)]
+        >>> model = Predictions(probs=probs, y=[0, 1, 1], ids=["a", "b", "c"])
+        >>> [pair.id for pair in data(model, model, right=True)]
         ['a', 'c']
     """
     one, two = matched([first, second])
     labels = two.labels
-    hits = np.stack([part.rows().pred == labels for part in (one, two)])
+    hits = np.stack([Rows.of(part).pred == labels for part in (one, two)])
     among = np.flatnonzero((hits == right).all(axis=0))
-    chosen = typical_rows(labels, two.rows().confidence, among=among, count=count)
+    chosen = typical_rows(labels, Rows.of(two).confidence, among=among, count=count)
     names = range(len(two)) if two.ids is None else two.ids
     return [Pair(str(names[row]), int(labels[row]), np.stack([one.probs[row], two.probs[row]])) for row in chosen]
 
@@ -109,20 +110,20 @@ class DistributionsFigure(Figure):
         names = losses[:2] if len(losses) == 2 else [losses[0], losses[-1]]
         first, second = (sources.predictions(datasets[0], name) for name in names)
         kinds = {kind: data(first, second, right=kind == "right", count=count) for kind in ("right", "wrong")}
-        columns = max(len(found) for found in kinds.values())
+        columns = max(len(pairs) for pairs in kinds.values())
         if columns == 0:
             raise InputError(f"{' and '.join(names)} are never both right or both wrong.")
         figure, axes = grid(width, 2, columns, height=1.25, around=0.75)
         styles = list(looks(names).values())
         titles = [shortened(loss_title(name), 22) for name in names]
-        for row, (kind, found) in enumerate(kinds.items()):
+        for row, (kind, pairs) in enumerate(kinds.items()):
             for column, ax in enumerate(axes[row]):
-                if column >= len(found):
+                if column >= len(pairs):
                     ax.set_axis_off()
                     continue
-                draw(ax, found[column], titles, styles, first.classes)
+                draw(ax, pairs[column], titles, styles, first.classes)
                 ax.tick_params(labelleft=column == 0)
-                name = class_title(first.classes, found[column].label)
+                name = class_title(first.classes, pairs[column].label)
                 ax.set_title(
                     fitted(name, 40 // columns) if width == COLUMN else fitted(f"label {name}", 84 // max(columns, 3))
                 )

@@ -32,18 +32,18 @@ def data(classes: int = 5, *, scale: float = 3.0, distance: str = "squared") -> 
         InputError: if an argument cannot be used.
 
     Example:
-        >>> found = data(5)
-        >>> found.anchor[2].round(2).tolist(), found.probs[2].round(2).tolist()
+        >>> pull = data(5)
+        >>> pull.anchor[2].round(2).tolist(), pull.probs[2].round(2).tolist()
         ([0.01, 0.21, 0.56, 0.21, 0.01], [0.0, 0.08, 0.84, 0.08, 0.0])
     """
-    found = equilibrium(classes, np.arange(classes), scale, distance)
-    return Pull(found.anchor, found.probs)
+    solution = equilibrium(classes, np.arange(classes), scale, distance)
+    return Pull(solution.anchor, solution.probs)
 
 
-def draw(ax: Any, found: Pull, label: int) -> None:
+def draw(ax: Any, pull: Pull, label: int) -> None:
     """Two bars per class; the label's tick is marked."""
-    classes = np.arange(len(found.anchor))
-    bars = (("soft target (anchor)", found.anchor, ROLES["quiet"]), ("equilibrium", found.probs, GREEN))
+    classes = np.arange(len(pull.anchor))
+    bars = (("soft target (anchor)", pull.anchor, ROLES["quiet"]), ("equilibrium", pull.probs, GREEN))
     for place, (name, values, color) in zip((-0.2, 0.2), bars, strict=True):
         ax.bar(classes + place, values[label], width=0.38, color=color, linewidth=0, label=name)
     class_axis(ax, [str(k) for k in classes])
@@ -64,7 +64,7 @@ class EquilibriumFigure(Figure):
         self, sources: Sources, *, width: str = PAGE, classes: int = 5, scale: float = 3.0, distance: str = "squared"
     ) -> Any:
         """See `data` for the options."""
-        found = data(classes, scale=scale, distance=distance)
+        pull = data(classes, scale=scale, distance=distance)
         columns = min(classes, 3 if width == COLUMN else (5 if classes in (5, 9, 10) else 4))
         rows = -(-classes // columns)
         figure, axes = grid(width, rows, columns, height=1.3, around=0.4)
@@ -73,7 +73,7 @@ class EquilibriumFigure(Figure):
             if place >= classes:
                 figure.delaxes(ax)
                 continue
-            draw(ax, found, place)
+            draw(ax, pull, place)
             ax.set_title(f"label {place}")
             ax.tick_params(labelleft=place % columns == 0)
             if place % columns == 0:

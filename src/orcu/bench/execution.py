@@ -1,0 +1,157 @@
+"""Doing one run: from the prepared data to the metrics of every calibrator."""
+
+import errno
+import math
+import shutil
+import time
+import traceback
+import warnings
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from orcu import calibrators
+from orcu.bench.jobs import Job
+from orcu.bench.prepared import how_to_prepare, prepared_for
+from orcu.bench.spec import TwoStage
+from orcu.bench.states import Outcome
+from orcu.bench.store import LostLockError, Store
+from orcu.data.store import Prepared
+from orcu.errors import InputError
+from orcu.evaluation.evidence import need_two_classes
+from orcu.evaluation.tally import Tally
+from orcu.metrics.rows import Rows
+from orcu.predictions.predictions import Predictions
+
+if TYPE_CHECKING:
+    from orcu.training.run import Settings
+
+BINS = 15
+KEPT = ("test.parquet", "validation.parquet", "train.parquet", "curves.parquet", "features.safetensors", "run.json")
+MODEL = ("model.safetensors", "model.json")
+
+
+def execute(job: Job, results: Path) -> Outcome:
+    """Do a run unless it is finished or under way elsewhere.
+
+    A failure is noted in the store, with its error, and not raised; asking again tries again.
+
+    Args:
+        job: the run.
+        results: the benchmark's own folder of results.
+
+    Raises:
+        InputError: if the data are not prepared, or the disk is full.
+    """
+    store = Store(results)
+    prepared = prepared_for(job)
+    if prepared is None:
+        raise InputError(f"{job.data.title} is not prepared; run `{how_to_prepare(job)}`.")
+    run = job.id(prepared.manifest.digest)
+    claim = store.claim(run)
+    if claim is None:
+        return Outcome.SKIPPED
+    with claim:
+        started = time.monotonic()
+        try:
+            files = claim.work / "finished"
+            result = _result(job, prepared, claim.work, files)
+            claim.finish(
+                files, {"run": run, "manifest": prepared.manifest.digest, **result}, time.monotonic() - started
+            )
+        except LostLockError:
+            return Outcome.SKIPPED
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+                raise InputError(
+                    f"{results}: the disk is full. Make room and run again: what is finished is kept, the rest goes on."
+                ) from None
+            if not claim.is_mine():
+                return Outcome.SKIPPED
+            store.fail(run, f"{job.title}\n{traceback.format_exc()}")
+            return Outcome.FAILED
+    return Outcome.DONE
+
+
+def settings_of(job: Job) -> "Settings":
+    """What a job says of its training."""
+    from orcu.training.run import Settings
+
+    data = job.data
+    return Settings(
+        loss=job.loss_spec or "sord",
+        backbone=data.backbone,
+        weights=data.weights,
+        frozen=data.frozen,
+        hidden=tuple(data.hidden),
+        size=data.size,
+        augment=data.augment,
+        recipe=data.recipe,
+        seed=job.seed,
+    )
+
+
+def _result(job: Job, prepared: Prepared, work: Path, files: Path) -> dict[str, Any]:
+    import torch
+
+    from orcu.training.auto_scale import is_auto, train_with_scale
+    from orcu.training.run import Run
+
+    torch.set_num_threads(job.threads)
+    data = job.data
+    prepared.decode(data.size, wait=True)
+    settings, splits = settings_of(job), prepared.split(data.protocol, job.fold)
+    shutil.rmtree(files, ignore_errors=True)
+    files.mkdir()
+    about: dict[str, Any] = {"job": job.described(), "data": data.title, "loss": job.loss_name}
+    if job.two_stage is not None:
+        return about | _both_stages(job.two_stage, prepared, splits, settings, work / "training", files)
+    if is_auto(settings.loss):
+        result, choice = train_with_scale(prepared, splits, settings, work / "training")
+        about["scale"] = choice.best.scale
+        about["scales"] = {f"{trial.scale:g}": trial.value for trial in choice.trials}
+    else:
+        result = Run(prepared, splits, settings).train(work / "training")
+    for name in (*KEPT, *(MODEL if job.keep_model else ())):
+        shutil.copy2(result.folder / name, files / name)
+    held, test = result.predictions["validation"], result.predictions["test"]
+    return about | {
+        "epochs": len(result.curves),
+        "test": {name: _values(calibrated(name, held, test)) for name in job.calibrators},
+        "validation": _values(held),
+        "recipe": asdict(result.recipe),
+    }
+
+
+def _both_stages(
+    stages: TwoStage, prepared: Prepared, splits: Any, settings: Any, work: Path, files: Path
+) -> dict[str, Any]:
+    from orcu.training.two_stage import summary, two_stage
+
+    curves = two_stage(prepared, splits, settings, work, scale=stages.scale, epochs=stages.epochs)
+    shutil.copy2(work / "two_stage.parquet", files / "two_stage.parquet")
+    last = {row.pop("branch"): row for row in summary(curves)}
+    # What a branch without a regularizer does not have is left out: JSON knows no NaN.
+    finite = {
+        branch: {name: value for name, value in row.items() if math.isfinite(value)} for branch, row in last.items()
+    }
+    return {"branches": finite, "feasible_share": curves[0]["feasible_share"]}
+
+
+def calibrated(calibrator: str, held: Predictions, test: Predictions) -> Predictions:
+    """The test rows after a calibrator that was fitted on validation rows; "none" leaves them."""
+    if calibrator == "none":
+        return test
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", calibrators.CalibrationWarning)
+        return test.calibrated_on(held, calibrators.create(calibrator))
+
+
+def _values(predictions: Predictions) -> dict[str, float]:
+    """Every metric that is defined on these rows, from exact sums: the same bits on every machine."""
+    need_two_classes(np.bincount(predictions.labels, minlength=predictions.num_classes), predictions.classes)
+    tally = Tally(predictions.num_classes, bins=BINS)
+    tally.add(Rows.of(predictions).grouped(BINS))
+    return {name: value for name, value in sorted(tally.compute().items()) if math.isfinite(value)}

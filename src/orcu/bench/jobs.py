@@ -1,0 +1,88 @@
+"""The jobs of a spec: its runs, known before any data are there."""
+
+import json
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from orcu.bench.spec import DataSpec, Spec, TwoStage, loss_name
+from orcu.data.base import DATASETS
+from orcu.errors import InputError, UnknownNameError
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run: a loss (or the two-stage diagnostic), a fold of a data set, a seed."""
+
+    data: DataSpec
+    loss: Any
+    fold: int
+    seed: int
+    calibrators: tuple[str, ...]
+    threads: int
+    keep_model: bool = False
+    two_stage: TwoStage | None = None
+
+    @property
+    def loss_name(self) -> str:
+        """How the loss is called in tables."""
+        return "two stages" if self.two_stage else loss_name(self.loss)
+
+    @property
+    def loss_spec(self) -> Any:
+        """What `orcu.losses.create` takes."""
+        if isinstance(self.loss, str):
+            return self.loss
+        return {key: value for key, value in self.loss.items() if key != "label"}
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        seed = f", seed {self.seed}" if self.seed else ""
+        return f"{self.data.title}, fold {self.fold}, {self.loss_name}{seed}"
+
+    def described(self) -> dict[str, Any]:
+        """What the result depends on, as plain data; the manifest's digest joins when the run starts."""
+        parts = {
+            "data": self.data.model_dump(exclude={"name", "prepared", "folds", "without", "select"}),
+            "loss": self.loss_spec,
+            "fold": self.fold,
+            "seed": self.seed,
+            "threads": self.threads,
+            "calibrators": list(self.calibrators),
+        }
+        if self.keep_model:
+            parts["keep_model"] = True
+        if self.two_stage is not None:
+            parts["two_stage"] = self.two_stage.model_dump()
+        return parts
+
+    def id(self, manifest: str) -> str:
+        """The run's id, from what it depends on and the rows it is run on."""
+        text = json.dumps([self.described(), manifest], sort_keys=True)
+        return sha256(text.encode()).hexdigest()[:20]
+
+
+def jobs(spec: Spec) -> list[Job]:
+    """All runs of a spec, in the order in which they are done.
+
+    Raises:
+        InputError: if a data set, protocol or fold does not exist.
+    """
+    every = []
+    for data in spec.data:
+        protocols = DATASETS.create(data.set, **data.options).protocols
+        if data.protocol not in protocols:
+            raise UnknownNameError(f"protocol of {data.set}", data.protocol, protocols)
+        count = protocols[data.protocol].num_folds
+        folds = range(count) if data.folds is None else data.folds
+        for fold in folds:
+            if not 0 <= fold < count:
+                raise InputError(f"{data.title}: {data.protocol} has folds 0..{count - 1}, got {fold}.")
+            for seed in spec.seeds:
+                here = [
+                    Job(data, loss, fold, seed, tuple(spec.calibrators), spec.threads, spec.keep_models, spec.two_stage)
+                    for loss in spec.losses or [""]
+                ]
+                every += [job for job in here if job.loss_name not in data.without]
+    return every

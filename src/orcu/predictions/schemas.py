@@ -1,0 +1,126 @@
+"""What orcu writes for itself, checked field by field when it is read again: one schema per file format.
+
+They need pydantic, which takes its time to import: who reads such a file imports this module then.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from orcu.errors import InputError
+
+MOST_CLASSES = 100_000
+
+
+class Schema(BaseModel):
+    """Fields of exactly their types; numbers are finite."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+
+SchemaT = TypeVar("SchemaT", bound=Schema)
+
+
+class _Versioned(Schema):
+    schema_version: int
+
+
+class Metadata(_Versioned):
+    """The metadata of a Parquet file of predictions under the key "orcu".
+
+    Attributes:
+        schema_version: of the file.
+        kind: what its columns hold.
+        classes: lowest first.
+        history: what was done to the predictions, and with which rows.
+    """
+
+    kind: Literal["probs", "logits"]
+    classes: list[str] = Field(min_length=2, max_length=MOST_CLASSES)
+    history: list[dict[str, Any]] = Field(default_factory=list)
+
+    @classmethod
+    def parse(cls, text: str, *, schema_version: int) -> "Metadata":
+        """The metadata in a text.
+
+        Raises:
+            InputError: if it is damaged, or of another version.
+
+        Example:
+            >>> Metadata.parse("{}", schema_version=1)
+            Traceback (most recent call last):
+            orcu.errors.InputError: its metadata are damaged (schema_version: Field required).
+        """
+        try:
+            version = _Versioned.model_validate_json(text).schema_version  # first: another may have other fields
+            if version != schema_version:
+                raise InputError(f"schema version {version}, this orcu reads {schema_version}.")
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            raise InputError(f"its metadata are damaged ({fault(error)}).") from None
+
+
+class Rows(Schema):
+    """The rows that fitted something, as `UsedRows.to_dict` gives them."""
+
+    count: int = Field(ge=0)
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")
+    ids: list[str] | None = None
+
+
+class FittedCalibrator(Schema):
+    """A fitted calibrator, as `Calibrator.to_dict` gives it; the command line adds classes and file."""
+
+    calibrator: str
+    state_version: int
+    options: dict[str, Any]
+    num_classes: int | None = Field(ge=2, le=MOST_CLASSES)
+    fitted_on: Rows
+    floor: float | None = Field(gt=0, lt=1)
+    state: dict[str, Any]
+    classes: list[str] | None = Field(default=None, min_length=2, max_length=MOST_CLASSES)
+    file: str | None = None
+
+
+class FittedSets(Schema):
+    """Fitted prediction sets, as `OrdinalPredictionSets.to_dict` gives them; ``None`` stands for every class."""
+
+    prediction_sets: Literal["ordinal"]
+    state_version: int
+    alpha: float = Field(ge=0, lt=1)
+    conditional: bool
+    num_classes: int = Field(ge=2, le=MOST_CLASSES)
+    fitted_on: Rows
+    thresholds: list[float | None]
+    classes: list[str] | None = Field(default=None, min_length=2, max_length=MOST_CLASSES)
+    file: str | None = None
+
+
+def validated(schema: type[SchemaT], state: Mapping[str, Any], what: str) -> SchemaT:
+    """Plain data as their schema.
+
+    Args:
+        schema: that they should have.
+        state: the data.
+        what: they are, in messages.
+
+    Raises:
+        InputError: which names the field.
+
+    Example:
+        >>> validated(Rows, {"count": -1, "sha256": "0" * 64}, "its rows")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        orcu.errors.InputError: its rows are damaged (count: Input should be ...); fit anew.
+    """
+    try:
+        return schema.model_validate(dict(state))
+    except ValidationError as error:
+        raise InputError(f"{what} are damaged ({fault(error)}); fit anew.") from None
+
+
+def fault(error: ValidationError) -> str:
+    """The first thing that is wrong, with its place."""
+    first = error.errors()[0]
+    place = ".".join(map(str, first["loc"]))
+    return f"{place}: {first['msg']}" if place else str(first["msg"])
