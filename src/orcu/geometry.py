@@ -46,8 +46,8 @@ def probs(logits: Any) -> Any:
         >>> probs(np.array([0.0, 0.0])).tolist()
         [0.5, 0.5]
     """
-    found = log_probs(logits)
-    return np.exp(found) if _namespace(logits) is np else found.exp()
+    logs = log_probs(logits)
+    return np.exp(logs) if _namespace(logits) is np else logs.exp()
 
 
 def gap_signs(num_classes: int) -> FloatArray:

@@ -256,7 +256,7 @@ def test_diagnosis_says_which_is_better():
     assert found.ours["unimodality"] == 1
     broken = OrdinalClassifier(**QUICK | {"epochs": 1, "learning_rate": 1e-6}, patience=None).fit(x, y)
     told = broken.diagnose()
-    assert "neither better nor worse" in told.told or "unimodality" in told.told
+    assert "neither better nor worse" in told.verdict or "unimodality" in told.verdict
 
 
 def test_going_on():

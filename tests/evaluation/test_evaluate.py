@@ -296,10 +296,10 @@ def test_gates(judged):
     assert Gate.parse(f"sce.low>={judged['sce'].low}").trips(judged)
     assert Gate.parse("accuracy<1").trips(judged)
     assert not Gate.parse("accuracy <= 0").trips(judged)
-    assert "sce.high = " in Gate.parse("sce.high>1").told(judged)
+    assert "sce.high = " in Gate.parse("sce.high>1").reason(judged)
     undefined = evaluate(probs=[[0.9, 0.1], [0.2, 0.8]], y=[0, 1], bootstrap=0)
     assert Gate.parse("sce.low>0.9").trips(undefined)  # what is not known does not pass
-    assert "not defined" in Gate.parse("sce.low>0.9").told(undefined)
+    assert "not defined" in Gate.parse("sce.low>0.9").reason(undefined)
     for wrong in ("sce", "sce>", "sce>abc", "sce.mean>0.1", ">0.1", "sce=0.1"):
         with pytest.raises(InputError, match="expected a metric, a comparison and a number"):
             Gate.parse(wrong)

@@ -27,7 +27,7 @@ def parts(logits, y, softmax, weight=None):
 @pytest.fixture
 def fewer_draws(monkeypatch):
     """200 outcomes of the calibrated reference in place of 1000: its 95 % limit is then one of 93.5 to 96.5 %."""
-    monkeypatch.setattr("orcu.evaluation.evaluate.default_draws", lambda rows: 200)
+    monkeypatch.setattr("orcu.evaluation.evaluate.default_draws", lambda rows, size: 200)
 
 
 def test_a_resample_is_the_metric_of_the_drawn_rows(ordinal_sample, softmax):
@@ -121,7 +121,7 @@ def test_the_reference_draws_labels_from_the_probabilities(softmax):
     for w in (None, weight):
         rows = Rows(probs, rng.integers(3, size=500), w).grouped(15)
         whole = np.asarray(unit_sums(layout, rows, np.arange(500), 500).sum(0)).ravel()
-        drawn = layout.sums(calibrated_sums(layout, rows, whole, 400, seed=1))
+        drawn = calibrated_sums(layout, rows, whole, 400, seed=1)
         for name in ("top", "classes", "thresholds", "adaptive"):
             table = getattr(drawn, name).mean(0)
             said, seen = table[..., 1, :], table[..., 2, :]

@@ -34,7 +34,7 @@ def test_order_and_split_do_not_change_a_bit(seed, num_classes, rows, weights, l
         values = rng.dirichlet(np.full(num_classes, 0.5), size=rows)
     y = rng.integers(num_classes, size=rows)
     scale = {"none": None, "unit": 1.0, "tiny": 1e-9, "huge": 1e11}[weights]
-    weight = None if scale is None else rng.random(rows) * scale
+    weight = None if scale is None else rng.uniform(0.01, 1, size=rows) * scale  # exact sums hold 40 powers of two
 
     def tally(index):
         made = Tally(num_classes)

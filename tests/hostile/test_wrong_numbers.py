@@ -1,7 +1,6 @@
 """Inputs that once gave a wrong number without a word: each is now right, or refused with the way on."""
 
 import json
-import shutil
 
 import numpy as np
 import pandas as pd
@@ -134,21 +133,6 @@ def test_a_warm_start_with_other_classes_is_refused(graded):
         with pytest.raises(InputError, match=r"warm_start.*other.*classes"):
             model.fit(X, renamed)
     assert (model.set_params(classes=NAMES).predict_proba(X) == before).all()
-
-
-def test_a_model_folder_without_its_calibrator_is_refused(tmp_path):
-    train = run("train", "--data", "lev", "-o", "model", "--set", "epochs=1", cwd=tmp_path)
-    assert train.returncode == 0, train.stderr
-    pd.DataFrame({f"In{k}": [1.0, 2.0] for k in range(1, 5)}).to_csv(tmp_path / "new.csv", index=False)
-    columns = json.loads((tmp_path / "model" / "model.json").read_text())["columns"]
-    pd.DataFrame({column["name"]: [1.0, 2.0] for column in columns}).to_csv(tmp_path / "new.csv", index=False)
-    assert run("predict", "model", "new.csv", "-o", "out.csv", cwd=tmp_path).returncode == 0
-    (tmp_path / "model" / "calibrator.json").unlink()
-    refused = run("predict", "model", "new.csv", "-o", "again.csv", cwd=tmp_path, width=300)
-    assert refused.returncode == 3
-    assert "calibrator.json" in refused.stderr
-    assert not (tmp_path / "again.csv").exists()
-    shutil.rmtree(tmp_path / "model")
 
 
 @pytest.mark.parametrize("factor", [1e-300, 1e-23, 1e-12, 1e13])

@@ -195,3 +195,19 @@ def test_no_registered_calibrator_is_forgotten():
 
     assert {CALIBRATORS.get(name) for name in CALIBRATORS.names()} == set(_MODULES)
     assert all(issubclass(kind, Calibrator) for kind in _MODULES)
+
+
+@pytest.mark.parametrize("name", ["temperature", "gap+projection"])
+def test_no_rows_give_no_rows_and_nan_gives_nan(name, tmp_path):
+    z, y = rows()
+    model = nn.Linear(3, 4)
+    to_onnx(model, tmp_path / "m.onnx", example=torch.randn(5, 3), calibrator=calibrators.create(name).fit(z, y))
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+
+    def probs(inputs):
+        return session.run(["probs"], {"inputs": np.array(inputs, dtype=np.float32).reshape(-1, 3)})[0]
+
+    assert probs([]).shape == (0, 4)
+    beside = probs([[np.nan, 0, 0], [1, 2, 3]])
+    assert np.isnan(beside[0]).all()
+    assert beside[1] == pytest.approx(probs([[1, 2, 3]])[0])

@@ -165,7 +165,7 @@ def test_train_and_judge_writes_a_model_that_predicts_as_judged(lev, tmp_path):
     with pytest.raises(InputError, match="this model takes a table"):
         predict_new(tmp_path / "m", tmp_path)
     (tmp_path / "m" / "model.json").write_text("{")
-    with pytest.raises(InputError, match="no model of `orcu train`"):
+    with pytest.raises(InputError, match=r"model.json: not a JSON file"):
         predict_new(tmp_path / "m", tmp_path / "new.csv")
 
 

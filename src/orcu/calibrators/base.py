@@ -13,6 +13,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from orcu import geometry
+from orcu.calibrators.shrinkage import share_for_all, softened
 from orcu.errors import CalibrationWarning, InputError
 from orcu.inputs import FloatArray, IntArray, as_labels, as_logits, as_weight
 from orcu.predictions.predictions import Predictions
@@ -22,6 +23,7 @@ from orcu.tables.files import read_json, write_json
 
 STATE_VERSION = 2
 MANY_ROWS = 100_000
+LARGEST = 1e9  # logits further out say no more, and their squares would overflow
 CALIBRATORS: Registry[type["Calibrator"]] = Registry(
     "calibrator", package="orcu.calibrators", plugins="orcu.calibrators"
 )
@@ -34,6 +36,11 @@ class Calibrator(ABC):
     logits; probabilities are given as ``probs=``. numpy in, numpy out (float64); torch in, torch
     out, on the tensor's device. Options are stored as given, what is learned ends in ``_``. One that
     fits no parameters, such as the projection, predicts and is saved without `fit`.
+
+    No calibrator claims more than its rows can tell: what it learns is pulled towards the model as it is, the more
+    the fewer the rows (see `orcu.calibrators.shrinkage`), and a share of 1 / (2 (n + C)) of every prediction is spread
+    evenly over all classes. Neither is part of the procedures of the paper and of other papers, which are reached by
+    their options.
     """
 
     # An estimator of scikit-learn by its methods, not by derivation: sklearn.base takes 0.9 s to import (it brings
@@ -42,6 +49,7 @@ class Calibrator(ABC):
     name: ClassVar[str]
     num_classes_: int
     floor_: float | None = None  # what stood for a probability of 0 when fitting
+    share_for_all_: float = 0.0  # of every prediction, spread evenly over all classes
 
     @cached_property
     def fitted_on_(self) -> UsedRows:
@@ -69,7 +77,7 @@ class Calibrator(ABC):
         Warns:
             CalibrationWarning: if rows are few or a class is missing.
         """
-        values = as_logits(logits) if _by_logits(logits, probs) else Predictions(probs=probs).as_logits()[0]
+        values = _bounded(logits) if _by_logits(logits, probs) else Predictions(probs=probs).as_logits()[0]
         n, num_classes = values.shape
         labels = as_labels(y, num_classes, rows=n)
         weights = np.ones(n) if weight is None else as_weight(weight, rows=n)
@@ -77,6 +85,7 @@ class Calibrator(ABC):
         self.num_classes_ = num_classes
         self.floor_ = None if logits is not None else float(np.exp(values.min()))  # later rows get the same for a 0
         self.fitted_on_ = UsedRows.of(values, ids)
+        self.share_for_all_ = 0.0 if self._is_as_published() else share_for_all(int((weights > 0).sum()), num_classes)
         # Several BLAS threads only get in each other's way on problems this small.
         small = _threads().limit(limits=1, user_api="blas") if n < MANY_ROWS else nullcontext()
         with small:
@@ -89,7 +98,7 @@ class Calibrator(ABC):
         Raises:
             InputError: if it is not fitted, or was fitted for another number of classes.
         """
-        return self._apply(self._transform, logits, probs)
+        return self._apply(self._spread, logits, probs)
 
     def predict_proba(self, logits: Any = None, *, probs: Any = None) -> Any:
         """Calibrated probabilities, shape (n, C).
@@ -97,7 +106,7 @@ class Calibrator(ABC):
         Raises:
             InputError: if it is not fitted, or was fitted for another number of classes.
         """
-        return self._apply(self._transform_probs, logits, probs)
+        return self._apply(self._spread_probs, logits, probs)
 
     def to_dict(self) -> dict[str, Any]:
         """Options and learned state as plain data, fit for JSON.
@@ -113,6 +122,7 @@ class Calibrator(ABC):
             "num_classes": getattr(self, "num_classes_", None),
             "fitted_on": self.fitted_on_.to_dict(),
             "floor": self.floor_,
+            "share": self.share_for_all_,
             "state": self._state(),
         }
 
@@ -172,7 +182,23 @@ class Calibrator(ABC):
     def _restore(self, state: Mapping[str, Any]) -> None:
         """Take back what `_state` gave."""
 
+    # what it may write:
+
+    def _is_as_published(self) -> bool:
+        """Whether its options ask for a published procedure or plain likelihood, which is not to be changed."""
+        return self.parameters(2) == 0 or getattr(self, "shrinkage", None) == 0
+
     # and what it gets:
+
+    def _spread(self, logits: FloatArray) -> FloatArray:
+        moved = self._transform(logits)
+        return softened(moved, self.share_for_all_) if self.share_for_all_ else moved
+
+    def _spread_probs(self, logits: FloatArray) -> FloatArray:
+        probs = self._transform_probs(logits)
+        return (
+            (1 - self.share_for_all_) * probs + self.share_for_all_ / probs.shape[1] if self.share_for_all_ else probs
+        )
 
     def _transform_probs(self, logits: FloatArray) -> FloatArray:
         return geometry.probs(self._transform(logits))
@@ -198,7 +224,7 @@ class Calibrator(ABC):
     def _as_logits(self, logits: Any, probs: Any) -> FloatArray:
         """What the fitted map is applied to."""
         if _by_logits(logits, probs):
-            return as_logits(logits)
+            return _bounded(logits)
         predictions = Predictions(probs=probs)
         if self.floor_ is not None:
             return np.log(np.maximum(predictions.probs, self.floor_))
@@ -251,7 +277,7 @@ def from_dict(state: Mapping[str, Any]) -> Calibrator:
         if checked.num_classes is not None:
             calibrator.num_classes_ = checked.num_classes
         calibrator.fitted_on_ = UsedRows.from_dict(checked.fitted_on.model_dump())
-        calibrator.floor_ = checked.floor
+        calibrator.floor_, calibrator.share_for_all_ = checked.floor, checked.share
         calibrator._restore(checked.state)
         logits = calibrator.predict_logits(np.zeros((1, getattr(calibrator, "num_classes_", 2))))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -273,6 +299,10 @@ def load(path: str | os.PathLike[str]) -> Calibrator:
 @cache
 def _threads() -> ThreadpoolController:
     return ThreadpoolController()
+
+
+def _bounded(logits: Any) -> FloatArray:
+    return np.clip(as_logits(logits), -LARGEST, LARGEST)
 
 
 def _by_logits(logits: Any, probs: Any) -> bool:

@@ -63,6 +63,9 @@ class Chain(Calibrator):
             logits = fitted.predict_logits(logits)
             self.steps_.append(fitted)
 
+    def _is_as_published(self) -> bool:
+        return True  # each step spreads its own share
+
     def _check(self, logits: FloatArray, y: IntArray, weight: FloatArray) -> None:
         """Each step checks for itself."""
 

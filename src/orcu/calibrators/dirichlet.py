@@ -8,6 +8,7 @@ from orcu import geometry
 from orcu.calibrators.base import CALIBRATORS
 from orcu.calibrators.cross_validation import chosen
 from orcu.calibrators.linear_map import LinearMap, Problem, present, solve
+from orcu.calibrators.shrinkage import as_shrinkage
 from orcu.errors import UnknownNameError
 from orcu.inputs import FloatArray, IntArray
 
@@ -17,17 +18,20 @@ MUS = (0, 0.01, 0.1, 1, 10)
 
 @CALIBRATORS.register("dirichlet")
 class DirichletCalibration(LinearMap):
-    """p = softmax(W log p + b) with ODIR penalties (Kull et al. 2019).
+    """p = softmax(W log p + b) (Kull et al. 2019), convex and solved to the optimum.
 
-    Minimises mean NLL + lambda/(C(C-1)) sum_{i != j} W_ij^2 + mu/C sum_j b_j^2 from W = I, b = 0. The
-    problem is convex and solved to the optimum.
+    By default all parameters are pulled towards the fitted temperature. With ``off_diagonal``, ``bias`` or ``select``
+    it is the published method with ODIR penalties, which minimises
+    mean NLL + lambda/(C(C-1)) sum_{i != j} W_ij^2 + mu/C sum_j b_j^2 from W = I, b = 0.
 
     Args:
-        off_diagonal: lambda, or ``None`` to choose lambda and mu from the paper's 13 x 5 grid.
+        shrinkage: rows that the pull of each parameter towards the fitted temperature is worth; 0 for plain
+            likelihood.
+        off_diagonal: lambda; with ``select`` and without it lambda and mu are chosen from the paper's 13 x 5 grid.
         bias: mu.
-        select: "cv" (the strongest penalty whose cross-validated likelihood is within one standard error
-            of the best) or "fit" (the paper's: on the fitting rows, where
-            the weakest penalty tends to win).
+        select: "fit" (the paper's: on the fitting rows, where the weakest penalty tends to win) or "cv" (the
+            strongest penalty whose cross-validated likelihood is within one standard error of the best), which is
+            also taken where only one of lambda and mu is given.
         on: "log-probabilities", or "logits" for matrix scaling.
         normalize: divide the penalties by C(C-1) and C, as the code of MDCA does.
 
@@ -45,12 +49,14 @@ class DirichletCalibration(LinearMap):
     def __init__(
         self,
         *,
+        shrinkage: float = 0.25,
         off_diagonal: float | None = None,
         bias: float | None = None,
-        select: str = "cv",
+        select: str | None = None,
         on: str = "log-probabilities",
         normalize: bool = True,
     ) -> None:
+        self.shrinkage = shrinkage
         self.off_diagonal = off_diagonal
         self.bias = bias
         self.select = select
@@ -61,15 +67,24 @@ class DirichletCalibration(LinearMap):
         """C (C + 1); the penalty makes them count for less."""
         return num_classes * (num_classes + 1)
 
+    def _is_as_published(self) -> bool:
+        return self._has_penalties() or super()._is_as_published()
+
+    def _has_penalties(self) -> bool:
+        return not (self.off_diagonal is None and self.bias is None and self.select is None)
+
     def _fit(self, logits: FloatArray, y: IntArray, weight: FloatArray) -> None:
-        if self.select not in {"cv", "fit"}:
-            raise UnknownNameError("select of Dirichlet calibration", self.select, ["cv", "fit"])
+        if self.select not in {None, "cv", "fit"}:
+            raise UnknownNameError("select of Dirichlet calibration", str(self.select), ["cv", "fit"])
         if self.on not in {"log-probabilities", "logits"}:
             raise UnknownNameError("on of Dirichlet calibration", self.on, ["log-probabilities", "logits"])
+        if not self._has_penalties():
+            free = np.ones((self.num_classes_, self.num_classes_ + 1), dtype=bool)
+            return self._fit_shrunk(logits, y, weight, free, as_shrinkage(self.shrinkage))
         features = self._features(logits)
         self.off_diagonal_, self.bias_penalty_ = self._chosen(features, y, weight)
         problem = self._problem(features, y, weight, self.off_diagonal_, self.bias_penalty_)
-        self._keep(*solve(problem, problem.anchor + self._identity(self.num_classes_)))
+        return self._keep(*solve(problem, problem.anchor + self._identity(self.num_classes_)))
 
     def _chosen(self, features: FloatArray, y: IntArray, weight: FloatArray) -> tuple[float, float]:
         lambdas = LAMBDAS if self.off_diagonal is None else (self.off_diagonal,)
@@ -82,7 +97,7 @@ class DirichletCalibration(LinearMap):
             path = self._path(features[fit], y[fit], weight[fit] / weight[fit].mean(), grid)
             return [geometry.log_probs(features[judge] @ parameters.T) for parameters in path]
 
-        if self.select == "cv":
+        if self.select != "fit":
             return grid[chosen(y, weight, log_probs)]
         everything = np.arange(len(y))
         own = [log[everything, y] for log in log_probs(everything, everything)]

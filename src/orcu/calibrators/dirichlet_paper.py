@@ -52,6 +52,9 @@ class PaperDirichletCalibration(LinearMap):
         """C (C + 1)."""
         return num_classes * (num_classes + 1)
 
+    def _is_as_published(self) -> bool:
+        return True
+
     def _fit(self, logits: FloatArray, y: IntArray, weight: FloatArray) -> None:
         epochs = as_count(self.epochs, name="epochs", minimum=1)
         rate = as_positive(self.learning_rate, name="learning_rate")

@@ -1,6 +1,6 @@
 """Gap scaling: every adjacent logit gap gets its own scale, and no gap changes its sign."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -8,12 +8,11 @@ from scipy.optimize import minimize
 
 from orcu import geometry
 from orcu.calibrators.base import CALIBRATORS, Calibrator, warn
-from orcu.calibrators.cross_validation import chosen
+from orcu.calibrators.shrinkage import as_shrinkage, strength
+from orcu.calibrators.temperature import sharpness
 from orcu.inputs import FloatArray, IntArray
 
-SHRINKAGES = (100.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.001)
 _BOUND = 6.0  # of log a
-_ROUGH = 1e-6  # of the likelihood, while options are compared: far below its standard error
 _POWERS = (np.log(0.2), np.log(3.0))  # bounds of log b
 
 
@@ -23,12 +22,14 @@ class GapScaling(Calibrator):
 
     g_k(d) = sign(d) a_k(sign d) |d|^b with a > 0 and b > 0; z'_0 = 0, z'_{k+1} = z'_k + g_k(d_k).
     Signs stay, so a unimodal row stays unimodal with the same mode: accuracy, MAE and QWK of
-    unimodal rows cannot change. a = 1/T and b = 1 is temperature scaling. Fitted by likelihood in
-    log a and log b, with (shrinkage/(C-1)) sum (log a - mean log a)^2 + shrinkage (log b)^2.
+    unimodal rows cannot change. a = 1/T and b = 1 is temperature scaling. Fitted in log a and log b by the likelihood
+    of all rows, with k v sum (log a - log 1/T)^2 + k u (log b)^2, where T is the fitted temperature, v the mean square
+    of d/T, u that of d/T log|d| (v at least), each gap counted by how undecided its threshold is, P(1 - P), and k what
+    the pull of all parameters is worth in rows.
 
     Args:
-        shrinkage: the pull towards one common temperature, or ``None`` for the strongest whose
-            cross-validated likelihood is within one standard error of the best.
+        shrinkage: rows that the pull of each parameter towards the fitted temperature is worth; 0 for plain
+            likelihood.
 
     Example:
         >>> import numpy as np
@@ -41,7 +42,7 @@ class GapScaling(Calibrator):
 
     name = "gap"
 
-    def __init__(self, *, shrinkage: float | None = None) -> None:
+    def __init__(self, *, shrinkage: float = 0.25) -> None:
         self.shrinkage = shrinkage
 
     def parameters(self, num_classes: int) -> int:
@@ -49,27 +50,13 @@ class GapScaling(Calibrator):
         return 2 * (num_classes - 1) + 1
 
     def _fit(self, logits: FloatArray, y: IntArray, weight: FloatArray) -> None:
-        gaps = np.diff(logits, axis=1)
-        start = np.zeros(self.parameters(self.num_classes_))
-        self.shrinkage_ = SHRINKAGES[0] if self.shrinkage is None else float(self.shrinkage)
-        if self.shrinkage is None:
-
-            def log_probs(fit: Any, judge: Any) -> list[FloatArray]:
-                scaled, parameters, candidates = weight[fit] / weight[fit].mean(), start, []
-                for strength in SHRINKAGES:  # each starts where the stronger pull has ended
-                    parameters, _ = _fitted(gaps[fit], y[fit], scaled, strength, parameters, tolerance=_ROUGH)
-                    candidates.append(geometry.log_probs(_moved(gaps[judge], parameters)))
-                return candidates
-
-            self.shrinkage_ = SHRINKAGES[chosen(y, weight, log_probs)]
-        if _separated(gaps, y):
-            warn(
-                "gap: every row is predicted right, so the likelihood asks for ever sharper predictions; gaps stay "
-                "as they are. Use more rows, which the model was not trained on."
-            )
-        self.log_parameters_, reached = _fitted(gaps, y, weight, self.shrinkage_, start)
+        pull = strength(as_shrinkage(self.shrinkage), self.parameters(self.num_classes_)) / len(y)
+        sharp = sharpness(logits, y, weight)
+        self.log_parameters_, reached = _fitted(np.diff(logits, axis=1), y, weight, sharp, pull)
         if not reached:
             warn("gap: the fit stopped before its tolerance; use more rows or more shrinkage.")
+        if (np.abs(self.log_parameters_[:-1]) > 0.999 * _BOUND).any():
+            warn("gap: a scale ran to its bound; use more rows, which the model was not trained on, or more shrinkage.")
 
     def _transform(self, logits: FloatArray) -> FloatArray:
         return _moved(np.diff(logits, axis=1), self.log_parameters_)
@@ -85,7 +72,7 @@ class GapScaling(Calibrator):
         return float(np.exp(self.log_parameters_[-1]))
 
     def _state(self) -> dict[str, Any]:
-        return {"log_parameters": self.log_parameters_.tolist(), "shrinkage": self.shrinkage_}
+        return {"log_parameters": self.log_parameters_.tolist()}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self.log_parameters_ = np.array(state["log_parameters"], dtype=np.float64)
@@ -93,7 +80,6 @@ class GapScaling(Calibrator):
             raise ValueError(f"log_parameters of shape {self.log_parameters_.shape}")
         if not (np.abs(self.log_parameters_) <= _BOUND).all():
             raise ValueError("log_parameters that no fit gives")
-        self.shrinkage_ = float(state["shrinkage"])
 
 
 def _moved(gaps: FloatArray, parameters: FloatArray) -> FloatArray:
@@ -117,21 +103,42 @@ def _log_size(gaps: FloatArray) -> FloatArray:
         return np.log(np.abs(gaps))  # -inf for equal logits: such a gap stays 0
 
 
-def _fitted(
-    gaps: FloatArray, y: IntArray, weight: FloatArray, shrinkage: float, start: FloatArray, *, tolerance: float = 1e-11
-) -> tuple[FloatArray, bool]:
-    """The logarithms of a (rising, then falling) and b at the minimum, and whether it was reached.
+def _fitted(gaps: FloatArray, y: IntArray, weight: FloatArray, sharp: float, pull: float) -> tuple[FloatArray, bool]:
+    """The log a of rising and of falling gaps and log b, and whether the optimum was reached.
 
-    Where every row is right the likelihood has no maximum, and nothing is moved.
+    Args:
+        gaps: shape (n, C - 1).
+        y: labels.
+        weight: mean 1.
+        sharp: 1/T, from where the fit starts and to where it is pulled.
+        pull: of the parameters, in shares of the rows.
     """
-    if _separated(gaps, y):
-        return np.zeros_like(start), True
+    objective, start = _objective(gaps, y, weight, sharp, pull)
+    bounds = [(-_BOUND, _BOUND)] * (2 * gaps.shape[1]) + [_POWERS]
+    options = {"maxiter": 500, "ftol": 1e-12, "gtol": 1e-6}
+    optimum = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return optimum.x, bool(optimum.success)
+
+
+def _objective(
+    gaps: FloatArray, y: IntArray, weight: FloatArray, sharp: float, pull: float
+) -> tuple[Callable[[FloatArray], tuple[float, FloatArray]], FloatArray]:
+    """The function to be minimised, with its gradient, and the parameters of a common temperature."""
     n, thresholds = gaps.shape
     columns = np.ascontiguousarray(gaps.T)
     rising, log_size = columns > 0, _log_size(columns)
     finite_log_size = np.where(columns == 0, 0.0, log_size)
     rows, scaled = np.arange(n), weight / n
     event = (y > np.arange(thresholds)[:, None]).astype(np.float64)
+    logits = sharp * np.cumsum(np.pad(gaps, ((0, 0), (1, 0))), axis=1)
+    above = 1 - np.cumsum(geometry.probs(logits), axis=1)[:, :-1].T.clip(0, 1)
+    undecided = scaled * (above * (1 - above) + np.finfo(np.float64).tiny)  # where no gap is, all count
+    undecided /= undecided.sum()
+    squares = undecided * (sharp * columns) ** 2
+    of_scales = float(squares.sum())
+    of_power = max(of_scales, float((squares * finite_log_size**2).sum()))
+    pulls = pull * np.append(np.full(2 * thresholds, of_scales), of_power)
+    common = np.append(np.full(2 * thresholds, np.log(sharp)), 0.0)
 
     def objective(parameters: FloatArray) -> tuple[float, FloatArray]:
         moved, logits = _moved_columns(rising, log_size, parameters)
@@ -146,23 +153,7 @@ def _fitted(
         up = np.where(rising, effect, 0.0).sum(axis=1)
         power = np.exp(parameters[-1]) * np.vdot(effect, finite_log_size)
         gradient = np.concatenate([up, effect.sum(axis=1) - up, [power]])
-        away = parameters[:-1] - parameters[:-1].mean()
-        loss += shrinkage / thresholds * float(away @ away) + shrinkage * float(parameters[-1]) ** 2
-        gradient[:-1] += 2 * shrinkage / thresholds * away
-        gradient[-1] += 2 * shrinkage * parameters[-1]
-        return loss, gradient
+        away = parameters - common
+        return loss + float(pulls @ away**2), gradient + 2 * pulls * away
 
-    bounds = [(-_BOUND, _BOUND)] * (2 * thresholds) + [_POWERS]
-    options = {"maxiter": 500, "ftol": tolerance, "gtol": 1e-6}
-    optimum = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    return optimum.x, bool(optimum.success)
-
-
-def _separated(gaps: FloatArray, y: IntArray) -> bool:
-    """Whether the label of every row has the largest logit, with none beside it."""
-    logits = np.zeros((len(gaps), gaps.shape[1] + 1))
-    np.cumsum(gaps, axis=1, out=logits[:, 1:])
-    rows = np.arange(len(y))
-    own = logits[rows, y].copy()
-    logits[rows, y] = -np.inf
-    return bool((own > logits.max(axis=1)).all())
+    return objective, common

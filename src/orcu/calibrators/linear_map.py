@@ -8,6 +8,8 @@ import numpy as np
 
 from orcu import geometry
 from orcu.calibrators.base import Calibrator, warn
+from orcu.calibrators.shrinkage import strength
+from orcu.calibrators.temperature import sharpness
 from orcu.inputs import FloatArray, IntArray
 
 _STEPS = 100
@@ -106,6 +108,37 @@ class LinearMap(Calibrator):
 
     def _identity(self, num_classes: int) -> FloatArray:
         return np.concatenate([np.eye(num_classes), np.zeros((num_classes, 1))], axis=1)
+
+    def _fit_shrunk(self, logits: FloatArray, y: IntArray, weight: FloatArray, free: Any, shrinkage: float) -> None:
+        """Fit the free parameters, pulled towards the fitted temperature.
+
+        Minimises the negative log-likelihood of all rows + k sum_ij v_ij (W - I/T)_ij^2 + k |b + (W - I/T) m|^2, where k
+        is `strength`, m the mean feature and v_ij the variance of feature j, each row counted by how undecided it is about
+        class i, p_i (1 - p_i): rows that are certain anyway tell nothing, however large their logits. The last term is
+        the pull of an average row's logits.
+
+        Args:
+            logits: shape (n, C).
+            y: labels.
+            weight: mean 1.
+            free: which of (W, b) may move, shape (C, C + 1).
+            shrinkage: rows that each parameter's pull is worth.
+        """
+        features, n, size = self._features(logits), len(y), self.num_classes_
+        sharp = sharpness(logits, y, weight)
+        probs = geometry.probs(sharp * logits)
+        undecided = weight[:, None] * (probs * (1 - probs) + np.finfo(np.float64).tiny)  # where no row is, all count
+        center = undecided.sum(axis=1) @ features[:, :-1] / undecided.sum()
+        features[:, :-1] -= center  # b becomes the logits of an average row
+        spread = (undecided / undecided.sum(axis=0)).T @ features[:, :-1] ** 2
+        anchor = sharp * self._identity(size)
+        anchor[:, -1] = anchor[:, :-1] @ center
+        penalty = np.full((size, size + 1), strength(shrinkage, self.parameters(size)) / n)
+        penalty[:, :-1] *= spread
+        problem = Problem(features, y, weight, anchor, free & present(y, size), penalty)
+        parameters, reached = solve(problem, anchor)
+        parameters[:, -1] -= parameters[:, :-1] @ center
+        self._keep(parameters, reached)
 
     def _keep(self, parameters: FloatArray, reached: bool) -> None:
         if not reached:

@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 
 from orcu.calibrators.base import CALIBRATORS, Calibrator, warn
+from orcu.calibrators.shrinkage import as_shrinkage, sharpness_prior
 from orcu.errors import UnknownNameError
 from orcu.inputs import FloatArray, IntArray, as_positive
 
 GRID = np.arange(1, 101) / 10  # Paper: [0, 10] by 0.1; a temperature of 0 is not defined
-_SLOWEST, _FASTEST = 1e-3, 1e3  # bounds of 1/T
+_FLATTEST, _SHARPEST = 1e-3, 1e3  # bounds of 1/T
+_FLAT = 0.02  # a 1/T that leaves nothing of the logits
 _BLOCK = 8192  # rows at a time, so that what is computed stays in the cache
 _STEPS = 100
 _TOLERANCE = 1e-12
@@ -20,11 +22,12 @@ _TOLERANCE = 1e-12
 class TemperatureScaling(Calibrator):
     """p = softmax(z / T), T > 0 by negative log-likelihood (Guo et al. 2017).
 
-    The likelihood is convex in 1/T; Newton's method inside a shrinking bracket finds its optimum to
-    the last digits. Ranks and the argmax do not change.
+    Newton's method inside a shrinking bracket finds the optimum to the last digits. Ranks and the argmax do not
+    change.
 
     Args:
-        search: "exact", or "grid" for the paper's 0.1, 0.2, ..., 10.
+        search: "exact", or "grid" for the paper's 0.1, 0.2, ..., 10, by plain likelihood.
+        shrinkage: how many times the prior on 1/T counts; 0 for plain likelihood, as published.
 
     Example:
         >>> import numpy as np
@@ -34,27 +37,32 @@ class TemperatureScaling(Calibrator):
         >>> fitted = TemperatureScaling().fit(3 * z, y)
         >>> round(fitted.temperature_, 1)
         2.7
+        >>> round(TemperatureScaling().fit([[2.0, 0.0]] * 5, [0, 0, 0, 0, 1]).temperature_, 2)  # five rows
+        1.08
     """
 
     name = "temperature"
 
-    def __init__(self, *, search: str = "exact") -> None:
+    def __init__(self, *, search: str = "exact", shrinkage: float = 1.0) -> None:
         self.search = search
+        self.shrinkage = shrinkage
 
     def parameters(self, num_classes: int) -> int:
         """One."""
         return 1
 
+    def _is_as_published(self) -> bool:
+        return self.search == "grid" or super()._is_as_published()
+
     def _fit(self, logits: FloatArray, y: IntArray, weight: FloatArray) -> None:
         if self.search not in {"exact", "grid"}:
             raise UnknownNameError("search of temperature scaling", self.search, ["exact", "grid"])
-        # margins over the label, class by class: log p_y = -log sum exp(margin / T)
-        margins = np.ascontiguousarray((logits - logits[np.arange(len(y)), y][:, None]).T)
         if self.search == "grid":
+            margins = _margins(logits, y)
             losses = [_loss(margins, weight, 1 / t) for t in GRID]
             self.temperature_ = float(GRID[int(np.argmin(losses))])
         else:
-            self.temperature_ = 1 / _best_scale(margins, weight)
+            self.temperature_ = 1 / sharpness(logits, y, weight, as_shrinkage(self.shrinkage))
 
     def _transform(self, logits: FloatArray) -> FloatArray:
         return logits / self.temperature_
@@ -64,7 +72,7 @@ class TemperatureScaling(Calibrator):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self.temperature_ = as_positive(state["temperature"], name="temperature")
-        if not _SLOWEST <= 1 / self.temperature_ <= _FASTEST:
+        if not _FLATTEST <= 1 / self.temperature_ <= _SHARPEST:
             raise ValueError(f"a temperature of {self.temperature_:g}, which no fit gives")
 
 
@@ -91,29 +99,55 @@ def _slopes(margins: FloatArray, weight: FloatArray, scale: float) -> tuple[floa
     return slope, bend
 
 
-def _best_scale(margins: FloatArray, weight: FloatArray) -> float:
-    """The 1/T at which the slope is zero, kept between bounds."""
+def sharpness(logits: FloatArray, y: IntArray, weight: FloatArray, shrinkage: float = 1.0) -> float:
+    """The 1/T of greatest likelihood and prior, kept between bounds.
+
+    Args:
+        logits: shape (n, C).
+        y: labels.
+        weight: mean 1.
+        shrinkage: how many times the prior counts.
+
+    Example:
+        >>> y = np.array([0, 0, 0, 1])
+        >>> round(sharpness(np.array([[2.0, 0.0]] * 4), y, np.ones(4), shrinkage=0), 4)  # log 3 / 2
+        0.5493
+    """
+    margins = _margins(logits, y)
     if ((margins >= 0).sum(axis=0)[weight > 0] == 1).all():
         warn(
             "temperature: every row is predicted right, so the likelihood asks for ever sharper predictions; "
-            "T stays at 1. Use more rows, which the model was not trained on."
+            f"{'the prior holds them' if shrinkage else 'T stays at 1'}. Use more rows, which the model was not "
+            "trained on."
         )
-        return 1.0
-    low, high, scale = _SLOWEST, _FASTEST, 1.0
+        if not shrinkage:
+            return 1.0
+    low, high, log_scale = np.log(_FLATTEST), np.log(_SHARPEST), 0.0
     for _ in range(_STEPS):
+        scale = float(np.exp(log_scale))
         slope, bend = _slopes(margins, weight, scale)
-        if abs(slope) <= _TOLERANCE * scale * bend:
+        _, prior_slope, prior_bend = sharpness_prior(log_scale)
+        # in log(1/T), of which the prior is a function
+        bend = scale * slope + scale**2 * bend + shrinkage * prior_bend
+        slope = scale * slope + shrinkage * prior_slope
+        if abs(slope) <= _TOLERANCE * abs(bend):
             break
-        low, high = (scale, high) if slope < 0 else (low, scale)
-        trial = scale - slope / bend if bend > 0 else 0.0
+        low, high = (log_scale, high) if slope < 0 else (low, log_scale)
+        trial = log_scale - slope / bend if bend > 0 else -np.inf
         if not low < trial < high:
-            trial = float(np.sqrt(low * high))
-        if high - low <= _TOLERANCE * low:
+            trial = (low + high) / 2
+        if high - low <= _TOLERANCE:
             break
-        scale = trial
-    if scale < _SLOWEST * 1.001:
+        log_scale = trial
+    scale = float(np.exp(log_scale))
+    if scale < _FLAT:
         warn(
             "temperature: the logits say nothing about the labels (or the reverse), so flat predictions fit "
-            f"best; T was held at {1 / _SLOWEST:g}. Are the labels in the right order?"
+            f"best; T was held at {1 / scale:.3g}. Are the labels in the right order?"
         )
     return scale
+
+
+def _margins(logits: FloatArray, y: IntArray) -> FloatArray:
+    """Margins over the label, class by class, shape (C, n): log p_y = -log sum exp(margin / T)."""
+    return np.ascontiguousarray((logits - logits[np.arange(len(y)), y][:, None]).T)

@@ -1,10 +1,13 @@
-"""Vector scaling: a factor and an offset for each class's logit."""
+"""Vector scaling: a scale and an offset for each class."""
 
 import numpy as np
 
 from orcu.calibrators.base import CALIBRATORS
 from orcu.calibrators.linear_map import LinearMap, Problem, present, solve
+from orcu.calibrators.shrinkage import as_shrinkage
 from orcu.inputs import FloatArray, IntArray
+
+_RIDGE = 1e-6  # keeps separated rows finite where nothing else does
 
 
 @CALIBRATORS.register("vector")
@@ -12,7 +15,8 @@ class VectorScaling(LinearMap):
     """p = softmax(a * z + b), a and b of length C (Guo et al. 2017), by likelihood.
 
     Args:
-        ridge: pulls a to 1 and b to 0; the default only keeps separated rows finite.
+        shrinkage: rows that the pull of each parameter towards the fitted temperature is worth; 0 for plain
+            likelihood, as published.
 
     Example:
         >>> import numpy as np
@@ -24,8 +28,8 @@ class VectorScaling(LinearMap):
 
     name = "vector"
 
-    def __init__(self, *, ridge: float = 1e-6) -> None:
-        self.ridge = ridge
+    def __init__(self, *, shrinkage: float = 0.25) -> None:
+        self.shrinkage = shrinkage
 
     def parameters(self, num_classes: int) -> int:
         """2 C."""
@@ -35,7 +39,8 @@ class VectorScaling(LinearMap):
         identity = self._identity(self.num_classes_)
         free = identity.astype(bool)
         free[:, -1] = True
+        if as_shrinkage(self.shrinkage) > 0:
+            return self._fit_shrunk(logits, y, weight, free, self.shrinkage)
         free &= present(y, self.num_classes_)
-        penalty = np.where(free, self.ridge, 0.0)
-        problem = Problem(self._features(logits), y, weight, identity, free, penalty)
-        self._keep(*solve(problem, identity))
+        problem = Problem(self._features(logits), y, weight, identity, free, np.where(free, _RIDGE, 0.0))
+        return self._keep(*solve(problem, identity))

@@ -15,6 +15,7 @@ from orcu.cli.options import (
     Id,
     Label,
     Logits,
+    NoFormulas,
     Percent,
     Probs,
     Separator,
@@ -22,8 +23,8 @@ from orcu.cli.options import (
     bad_data,
     check_classes,
     check_paths,
+    printed_warnings,
     reading_options,
-    told_warnings,
     write_fitted,
 )
 from orcu.errors import InputError
@@ -74,7 +75,7 @@ def fit(
         percent=percent,
     )
     console = Console()
-    with bad_data(), told_warnings():
+    with bad_data(), printed_warnings():
         predictions = Predictions.read(file, **options)
         y = predictions.labels
         with Console(stderr=True).status(f"fitting {method} on {len(predictions):,} rows"):
@@ -103,6 +104,7 @@ def apply(
     percent: Percent = False,
     sep: Separator = None,
     decimal: Decimal = None,
+    no_formulas: NoFormulas = False,
 ) -> None:
     """Apply a calibrator to new predictions."""
     from orcu import calibrators
@@ -128,7 +130,7 @@ def apply(
         predictions = Predictions.read(file, **options)
         check_classes(calibrator, predictions.classes, file)
         moved = predictions.calibrated(fitted)
-        moved.write(out)
+        moved.write(out, no_formulas=no_formulas)
     _print_notes(console, predictions, fitted.floor_)
     for note in reuse_notes(moved.history):
         console.print(f"[bold red]{escape(note)}[/]", highlight=False)
@@ -179,7 +181,7 @@ def compare(
         percent=percent,
     )
     console = Console()
-    with bad_data(), told_warnings():
+    with bad_data(), printed_warnings():
         held = Predictions.read(file, **options)
         values = held.as_logits()[0]
         y = held.labels

@@ -106,8 +106,8 @@ def evaluate(
         percent=percent,
     )
     with bad_data():
-        found = _judge(paths, options, decide, bootstrap, seed, bins, spread)
-        outputs = _outputs(found, paths, title, show_ids, report, json_path)
+        evaluation = _judge(paths, options, decide, bootstrap, seed, bins, spread)
+        outputs = _outputs(evaluation, paths, title, show_ids, report, json_path)
     for path, text in outputs.items():  # before printing, which a closed pipe may end
         try:
             with replacing(path) as temporary:
@@ -115,13 +115,13 @@ def evaluate(
         except OSError as error:
             raise InputError(f"{path}: cannot be written ({error}).") from None
     console = Console()
-    _print(console, found)
+    _print(console, evaluation)
     for path in outputs:
         console.print(f"wrote {escape(str(path))}", highlight=False)
-    tripped = [gate for gate in gates if gate.trips(found)]
+    tripped = [gate for gate in gates if gate.trips(evaluation)]
     for gate in gates:
         mark = "[bold red]tripped[/]" if gate in tripped else "[green]passed[/]"
-        console.print(f"gate {escape(gate.text)}: {mark} ({escape(gate.told(found))})", highlight=False)
+        console.print(f"gate {escape(gate.text)}: {mark} ({escape(gate.reason(evaluation))})", highlight=False)
     if tripped:
         raise typer.Exit(GATE_TRIPPED)
 
@@ -154,7 +154,7 @@ def _judge(
     ):
         task = progress.add_task("reading")
 
-        def told(stage: str, rows: int) -> None:
+        def show(stage: str, rows: int) -> None:
             progress.update(task, description=f"{stage}: {rows:,} rows")
 
         return judge(
@@ -165,13 +165,13 @@ def _judge(
             bootstrap=bootstrap,
             seed=seed,
             bins=bins,
-            progress=told,
+            progress=show,
             launcher=launcher,
         )
 
 
 def _outputs(
-    found: "Evaluation",
+    evaluation: "Evaluation",
     paths: list[Path],
     title: str | None,
     show_ids: bool,
@@ -192,60 +192,60 @@ def _outputs(
             "date": provenance.date,
             "command": command,
         }
-        result = found.to_dict() | {"provenance": about}
+        result = evaluation.to_dict() | {"provenance": about}
         outputs[json_path] = json.dumps(result, indent=1, allow_nan=False) + "\n"
     if report is not None:
         options = {} if title is None else {"title": title}
-        outputs[report] = found.to_html(provenance=provenance, show_ids=show_ids, **options)
+        outputs[report] = evaluation.to_html(provenance=provenance, show_ids=show_ids, **options)
     return outputs
 
 
-def _print(console: Console, found: "Evaluation") -> None:
+def _print(console: Console, evaluation: "Evaluation") -> None:
     from orcu.evaluation.evaluation import metric_rows, shown_difference
     from orcu.evaluation.printed import shown_interval
     from orcu.metrics.base import all_metrics
     from orcu.report.headline import headline, verdict
 
     console.print()
-    for one in (found, *found.others):
-        told = f"{one.name}: " if found.others else ""
+    for one in (evaluation, *evaluation.others):
+        model = f"{one.name}: " if evaluation.others else ""
         for note in [*one.notes, one.mapping]:
             style = "bold red" if note.startswith("WARNING") else "dim"
-            console.print(f"[{style}]{escape(told + note)}[/]", highlight=False)
+            console.print(f"[{style}]{escape(model + note)}[/]", highlight=False)
     console.print()
-    for sentence in headline(found):
+    for sentence in headline(evaluation):
         console.print(escape(sentence), highlight=False)
     console.print()
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(escape(found.name))
+    table.add_column(escape(evaluation.name))
     for heading in ("value", "95 % interval", "if calibrated"):
         table.add_column(heading, justify="right", no_wrap=True)
     family = ""
-    for metric, cells in metric_rows(found):
+    for metric, cells in metric_rows(evaluation):
         if family and metric.family != family:
             table.add_row("")
         family = metric.family
-        told = verdict(found, metric.name)
-        mark = "[red]✗[/]" if told.startswith("beyond") else "[green]✓[/]"
-        estimate = found.metrics[metric.name]
-        if told:
+        judgement = verdict(evaluation, metric.name)
+        mark = "[red]✗[/]" if judgement.startswith("beyond") else "[green]✓[/]"
+        estimate = evaluation.metrics[metric.name]
+        if judgement:
             chance = shown_interval(estimate.expected, estimate.limit, percent=metric.percent)
             cells[3] = f"{chance} {mark}"
         table.add_row(*map(escape, cells[:3]), cells[3])
     console.print(table)
-    subjects = "" if found.subjects is None else f" of {found.subjects:,} whole subjects"
+    subjects = "" if evaluation.subjects is None else f" of {evaluation.subjects:,} whole subjects"
     console.print(
-        f"\n[dim]{found.rows:,} rows; {found.resamples:,} bootstrap resamples{subjects}, seed {found.seed}; "
-        f"{found.bins} bins (a, b].\nif calibrated: what a perfectly calibrated model with these very "
-        "probabilities would show on as many rows, mean – 95 % point; ✗ beyond it. The interval of a "
+        f"\n[dim]{evaluation.rows:,} rows; {evaluation.resamples:,} bootstrap resamples{subjects}, "
+        f"seed {evaluation.seed}; {evaluation.bins} bins (a, b].\nif calibrated: what a perfectly calibrated model "
+        "with these very probabilities would show on as many rows, mean – 95 % point; ✗ beyond it. The interval of a "
         "calibration error is that of the true error, its noise taken out.[/]\n",
         highlight=False,
     )
-    if found.groups:
-        console.print(_group_table(found), "")
-    for other, differences in found.differences.items():
+    if evaluation.groups:
+        console.print(_group_table(evaluation), "")
+    for other, differences in evaluation.differences.items():
         table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-        for heading in (f"{found.name} minus {other}", "difference", "95 % interval", "in favour"):
+        for heading in (f"{evaluation.name} minus {other}", "difference", "95 % interval", "in favour"):
             table.add_column(escape(heading), justify="left" if "minus" in heading else "right", no_wrap=True)
         for metric in all_metrics():
             difference = shown_difference(differences[metric.name], metric)
@@ -253,7 +253,7 @@ def _print(console: Console, found: "Evaluation") -> None:
         console.print(table, "")
 
 
-def _group_table(found: "Evaluation") -> Table:
+def _group_table(evaluation: "Evaluation") -> Table:
     from orcu.evaluation.evaluation import shown_value
     from orcu.evaluation.printed import ARROWS
     from orcu.metrics.base import METRICS
@@ -265,7 +265,7 @@ def _group_table(found: "Evaluation") -> Table:
     table.add_column("rows", justify="right")
     for metric in shown:
         table.add_column(f"{metric.name} {ARROWS[metric.better]}", justify="right", no_wrap=True)
-    for name, group in found.groups.items():
+    for name, group in evaluation.groups.items():
         marks = {"beyond chance": " ✗", "within chance": " ✓", "": ""}
         cells = [shown_value(group, m) + marks[verdict(group, m.name)] for m in shown]
         table.add_row(escape(name), f"{group.rows:,}", *cells)

@@ -32,6 +32,9 @@ Weight = Annotated[str | None, typer.Option("--weight", help="Column of row weig
 Id = Annotated[str | None, typer.Option("--id", help="Column of row ids; models are matched by it.")]
 Percent = Annotated[bool, typer.Option("--percent", help="Probabilities run from 0 to 100.")]
 Separator = Annotated[str | None, typer.Option("--sep", help="Separator of a CSV file, if not recognised.")]
+NoFormulas = Annotated[
+    bool, typer.Option("--no-formulas", help="In CSV, a ' before texts that a spreadsheet would run: = + - @.")
+]
 Decimal = Annotated[str | None, typer.Option("--decimal", help="Decimal sign of a CSV file: . or ,")]
 
 
@@ -132,17 +135,17 @@ def pairs(given: list[str], option: str) -> dict[str, str]:
     Raises:
         InputError: if one is anything else.
     """
-    found = {}
+    options = {}
     for pair in given:
         key, sign, value = pair.partition("=")
         if not sign:
             raise InputError(f"{option}: expected KEY=VALUE, got {pair!r}.")
-        found[key.strip()] = value
-    return found
+        options[key.strip()] = value
+    return options
 
 
 @contextmanager
-def told_warnings() -> Iterator[None]:
+def printed_warnings() -> Iterator[None]:
     """Print a calibrator's warnings as lines on stderr."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -163,5 +166,5 @@ def launching(name: str, *, jobs: int, address: str | None = None, **options: An
     if address is not None and name != "ray":
         raise InputError(f"--address: the launcher {name!r} has none; say --launcher ray.")
     where = {} if address is None else {"address": address}
-    made: Launcher = LAUNCHERS.create(name, jobs=jobs, **where, **options)
-    return made
+    launcher: Launcher = LAUNCHERS.create(name, jobs=jobs, **where, **options)
+    return launcher

@@ -14,14 +14,15 @@ from orcu.cli.options import (
     Id,
     Label,
     Logits,
+    NoFormulas,
     Percent,
     Probs,
     Separator,
     bad_data,
     check_classes,
     check_paths,
+    printed_warnings,
     reading_options,
-    told_warnings,
     write_fitted,
 )
 from orcu.errors import InputError
@@ -63,7 +64,7 @@ def fit(
         id=id_column,
         percent=percent,
     )
-    with bad_data(), told_warnings():
+    with bad_data(), printed_warnings():
         predictions = Predictions.read(file, **options)
         for step in predictions.history:
             if step.get("shared"):
@@ -88,6 +89,7 @@ def apply(
     percent: Percent = False,
     sep: Separator = None,
     decimal: Decimal = None,
+    no_formulas: NoFormulas = False,
 ) -> None:
     """Write a set for every row; with labels, report coverage and size by class."""
     import pyarrow as pa
@@ -121,7 +123,7 @@ def apply(
     names = np.array(predictions.classes, dtype=object)
     ids = np.arange(1, len(predictions) + 1) if predictions.ids is None else predictions.ids
     table = pa.table({"id": pa.array(ids), "lowest": names[low], "highest": names[high], "size": high - low + 1})
-    write_table(table, out)
+    write_table(table, out, no_formulas=no_formulas)
     if predictions.y is not None:
         quality = fitted.quality(predictions.probs, predictions.y, ids=predictions.ids)
         console.print(

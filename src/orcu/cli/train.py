@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
 
-from orcu.cli.options import bad_data, pairs, told_warnings
+from orcu.cli.options import NoFormulas, bad_data, check_paths, pairs, printed_warnings
 from orcu.cli.training import (
     Backbone,
     Data,
@@ -55,7 +55,7 @@ def train(
     from orcu.cli.screen import Screen
     from orcu.training import experiment
 
-    with bad_data(), told_warnings(), Screen(Console(), out if tensorboard else None) as screen:
+    with bad_data(), printed_warnings(), Screen(Console(), out if tensorboard else None) as screen:
         options = pairs(option or [], "--option")
         if subject_from is not None:
             options["subject"] = subject_from
@@ -90,9 +90,9 @@ def predict(
     out: Annotated[Path, typer.Option("-o", "--out", help="Write predictions here (.parquet, .csv).")],
     skip_bad: SkipBad = False,
     device: Device = "auto",
+    no_formulas: NoFormulas = False,
 ) -> None:
     """Apply a trained model and its calibrator to new cases."""
-    from orcu.cli.options import check_paths
     from orcu.predictions.predictions import Predictions
     from orcu.tables.writing import write_table
     from orcu.training.predict import predict_new
@@ -110,7 +110,7 @@ def predict(
         )
         probs = Predictions(probs=predictions.probs, classes=predictions.classes, ids=predictions.ids)
         likely = [predictions.classes[k] for k in predictions.probs.argmax(axis=1)]
-        write_table(probs.to_arrow().append_column("predicted", [likely]), out)
+        write_table(probs.to_arrow().append_column("predicted", [likely]), out, no_formulas=no_formulas)
     for note in predictions.notes:
         console.print(f"[yellow]{escape(note)}[/]", highlight=False)
     console.print(f"wrote {escape(str(out))}: {len(predictions):,} cases", highlight=False)

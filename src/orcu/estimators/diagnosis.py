@@ -26,13 +26,13 @@ class Diagnosis:
     baseline: dict[str, float]
     differences: dict[str, Difference]
     rows: int
-    told: str
+    verdict: str
 
     def __str__(self) -> str:
         width = max(map(len, SHOWN))
         lines = [f"{'':{width}}  {'ours':>8}  {'baseline':>8}"]
         lines += [f"{name:{width}}  {self.ours[name]:8.4f}  {self.baseline[name]:8.4f}" for name in SHOWN]
-        return "\n".join([*lines, "", self.told])
+        return "\n".join([*lines, "", self.verdict])
 
 
 def beside_baseline(ours: FloatArray, theirs: FloatArray, y: IntArray, chain: Any, *, what: str) -> Diagnosis:
@@ -50,7 +50,7 @@ def beside_baseline(ours: FloatArray, theirs: FloatArray, y: IntArray, chain: An
         >>> z = rng.normal(size=(300, 3))
         >>> y = (z + rng.normal(size=z.shape)).argmax(1)
         >>> diagnosis = beside_baseline(z, rng.normal(size=(300, 3)), y, "temperature", what="ours")
-        >>> diagnosis.rows, "better in accuracy" in diagnosis.told
+        >>> diagnosis.rows, "better in accuracy" in diagnosis.verdict
         (300, True)
     """
     mine = geometry.probs(ours) if chain == "none" else _cross_fitted(chain, ours, y)

@@ -13,10 +13,12 @@ from orcu.evaluation.intervals import (
     LEVEL,
     Interval,
     calibrated_sums,
+    check_resamples,
     default_draws,
     default_resamples,
     gap_interval,
     interval,
+    intervals,
     resampled_sums,
 )
 from orcu.evaluation.tally import Tally
@@ -114,7 +116,9 @@ def evaluate(
 
 def _evaluation(name: str, evidence: Evidence, bootstrap: int | None, seed: int) -> Evaluation:
     sample, sums, rows = evidence.sample, evidence.totals, evidence.sample_rows()
-    resamples = default_resamples(evidence.rows) if bootstrap is None else bootstrap
+    size = evidence.layout.size
+    resamples = default_resamples(evidence.rows, size) if bootstrap is None else bootstrap
+    check_resamples(resamples, size)
     if evidence.units < 2:  # one unit cannot be resampled
         resamples = 0
     draws = evidence.resampled(resamples, seed) if resamples else None
@@ -194,7 +198,7 @@ class _Reference:
             tally = Tally(layout.num_classes, bins=layout.bins)
             tally.add(rows)
             vector = tally.vector()
-        self._draws = layout.sums(calibrated_sums(layout, rows, vector, default_draws(len(rows)), seed + 1))
+        self._draws = calibrated_sums(layout, rows, vector, default_draws(len(rows), layout.size), seed + 1)
         # Noise falls with the root of the rows, so that of a sample is scaled to all of them.
         self._scale = float(np.sqrt(len(rows) / evidence.rows))
 
@@ -241,13 +245,14 @@ def _per_class(sums: Sums, reference: _Reference, classes: tuple[str, ...]) -> l
     recall, off = recall_of(sums.confusion), class_mae_of(sums.confusion)
     probability = sums.classes[..., VALUE, :].sum(-1) / sums.total
     prevalence = sums.confusion.sum(-1) / sums.total
+    limits = np.quantile(null, LEVEL, axis=0)
     return [
         {
             "class": name,
             "prevalence": float(prevalence[k]),
             "mean_probability": float(probability[k]),
             "ce": float(error[k]),
-            "ce_limit": float(np.quantile(null[:, k], LEVEL)),
+            "ce_limit": float(limits[k]),
             "recall": float(recall[k]),
             "mae": float(off[k]),
         }
@@ -266,24 +271,33 @@ def _per_threshold(
     error, null = total_gap(np.abs(threshold_gaps(sums))), reference.of(threshold_gaps, total_gap)
     rates = decision_rates(sums.confusion)
     rate_draws = None if draws is None else decision_rates(draws.confusion)
+    estimates = {
+        name: _estimates(rate, None if rate_draws is None else rate_draws[name]) for name, rate in rates.items()
+    }
+    for i, name in enumerate(("auc", "intercept", "slope")):
+        values = np.array([getattr(fit, name) for fit in fits])
+        bounds = (0.0, 1.0) if name == "auc" else (-np.inf, np.inf)
+        estimates[name] = _estimates(values, None if fit_draws is None else fit_draws[:, :, i], bounds)
+    limits = np.quantile(null, LEVEL, axis=0)
     labels = sums.confusion.sum(-1)
     records = []
-    for k, fit in enumerate(fits):
+    for k in range(len(fits)):
         record: dict[str, Any] = {
             "event": f"{classes[k + 1]} or above" if k + 2 < len(classes) else classes[k + 1],
             "prevalence": float(labels[k + 1 :].sum() / labels.sum()),
             "ce": float(error[k]),
-            "ce_limit": float(np.quantile(null[:, k], LEVEL)),
+            "ce_limit": float(limits[k]),
             "brier": float(sums.threshold_squares[k] / sums.total),
         }
-        for name, rate in rates.items():
-            ends = _interval(float(rate[k]), None if rate_draws is None else rate_draws[name][:, k])
-            record[name] = Estimate(float(rate[k]), ends.low, ends.high)
-        for i, name in enumerate(("auc", "intercept", "slope")):
-            value = float(getattr(fit, name))
-            ends = _interval(value, None if fit_draws is None else fit_draws[:, k, i])
-            if name == "auc":
-                ends = Interval(*np.clip([ends.low, ends.high], 0, 1).tolist())
-            record[name] = Estimate(value, ends.low, ends.high)
-        records.append(record)
+        records.append(record | {name: several[k] for name, several in estimates.items()})
     return records
+
+
+def _estimates(
+    values: FloatArray, draws: FloatArray | None, bounds: tuple[float, float] = (-np.inf, np.inf)
+) -> list[Estimate]:
+    """Each of several values with its interval, from draws of shape (resamples, values)."""
+    return [
+        Estimate(float(value), *np.clip([ends.low, ends.high], *bounds).tolist())
+        for value, ends in zip(values, intervals(values, draws), strict=True)
+    ]

@@ -57,7 +57,7 @@ class Gate:
         value = self._value(evaluation)
         return math.isnan(value) or bool(_OPERATORS[self.sign](value, self.bound))
 
-    def told(self, evaluation: Evaluation) -> str:
+    def reason(self, evaluation: Evaluation) -> str:
         """The value that decided, in words."""
         value = self._value(evaluation)
         name = self.metric if self.end == "value" else f"{self.metric}.{self.end}"

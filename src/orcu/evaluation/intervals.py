@@ -14,37 +14,66 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray
 from orcu.metrics.binning import bin_index
 from orcu.metrics.layout import Layout
 from orcu.metrics.rows import Rows
-from orcu.metrics.sums import OUTCOME
+from orcu.metrics.sums import OUTCOME, Sums
 
 MOST_UNITS = 20_000  # above, units are dealt into blocks
 BLOCKS = 2_000
 LEVEL = 0.95  # of every interval
 TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)  # the quantiles at its ends
+MOST_CELLS = 500_000_000  # sums of all resamples together: 4 GB
+MANY_BINS = 4_000
 _AT_ONCE = 64  # resamples in memory at a time
 
 
-def default_resamples(rows: int) -> int:
-    """How many resamples are drawn when the caller does not say: 2000, for many rows fewer.
+def default_resamples(rows: int, size: int = 1) -> int:
+    """How many resamples are drawn when the caller does not say: 2000, for many rows or hundreds of classes fewer.
+
+    Args:
+        rows: n.
+        size: of the sums of one resample, which grow with the square of the number of classes.
 
     Example:
-        >>> default_resamples(500), default_resamples(10_000), default_resamples(10**6)
-        (2000, 1000, 400)
+        >>> (
+        ...     default_resamples(500),
+        ...     default_resamples(10_000),
+        ...     default_resamples(10**6),
+        ...     default_resamples(50, 10**6),
+        ... )
+        (2000, 1000, 400, 50)
     """
-    return 2000 if rows < 5_000 else 1000 if rows <= MOST_UNITS else 400
+    return min(2000 if rows < 5_000 else 1000 if rows <= MOST_UNITS else 400, _within_memory(size))
 
 
-def default_draws(rows: int) -> int:
-    """How many outcomes are simulated for the calibrated reference.
+def check_resamples(resamples: int, size: int) -> None:
+    """Refuse more resamples than memory holds.
+
+    Raises:
+        InputError: which says how many there may be.
+    """
+    most = max(100, MOST_CELLS // size)
+    if resamples > most:
+        raise InputError(
+            f"bootstrap: expected at most {most:,} resamples for this number of classes, got {resamples:,}."
+        )
+
+
+def default_draws(rows: int, size: int = 1) -> int:
+    """How many outcomes are simulated for the calibrated reference; arguments as for `default_resamples`.
 
     Example:
         >>> default_draws(500), default_draws(10**6)
         (1000, 50)
     """
-    return max(50, min(1000, 20_000_000 // rows))
+    return max(50, min(1000, 20_000_000 // rows, _within_memory(size)))
+
+
+def _within_memory(size: int) -> int:
+    return max(50, MOST_CELLS // 10 // size)
 
 
 def blocks_of(units: IntArray) -> npt.NDArray[np.intp]:
@@ -124,6 +153,24 @@ def interval(value: float, draws: FloatArray) -> Interval:
     return Interval(float(low), float(high))
 
 
+def intervals(values: FloatArray, draws: FloatArray | None) -> list[Interval]:
+    """The `interval` of each of several metrics, from draws of shape (resamples, metrics); NaN without draws.
+
+    Example:
+        >>> intervals(np.array([0.5, np.nan]), np.linspace([0.4, 0.0], [0.6, 1.0], 101))
+        [Interval(low=0.405, high=0.595), Interval(low=nan, high=nan)]
+    """
+    undefined = [Interval(np.nan, np.nan)] * len(values)
+    if draws is None:
+        return undefined
+    known = np.isfinite(values) & np.isfinite(draws).all(axis=0)
+    if not known.any():
+        return undefined
+    ends = np.full((2, len(values)), np.nan)
+    ends[:, known] = np.quantile(draws[:, known], TAILS, axis=0)
+    return [Interval(float(low), float(high)) for low, high in ends.T]
+
+
 def gap_interval(gaps: FloatArray, draws: FloatArray, reduce: Callable[[FloatArray], FloatArray]) -> Interval:
     """The 95 % interval of a binned error, corrected for the bias of absolute gaps.
 
@@ -148,6 +195,9 @@ def gap_interval(gaps: FloatArray, draws: FloatArray, reduce: Callable[[FloatArr
     value = float(reduce(np.abs(gaps)))
     if not np.isfinite(value) or not np.isfinite(draws).all():
         return Interval(np.nan, np.nan)
+    if gaps.size > MANY_BINS:  # of hundreds of classes: empty bins add nothing
+        filled = (gaps != 0) | (draws != 0).any(axis=0)
+        gaps, draws = gaps[filled], draws[:, filled]
     noise = draws - gaps
     low, high = np.array([np.quantile(reduce(np.abs(factor * gaps + noise)), TAILS) for factor in _FACTORS]).T
     return Interval(value * _crossing(high, value), value * _crossing(low, value))
@@ -164,10 +214,10 @@ def _crossing(quantile: FloatArray, value: float) -> float:
     return float(np.interp(value, growing, _FACTORS))
 
 
-def calibrated_sums(layout: Layout, rows: Rows, vector: FloatArray, draws: int, seed: int) -> FloatArray:
-    """Sums of simulated outcomes y ~ p for these very probabilities, shape (draws, size).
+def calibrated_sums(layout: Layout, rows: Rows, vector: FloatArray, draws: int, seed: int) -> Sums:
+    """Sums of simulated outcomes y ~ p for these very probabilities, with (draws) as their leading axis.
 
-    Only what the binned errors read is filled in: the outcomes are simulated, the rest is kept.
+    Only the binned tables are there, which binned errors read: the outcomes are simulated, the rest is kept.
 
     Args:
         layout: of the vector.
@@ -178,7 +228,7 @@ def calibrated_sums(layout: Layout, rows: Rows, vector: FloatArray, draws: int, 
     """
     rng = np.random.default_rng(seed)
     n, b, w = len(rows), layout.bins, rows.weight
-    out = np.repeat(vector[None], draws, axis=0)
+    out = np.repeat(vector[None, layout.binned], draws, axis=0)
     top = bin_index(rows.confidence, b)
     by_class = np.array([bin_index(p, b) for p in rows.columns])
     by_threshold = np.array([bin_index(f, b) for f in rows.cumulative])
@@ -199,7 +249,7 @@ def calibrated_sums(layout: Layout, rows: Rows, vector: FloatArray, draws: int, 
                 fill(one, "adaptive", k, rows.groups[k, mine], weight)
         for k in range(layout.num_classes - 1):
             fill(one, "thresholds", k, by_threshold[k], _as_weight(y <= k, w))
-    return out
+    return layout.sums(out, total=float(layout.sums(vector).total))
 
 
 def _as_weight(outcome: npt.NDArray[np.bool_], weight: FloatArray | None) -> FloatArray:

@@ -186,7 +186,7 @@ class Sources:
         """Whether the user has named the losses."""
         return bool(self._losses)
 
-    def rows_told(self, data: str | None = None) -> str:
+    def rows_caption(self, data: str | None = None) -> str:
         """What the rows of the predictions are, for captions."""
         runs = self.runs(data)
         if runs and all(run.is_file for run in runs):
@@ -194,12 +194,12 @@ class Sources:
         several = len({(run.fold, run.seed) for run in runs}) > 1
         return "test rows of all folds" if several else "test rows"
 
-    def chosen_told(self, data: str) -> str:
+    def data_caption(self, data: str) -> str:
         """The data set that is shown, for captions, and how to choose another where there is one."""
         many = len(self.datasets())
         return data_title(data) + (f", one of {many} data sets (--data chooses)" if many > 1 else "")
 
-    def told(self) -> str:
+    def missing(self) -> str:
         """What was given, for messages."""
         return f"{', '.join(self.given)} holds none" if self.given else "nothing was given (--from)"
 

@@ -224,6 +224,16 @@ def class_axis(ax: Any, names: Sequence[str]) -> None:
     ax.set_xlim(-around, len(names) - 1 + around)
 
 
+def ticked(count: int, most: int = 40) -> range:
+    """The classes that get a name on an axis: all of them, or evenly spaced ones where they would not fit.
+
+    Example:
+        >>> list(ticked(3)), list(ticked(1000, most=4))
+        ([0, 1, 2], [0, 250, 500, 750])
+    """
+    return range(0, count, -(-count // most))
+
+
 def shortened(name: str, length: int = 14) -> str:
     """A name that fits a figure; beginning and end stay, so that similar names can be told apart.
 

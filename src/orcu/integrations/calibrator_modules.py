@@ -23,6 +23,7 @@ from orcu.calibrators import (  # noqa: E402
     UnimodalProjection,
     VectorScaling,
 )
+from orcu.calibrators.base import LARGEST  # noqa: E402
 from orcu.calibrators.dirichlet_paper import PaperDirichletCalibration  # noqa: E402
 from orcu.calibrators.linear_map import LinearMap  # noqa: E402
 from orcu.calibrators.projection import TIE  # noqa: E402
@@ -32,13 +33,29 @@ from orcu.inputs import FloatArray  # noqa: E402
 class CalibratorModule(nn.Module, ABC):
     """A calibrator without its fit: logits (n, C) to calibrated probabilities (n, C), in float64."""
 
+    own: Tensor
+    for_all: Tensor
+
+    def __init__(self, fitted: Calibrator | None = None) -> None:
+        super().__init__()
+        share = 0.0 if fitted is None else fitted.share_for_all_
+        if fitted is not None and share:
+            self._keep("own", np.full(fitted.num_classes_, 1 - share))
+            self._keep("for_all", np.full(fitted.num_classes_, share / fitted.num_classes_))
+        self.spreads = share > 0
+
     @abstractmethod
+    def moved(self, logits: Tensor) -> Tensor:
+        """The logits that its map gives, from float64 logits."""
+
     def transform(self, logits: Tensor) -> Tensor:
         """The calibrated logits, from float64 logits."""
+        return self.forward(logits).log() if self.spreads else self.moved(logits.clamp(-LARGEST, LARGEST))
 
     def forward(self, logits: Tensor) -> Tensor:
         """The calibrated probabilities."""
-        return self.transform(logits.double()).softmax(-1)
+        probs = self.moved(logits.double().clamp(-LARGEST, LARGEST)).softmax(-1)
+        return self.own * probs + self.for_all if self.spreads else probs
 
     def _keep(self, name: str, values: FloatArray) -> None:
         """Keep numbers, never a single one: the exporter takes a factor of 1.000005 for 1 and drops it."""
@@ -49,7 +66,7 @@ class CalibratorModule(nn.Module, ABC):
 class NoCalibration(CalibratorModule):
     """Plain softmax, for a model without a calibrator."""
 
-    def transform(self, logits: Tensor) -> Tensor:
+    def moved(self, logits: Tensor) -> Tensor:
         """The logits."""
         return logits
 
@@ -60,10 +77,10 @@ class TemperatureModule(CalibratorModule):
     temperature: Tensor
 
     def __init__(self, fitted: TemperatureScaling) -> None:
-        super().__init__()
+        super().__init__(fitted)
         self._keep("temperature", np.full(fitted.num_classes_, fitted.temperature_))
 
-    def transform(self, logits: Tensor) -> Tensor:
+    def moved(self, logits: Tensor) -> Tensor:
         """Z / T."""
         return logits / self.temperature
 
@@ -75,12 +92,12 @@ class LinearMapModule(CalibratorModule):
     bias: Tensor
 
     def __init__(self, fitted: LinearMap) -> None:
-        super().__init__()
+        super().__init__(fitted)
         self.on_log_probs = fitted.on == "log-probabilities"
         self._keep("weight", fitted.weight_)
         self._keep("bias", fitted.bias_)
 
-    def transform(self, logits: Tensor) -> Tensor:
+    def moved(self, logits: Tensor) -> Tensor:
         """W x + b."""
         values = logits.log_softmax(-1) if self.on_log_probs else logits
         return values @ self.weight.T + self.bias
@@ -94,17 +111,17 @@ class GapModule(CalibratorModule):
     power: Tensor
 
     def __init__(self, fitted: GapScaling) -> None:
-        super().__init__()
+        super().__init__(fitted)
         rise, fall = np.pad(fitted.scales_, ((0, 0), (1, 0)), constant_values=1.0)
         self._keep("rise", rise)
         self._keep("fall", fall)
         self._keep("power", np.full(fitted.num_classes_, fitted.power_))
 
-    def transform(self, logits: Tensor) -> Tensor:
+    def moved(self, logits: Tensor) -> Tensor:
         """Logits that start at 0, where a gap of 0 is put, and go on by the moved gaps."""
         gaps = logits - torch.cat([logits[:, :1], logits[:, :-1]], dim=1)
-        moved = gaps.abs() ** self.power
-        return torch.where(gaps > 0, self.rise * moved, -self.fall * moved).cumsum(-1)
+        sizes = gaps.abs() ** self.power
+        return torch.where(gaps > 0, self.rise * sizes, -self.fall * sizes).cumsum(-1)
 
 
 class ProjectionModule(CalibratorModule):
@@ -119,12 +136,16 @@ class ProjectionModule(CalibratorModule):
         """The nearest unimodal probabilities."""
         return self.project(logits.double().softmax(-1))
 
-    def transform(self, logits: Tensor) -> Tensor:
+    def moved(self, logits: Tensor) -> Tensor:
         """Their logarithms, with the smallest normal number in place of what underflows."""
         return self.forward(logits).clamp(min=float(np.finfo(np.float64).tiny)).log()
 
     def project(self, probs: Tensor) -> Tensor:
         """The nearest unimodal rows of probabilities (n, C)."""
+        extra = torch.ones_like(probs[:1].sum(0, keepdim=True)) / probs.shape[1]
+        return self._project(torch.cat([probs, extra]))[:-1]  # onnxruntime does not compare empty tables
+
+    def _project(self, probs: Tensor) -> Tensor:
         rising = self._rising(probs)
         falling = self._rising(probs.flip(-1)).flip(-1)  # (n, last, i), last counted from the end
         # a split after class m: the rising fit of 0..m, and the falling fit of the other C-1-m classes
@@ -161,7 +182,7 @@ class ChainModule(CalibratorModule):
         super().__init__()
         self.steps = nn.ModuleList(calibrator_module(step) for step in fitted.steps_)
 
-    def transform(self, logits: Tensor) -> Tensor:
+    def moved(self, logits: Tensor) -> Tensor:
         """Through the logits of every step."""
         for step in self.steps:
             logits = step.transform(logits)  # type: ignore[operator]
@@ -198,7 +219,7 @@ def calibrator_module(calibrator: Calibrator | None) -> CalibratorModule:
     Example:
         >>> fitted = TemperatureScaling().fit([[2.0, 0.0]] * 5, [0, 1, 0, 0, 0])
         >>> calibrator_module(fitted)(torch.tensor([[2.0, 0.0]])).round(decimals=3).tolist()
-        [[0.8, 0.2]]
+        [[0.839, 0.161]]
     """
     if calibrator is None:
         return NoCalibration()

@@ -36,9 +36,14 @@ class Layout:
         """The names of the row scores, in the order of their sums."""
         return [name for name, shape in self.shapes.items() if shape == ()]
 
-    def sums(self, vector: FloatArray) -> Sums:
-        """The sums that a flat vector of shape (..., size) holds."""
-        return Sums(partial(self._part, vector))
+    def sums(self, vector: FloatArray, total: float | None = None) -> Sums:
+        """The sums that a flat vector of shape (..., size) holds; with the total, its binned tables are enough."""
+        return Sums(partial(self._part, vector), total)
+
+    @property
+    def binned(self) -> slice:
+        """The part of the vector that holds the binned tables."""
+        return slice(0, self.slices["confusion"].start)
 
     def _part(self, vector: FloatArray, name: str) -> FloatArray:
         return vector[..., self.slices[name]].reshape((*vector.shape[:-1], *self.shapes[name]))

@@ -185,12 +185,12 @@ def _balanced_accuracy(sums: Sums) -> Any:
 
 @metric("within_one", "Within one class", family="decision", better="higher", percent=True)
 def _within_one(sums: Sums) -> Any:
-    return (sums.confusion * (_offsets(sums.confusion) <= 1)).sum((-2, -1)) / sums.total
+    return _cost(sums.confusion, _offsets(sums.confusion) <= 1) / sums.total
 
 
 @metric("mae", "Mean absolute error", family="decision", better="lower", convention="in classes")
 def _mae(sums: Sums) -> Any:
-    return (sums.confusion * _offsets(sums.confusion)).sum((-2, -1)) / sums.total
+    return _cost(sums.confusion, _offsets(sums.confusion)) / sums.total
 
 
 @metric(
@@ -207,9 +207,8 @@ def _macro_mae(sums: Sums) -> Any:
 @metric("qwk", "Quadratic weighted kappa", family="decision", better="higher", convention="quadratic weights")
 def _qwk(sums: Sums) -> Any:
     confusion, cost = sums.confusion, _offsets(sums.confusion) ** 2
-    expected = confusion.sum(-1)[..., :, None] * confusion.sum(-2)[..., None, :]
-    expected_cost = (cost * expected).sum((-2, -1)) / sums.total
-    return 1 - (cost * confusion).sum((-2, -1)) / expected_cost
+    expected_cost = ((confusion.sum(-1) @ cost) * confusion.sum(-2)).sum(-1) / sums.total
+    return 1 - _cost(confusion, cost) / expected_cost
 
 
 @metric(
@@ -232,7 +231,13 @@ def recall_of(confusion: FloatArray) -> FloatArray:
 
 def class_mae_of(confusion: FloatArray) -> FloatArray:
     """The mean absolute error of each class, shape (..., C); NaN for a class without rows."""
-    return _ratio((confusion * _offsets(confusion)).sum(-1), confusion.sum(-1))
+    return _ratio(np.einsum("...ij,ij->...i", confusion, _offsets(confusion)), confusion.sum(-1))
+
+
+def _cost(confusion: FloatArray, cost: Any) -> FloatArray:
+    """The sum over labels and decisions of counts times costs (C, C), shape (...)."""
+    total: FloatArray = np.einsum("...ij,ij->...", confusion, cost.astype(np.float64))
+    return total
 
 
 def _offsets(confusion: FloatArray) -> FloatArray:

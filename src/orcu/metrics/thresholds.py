@@ -86,20 +86,28 @@ def decision_rates(confusion: FloatArray) -> dict[str, FloatArray]:
         >>> {name: rate.round(3).tolist() for name, rate in rates.items()}
         {'sensitivity': [0.667], 'specificity': [0.75], 'ppv': [0.8], 'npv': [0.6]}
     """
-    upper = np.triu(np.ones((confusion.shape[-1], confusion.shape[-1])), 1)[:-1]  # (C-1, C): class > k
-    lower = 1 - upper
+    square = np.ones(confusion.shape[-2:])
 
-    def count(label: FloatArray, decision: FloatArray) -> FloatArray:
-        return np.einsum("...ij,ki,kj->...k", confusion, label, decision)
+    def within(part: FloatArray) -> FloatArray:
+        """What the lower of label and decision adds, (..., C); the whole of a square of classes is its running sum."""
+        return np.einsum("...ij,ij->...i", confusion, part) + np.einsum(
+            "...ij,ji->...j", confusion, part - np.eye(len(part))
+        )
 
-    hit, miss = count(upper, upper), count(upper, lower)
-    alarm, clear = count(lower, upper), count(lower, lower)
+    def above(classes: FloatArray) -> FloatArray:
+        return np.cumsum(classes[..., ::-1], axis=-1)[..., -2::-1]
+
+    def upto(classes: FloatArray) -> FloatArray:
+        return np.cumsum(classes, axis=-1)[..., :-1]
+
+    hit, clear = above(within(np.triu(square))), upto(within(np.tril(square)))
+    labels, decisions = confusion.sum(-1), confusion.sum(-2)
     with np.errstate(invalid="ignore", divide="ignore"):
         return {
-            "sensitivity": hit / (hit + miss),
-            "specificity": clear / (clear + alarm),
-            "ppv": hit / (hit + alarm),
-            "npv": clear / (clear + miss),
+            "sensitivity": hit / above(labels),
+            "specificity": clear / upto(labels),
+            "ppv": hit / above(decisions),
+            "npv": clear / upto(decisions),
         }
 
 

@@ -360,16 +360,20 @@ class Predictions:
         calibrator.fit(**values, y=self.labels, weight=self.weight, ids=self.ids)
         return calibrator
 
-    def write(self, path: str | os.PathLike[str]) -> None:
+    def write(self, path: str | os.PathLike[str], *, no_formulas: bool = False) -> None:
         """Write to .parquet, .csv or .csv.gz; the file appears whole or not at all.
 
         Parquet keeps everything, with a schema version, and needs no options to be read again. The
         columns are id, label, logit_NAME or prob_NAME, weight, group, subject, split, fold.
 
+        Args:
+            path: where.
+            no_formulas: in CSV, put a ' before texts that a spreadsheet would run.
+
         Raises:
             InputError: if the ending is another.
         """
-        write_table(self.to_arrow(), path)
+        write_table(self.to_arrow(), path, no_formulas=no_formulas)
 
     def to_arrow(self) -> Any:
         """A pyarrow table of the columns that `write` names."""

@@ -78,6 +78,7 @@ class FittedCalibrator(Schema):
     num_classes: int | None = Field(ge=2, le=MOST_CLASSES)
     fitted_on: Rows
     floor: float | None = Field(gt=0, lt=1)
+    share: float = Field(default=0.0, ge=0, lt=1)
     state: dict[str, Any]
     classes: list[str] | None = Field(default=None, min_length=2, max_length=MOST_CLASSES)
     file: str | None = None

@@ -7,6 +7,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import orcu
 from orcu.decisions.rules import RULES
 from orcu.evaluation.evaluation import PAGES, Evaluation, conventions, metric_rows, shown_difference, shown_value
@@ -20,6 +22,7 @@ from orcu.report.examples import examples
 from orcu.report.headline import headline, verdict
 from orcu.tables.files import replacing
 
+MOST_DIAGRAMS = 24  # of classes, and of thresholds
 SIDE_BY_SIDE = ("accuracy", "mae", "ece", "sce", "threshold_ce", "unimodality", "overconfidence")
 
 if TYPE_CHECKING:
@@ -81,14 +84,12 @@ def build(
         metric_rows=[(m, cells, verdict(evaluation, m.name)) for m, cells in metric_rows(evaluation)],
         top=_reliability(evaluation.tables.top, "top", "Top label", "confidence", weights),
         per_class=[
-            _reliability(table, f"class{k}", evaluation.classes[k], "probability said", weights)
-            for k, table in enumerate(evaluation.tables.classes)
+            _reliability(evaluation.tables.classes[k], f"class{k}", evaluation.classes[k], "probability said", weights)
+            for k in _drawn(evaluation.per_class)
         ],
         per_threshold=[
-            _reliability(_event(table), f"threshold{k}", record["event"], f"P({record['event']})", weights)
-            for k, (table, record) in enumerate(
-                zip(evaluation.tables.thresholds, evaluation.per_threshold, strict=True)
-            )
+            _reliability(_event(evaluation.tables.thresholds[k]), f"threshold{k}", event, f"P({event})", weights)
+            for k, event in ((k, evaluation.per_threshold[k]["event"]) for k in _drawn(evaluation.per_threshold))
         ],
         confidence_figure=_confidence(evaluation),
         confusion_figure=_confusion(evaluation),
@@ -140,6 +141,14 @@ def _tiles(evaluation: Evaluation) -> list[dict[str, str]]:
             }
         )
     return tiles
+
+
+def _drawn(records: list[dict[str, Any]]) -> list[int]:
+    """Which classes or thresholds get a diagram: all, or of very many those that are furthest off."""
+    if len(records) <= MOST_DIAGRAMS:
+        return list(range(len(records)))
+    furthest = np.argsort([-record["ce"] for record in records], kind="stable")
+    return sorted(furthest[: MOST_DIAGRAMS // 2].tolist())
 
 
 def _event(table: Any) -> Any:

@@ -21,11 +21,11 @@ def table_of(frame: Any) -> dict[str, npt.NDArray[Any]]:
 
     Example:
         >>> import pandas as pd
-        >>> told = table_of(pd.DataFrame({"age": [30, None], "site": ["n", None]}))
-        >>> told["age"].tolist(), told["site"].tolist()
+        >>> table = table_of(pd.DataFrame({"age": [30, None], "site": ["n", None]}))
+        >>> table["age"].tolist(), table["site"].tolist()
         ([30.0, nan], ['n', None])
     """
-    found = {}
+    columns = {}
     for name in frame.columns:
         column = frame[name]
         if getattr(column.dtype, "kind", "") in ("m", "M") or "Date" in str(column.dtype):
@@ -40,12 +40,12 @@ def table_of(frame: Any) -> dict[str, npt.NDArray[Any]]:
             if np.isinf(numbers).any():
                 row = int(np.argmax(np.isinf(numbers)))
                 raise InputError(f"column {name!r}: row {row} is infinite; expected numbers, or gaps.")
-            found[str(name)] = numbers
+            columns[str(name)] = numbers
         else:
             gaps = column.isna() if hasattr(column, "isna") else column.is_null()
             cells = [None if gap else str(cell) for cell, gap in zip(column, gaps, strict=True)]
-            found[str(name)] = np.array(cells, dtype=object)
-    return found
+            columns[str(name)] = np.array(cells, dtype=object)
+    return columns
 
 
 def check_numbers(frame: Any, what: str) -> None:

@@ -22,10 +22,10 @@ class Suggestion:
     fits: bool  # whether some s makes the equilibrium as sure as the model is right
     confidence: float  # of the equilibrium at this scale
     accuracy: float
-    told: str
+    reason: str
 
     def __str__(self) -> str:
-        return self.told
+        return self.reason
 
 
 def suggest_scale(

@@ -3,18 +3,47 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import Field
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from orcu.errors import InputError
+from orcu.errors import InputError, first_line
 from orcu.models.backbones import RANDOM
 from orcu.models.classifier import Classifier
 from orcu.models.kinds import Plan
-from orcu.tables.files import replacing
+from orcu.predictions.schemas import MOST_CLASSES, Schema, validated
+from orcu.tables.files import read_json, replacing
 
 VERSION = 1
 WEIGHTS, PLAN = "model.safetensors", "model.json"
+
+
+class _Column(Schema):
+    name: str
+    mean: float
+    std: float = Field(gt=0)
+    gaps: bool
+    categories: list[str] | None
+
+
+class _PlanSchema(Schema):
+    """The file of a plan, field by field."""
+
+    version: Literal[1]
+    kind: Literal["images", "texts", "table"]
+    classes: list[str] = Field(min_length=2, max_length=MOST_CLASSES)
+    backbone: str
+    head: Literal["linear", "poe", "unimodal"]
+    hidden: list[Annotated[int, Field(ge=1, le=1 << 16)]]
+    frozen: bool
+    size: int = Field(ge=1, le=1 << 14)
+    mean: list[float]
+    std: list[float]
+    columns: list[_Column]
+    dataset: str
 
 
 def save_model(folder: Path, model: Classifier, plan: Plan) -> None:
@@ -33,17 +62,25 @@ def load_model(folder: Path) -> tuple[Classifier, Plan]:
     Raises:
         InputError: if it is not there or not whole.
     """
-    try:
-        entries = json.loads((folder / PLAN).read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(f"{folder}: no model of `orcu train` ({error}).") from None
-    if entries.pop("version") != VERSION:
-        raise InputError(f"{folder}: a model of another version of orcu; train it anew.")
-    plan = Plan(**entries)
+    if not (folder / PLAN).exists():
+        raise InputError(f"{folder}: no model of `orcu train` (there is no {PLAN}).")
+    plan = read_json(folder / PLAN, _plan)
     with torch.random.fork_rng(devices=[]):
         model = plan.build(weights=RANDOM)
     try:
         model.load_state_dict(load_file(folder / WEIGHTS))
-    except (OSError, RuntimeError) as error:
-        raise InputError(f"{folder / WEIGHTS}: {str(error).splitlines()[0]}") from None
+    except (OSError, RuntimeError, SafetensorError) as error:
+        raise InputError(
+            f"{folder / WEIGHTS}: these are not the weights of the model in {PLAN}, or not all of them "
+            f"({first_line(error)}). Copy the whole folder that `orcu train` wrote, or train again."
+        ) from None
     return model.eval(), plan
+
+
+def _plan(entries: Any) -> Plan:
+    if not isinstance(entries, dict):
+        raise InputError("no model of `orcu train`: expected a JSON object.")
+    if entries.get("version") != VERSION:
+        raise InputError("a model of another version of orcu; train it anew.")
+    checked = validated(_PlanSchema, entries, "the model's data")
+    return Plan(**checked.model_dump(exclude={"version"}))

@@ -4,10 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from orcu.figures.style import ROLES, shortened
+from orcu.figures.style import ROLES, shortened, ticked
 from orcu.inputs import FloatArray
 
 _MOST_WITH_TEXT = 12
+_MOST_WITH_ALL_CELLS = 40
+_MOST_CELLS = 5_000
 
 
 def data(confusion: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -27,21 +29,30 @@ def draw(ax: Any, table: tuple[FloatArray, FloatArray], classes: tuple[str, ...]
 
     counts, shares = table
     size = len(classes)
-    for i in range(size):
-        for j in range(size):
-            color = ROLES["accent"] if i == j else ROLES["alarm"]
-            alpha = round(0.05 + 0.65 * float(shares[i, j]), 3)
-            ax.add_patch(Rectangle((j, i), 0.96, 0.96, facecolor=color, alpha=alpha, linewidth=0))
-            if size <= _MOST_WITH_TEXT and counts[i, j] > 0:
-                text = f"{counts[i, j]:,.0f}" if counts[i, j] >= 1 else f"{counts[i, j]:.2g}"
-                ax.text(j + 0.48, i + 0.4, text, ha="center", va="center", fontsize=8 if size < 8 else 6)
-                share = f"{shares[i, j]:.0%}".replace("%", " %")
-                if size < 8:
-                    ax.text(j + 0.48, i + 0.72, share, ha="center", va="center", fontsize=6.5, color=ROLES["muted"])
-    names = [shortened(name, 12) for name in classes]
-    ax.set_xticks(np.arange(size) + 0.48, names, rotation=30 if max(map(len, names)) > 5 else 0, ha="center")
-    ax.set_yticks(np.arange(size) + 0.48, names)
+    for i, j in _cells(counts):
+        color = ROLES["accent"] if i == j else ROLES["alarm"]
+        alpha = round(0.05 + 0.65 * float(shares[i, j]), 3)
+        ax.add_patch(Rectangle((j, i), 0.96, 0.96, facecolor=color, alpha=alpha, linewidth=0))
+        if size <= _MOST_WITH_TEXT and counts[i, j] > 0:
+            text = f"{counts[i, j]:,.0f}" if counts[i, j] >= 1 else f"{counts[i, j]:.2g}"
+            ax.text(j + 0.48, i + 0.4, text, ha="center", va="center", fontsize=8 if size < 8 else 6)
+            share = f"{shares[i, j]:.0%}".replace("%", " %")
+            if size < 8:
+                ax.text(j + 0.48, i + 0.72, share, ha="center", va="center", fontsize=6.5, color=ROLES["muted"])
+    places = ticked(size)
+    names = [shortened(classes[k], 12) for k in places]
+    ax.set_xticks(np.array(places) + 0.48, names, rotation=30 if max(map(len, names)) > 5 else 0, ha="center")
+    ax.set_yticks(np.array(places) + 0.48, names)
     ax.tick_params(length=0, labelsize=8 if size <= 12 else 5)
     ax.set(xlim=(0, size), ylim=(size, 0), xlabel="decided", ylabel="true", aspect="equal")
     for spine in ax.spines.values():
         spine.set_visible(False)
+
+
+def _cells(counts: FloatArray) -> list[tuple[int, int]]:
+    """The cells to draw: all of them, or of hundreds of classes the fullest that are not empty."""
+    size = len(counts)
+    if size <= _MOST_WITH_ALL_CELLS:
+        return [(i, j) for i in range(size) for j in range(size)]
+    fullest = np.argsort(-counts, axis=None, kind="stable")[: min(_MOST_CELLS, int((counts > 0).sum()))]
+    return [(int(cell) // size, int(cell) % size) for cell in np.sort(fullest)]

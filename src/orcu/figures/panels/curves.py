@@ -44,7 +44,7 @@ class CurvesFigure(Figure):
         """Every loss that has runs; the band is a standard deviation over folds."""
         datasets = [n for n in sources.datasets() if _has_curves(sources, n)]
         if not datasets:
-            raise self.lacks(sources.told())
+            raise self.lacks(sources.missing())
         columns = 2 if width == COLUMN else 4
         lines = len(METRICS) // columns
         figure, axes = grid(width, lines * len(datasets), columns, height=1.5, around=0.75)

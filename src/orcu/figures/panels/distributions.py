@@ -104,7 +104,7 @@ class DistributionsFigure(Figure):
         if len(losses) == 1:  # the other of the two is not there
             losses = sources.losses(data=datasets[0])
         if len(losses) < 2:
-            raise self.lacks(sources.told() if not losses else f"there is only {losses[0]}")
+            raise self.lacks(sources.missing() if not losses else f"there is only {losses[0]}")
         if len(losses) > 2 and sources.chose_losses:
             raise InputError(f"--losses: it compares two losses, and {', '.join(losses)} are {len(losses)}; name two.")
         names = losses[:2] if len(losses) == 2 else [losses[0], losses[-1]]
@@ -134,10 +134,10 @@ class DistributionsFigure(Figure):
         shown = axes[0] if kinds["right"] else axes[1]
         handles, labels = shown[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=2)
-        where = f"{sources.chosen_told(datasets[0])}; " if datasets[0] else ""
+        where = f"{sources.data_caption(datasets[0])}; " if datasets[0] else ""
         note(
             figure,
-            f"{where}{sources.rows_told(datasets[0])} that both get right (wrong); {RULE}, by {titles[1]}; "
+            f"{where}{sources.rows_caption(datasets[0])} that both get right (wrong); {RULE}, by {titles[1]}; "
             f"dashed: label",
         )
         return figure

@@ -181,7 +181,7 @@ class GradCamFigure(Figure):
             if runs:
                 break
         else:
-            raise self.lacks(sources.told())
+            raise self.lacks(sources.missing())
         require("captum", extra="figures", what="Grad-CAM")
         examples = data(runs, count=count)
         columns = len(runs) + 1
@@ -196,7 +196,7 @@ class GradCamFigure(Figure):
             name_shown = shortened(example.label, 9) if width == COLUMN else fitted(example.label, 18)
             line[0].text(-0.06, 0.5, name_shown, rotation=90, transform=line[0].transAxes, ha="right", va="center")
         several = len(sources.runs(name, next(iter(runs)))) > 1
-        where = sources.chosen_told(name) + ("; first fold" if several else "")
+        where = sources.data_caption(name) + ("; first fold" if several else "")
         note(
             figure,
             f"{where}: test images that all get right; {RULE}; labels without such an image are left out; "

@@ -139,7 +139,7 @@ class IntroFigure(Figure):
         datasets = sources.datasets()
         losses = sources.losses(data=datasets[0]) if datasets else []
         if len(losses) < 2:
-            raise self.lacks(sources.told() if not losses else f"there is only {losses[0]}")
+            raise self.lacks(sources.missing() if not losses else f"there is only {losses[0]}")
         parts = matched([sources.predictions(datasets[0], name) for name in losses])
         models = dict(zip(losses, parts, strict=True))
         kinds = data(models, unimodal=unimodal, calibrated=calibrated)
@@ -181,11 +181,11 @@ class IntroFigure(Figure):
             known |= dict(zip(texts, handles, strict=True))
         known |= reliability.keys()
         figure.legend(known.values(), known.keys(), loc="outside upper center", ncols=2 if width == COLUMN else 5)
-        where = f"{sources.chosen_told(datasets[0])}; " if datasets[0] else ""
+        where = f"{sources.data_caption(datasets[0])}; " if datasets[0] else ""
         note(
             figure,
             f"{where}unimodal: at least {100 * unimodal:g} % of the rows; calibrated: ECE up to "
             f"{100 * calibrated:g} %; the clearest of {len(losses)} models; above, the same {count} rows of each "
-            f"label; below, {sources.rows_told(datasets[0])}, pale: fewer than {reliability.SPARSE} rows",
+            f"label; below, {sources.rows_caption(datasets[0])}, pale: fewer than {reliability.SPARSE} rows",
         )
         return figure

@@ -190,7 +190,7 @@ class ReliabilityGrid(Figure):
         at_least(1, bins=bins)
         datasets = sources.datasets()
         if not datasets:
-            raise self.lacks(sources.told())
+            raise self.lacks(sources.missing())
         panels = {name: sources.losses(data=name) for name in datasets}
         most = 3 if width == COLUMN else 6
         columns = min(most, max(len(losses) for losses in panels.values()))
@@ -219,6 +219,6 @@ class ReliabilityGrid(Figure):
         figure.legend(keys().values(), keys().keys(), loc="outside upper center", ncols=3)
         note(
             figure,
-            f"{bins} bins, {sources.rows_told()}; gap: to the bin's mean confidence; pale: fewer than {SPARSE} rows",
+            f"{bins} bins, {sources.rows_caption()}; gap: to the bin's mean confidence; pale: fewer than {SPARSE} rows",
         )
         return figure

@@ -86,7 +86,7 @@ class ScaleFigure(Figure):
             if len({scale_of(run) for run in runs}) > 1:
                 panels[name] = data(runs)
         if not panels:
-            raise self.lacks(sources.told())
+            raise self.lacks(sources.missing())
         columns = min(len(panels), 2 if width == COLUMN else 4)
         rows = -(-len(panels) // columns)
         figure, axes = grid(width, rows, columns, height=1.7, around=0.55)

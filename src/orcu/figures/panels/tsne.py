@@ -150,7 +150,7 @@ class TsneFigure(Figure):
         }
         runs = {name: by_loss for name, by_loss in runs.items() if by_loss}
         if not runs:
-            raise self.lacks(sources.told())
+            raise self.lacks(sources.missing())
         most_columns = 2 if width == COLUMN else 4
         panels = [
             (name, loss, run, place % most_columns)

@@ -67,7 +67,7 @@ class TwoStageFigure(Figure):
         """A row of four panels for each data set."""
         by_data = sources.two_stage()
         if not by_data:
-            raise self.lacks(sources.told())
+            raise self.lacks(sources.missing())
         columns = 2 if width == COLUMN else 4
         lines = len(PANELS) // columns
         figure, axes = grid(width, lines * len(by_data), columns, height=1.5, around=0.6)

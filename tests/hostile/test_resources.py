@@ -1,0 +1,184 @@
+"""What would take all memory or all day, names that are too long, models that are damaged: answered, not died of."""
+
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from command import run
+
+from orcu import Predictions, bench, calibrators
+from orcu.errors import InputError
+from orcu.evaluation import intervals
+
+READING = ("--label", "y", "--probs", "p_*")
+LONG = "n" * 300
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A good file of predictions, its ids made by a stranger."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.dirichlet(np.ones(3), size=50), columns=["p_0", "p_1", "p_2"])
+    frame = frame.assign(y=rng.integers(3, size=50), id=[f"=cmd|'{k}'" for k in range(50)], site=[LONG, "NA"] * 25)
+    frame.to_csv(tmp_path / "good.csv", index=False)
+    return tmp_path
+
+
+# options of `orcu evaluate good.csv` -> its exit code, and what it says
+ASKED_TOO_MUCH = {
+    "bins": (["--bins", 10**9], 3, "from 1 to 10,000"),
+    "no bins": (["--bins", 0], 2, ""),
+    "a negative seed": (["--seed", -1], 2, "--seed"),
+    "negative resamples": (["--bootstrap", -5], 2, "--bootstrap"),
+    "endless resamples": (["--bootstrap", 10**12], 3, "expected at most"),
+    "a report with a long name": (["--report", f"{LONG}.html"], 2, "its name is longer than"),
+    "a report in a folder that is not there": (["--report", "nowhere/x.html"], 2, "nowhere"),
+    "a column that is not there": (["--group", LONG], 3, "there is no column"),
+    "an endless bound": (["--fail-if", f"sce>{'9' * 400}"], 2, "could never change"),
+    "an unknown metric": (["--fail-if", "speed>1"], 2, "speed"),
+}
+
+
+@pytest.mark.parametrize("name", ASKED_TOO_MUCH)
+def test_asking_for_too_much_is_refused(name, folder):
+    options, code, words = ASKED_TOO_MUCH[name]
+    result = run("evaluate", "good.csv", *READING, *options, cwd=folder, width=900)
+    assert result.returncode == code, result.stdout + result.stderr
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_long_names_and_groups_called_na_are_names(folder):
+    result = run("evaluate", "good.csv", *READING, "--group", "site", "--json", "out.json", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    assert set(json.loads((folder / "out.json").read_text())["groups"]) == {LONG, "NA"}
+
+
+def test_many_classes_are_judged_within_bounds(tmp_path):  # in 0.1.0: 18 GB and minutes
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.dirichlet(np.ones(1000), size=50), columns=[f"p_{k}" for k in range(1000)])
+    frame.assign(y=rng.integers(1000, size=50)).to_csv(tmp_path / "wide.csv", index=False)
+    result = run("evaluate", "wide.csv", *READING, "--report", "wide.html", "--json", "wide.json", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    judged = json.loads((tmp_path / "wide.json").read_text())
+    assert judged["bootstrap"]["resamples"] * 1000**2 <= intervals.MOST_CELLS
+    assert len(judged["per_class"]) == 1000
+    page = (tmp_path / "wide.html").read_text()
+    assert "of 1000 classes that are furthest off" in page
+    assert page.count("<svg") < 50
+    assert len(page) < 4_000_000
+
+
+def test_a_part_without_weights_is_refused(folder):
+    frame = pd.read_csv(folder / "good.csv")
+    (folder / "parts").mkdir()
+    frame.assign(w=1.0).to_parquet(folder / "parts" / "a.parquet")
+    frame.to_parquet(folder / "parts" / "b.parquet")
+    result = run("evaluate", "parts", *READING, "--weight", "w", cwd=folder, width=300)
+    assert result.returncode == 3
+    assert "b.parquet: there is no column 'w'" in result.stderr
+
+
+def test_formulas_of_strangers_can_be_kept_from_running(folder):
+    rng = np.random.default_rng(0)
+    calibrators.create("temperature").fit(rng.normal(size=(50, 3)), rng.integers(3, size=50)).save(folder / "t.json")
+    apply = ("calibrate", "apply", "good.csv", "t.json", "-o", "out.csv", "--id", "id", *READING)
+    assert run(*apply, cwd=folder).returncode == 0
+    assert pd.read_csv(folder / "out.csv")["id"][0] == "=cmd|'0'"
+    assert run(*apply, "--no-formulas", cwd=folder).returncode == 0
+    guarded = pd.read_csv(folder / "out.csv")
+    assert guarded["id"][0] == "'=cmd|'0'"
+    assert guarded["logit_0"].dtype == np.float64  # negative numbers are numbers
+
+
+@pytest.mark.filterwarnings("ignore::orcu.calibrators.CalibrationWarning")
+@pytest.mark.parametrize("name", ["temperature", "vector", "gap", "ordinal_dirichlet", "dirichlet", "gap+projection"])
+def test_logits_at_the_end_of_the_numbers_give_distributions(name):
+    rng = np.random.default_rng(0)
+    z, y = rng.normal(size=(60, 3)), rng.integers(3, size=60)
+    z[5] = [1e308, -1e308, 0]
+    for fitted in (calibrators.create(name).fit(z, y), calibrators.create(name).fit(z[10:], y[10:])):
+        probs = fitted.predict_proba(z)
+        assert np.isfinite(probs).all()
+        assert probs.sum(axis=1) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("prepared", ["../x", "/tmp/x", "a/b", ".."])
+def test_a_spec_cannot_leave_the_store(prepared, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "spec.toml").write_text(
+        f'name = "s"\nlosses = ["ce"]\n[[data]]\nset = "lev"\nprepared = "{prepared}"\n', encoding="utf-8"
+    )
+    with pytest.raises(InputError, match="prepared"):
+        bench.plan("spec.toml")
+    assert [path.name for path in tmp_path.iterdir()] == ["spec.toml"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with a trained model, and a table of new rows."""
+    where = tmp_path_factory.mktemp("trained")
+    result = run("train", "--data", "lev", "-o", "model", "--set", "epochs=1", cwd=where)
+    assert result.returncode == 0, result.stderr
+    columns = json.loads((where / "model" / "model.json").read_text())["columns"]
+    pd.DataFrame({column["name"]: [1.0, 2.0] for column in columns}).to_csv(where / "new.csv", index=False)
+    assert run("predict", "model", "new.csv", "-o", "out.csv", cwd=where).returncode == 0
+    return where
+
+
+def cut(share):
+    return lambda content: content[: int(share * len(content))]
+
+
+def changed(**fields):
+    return lambda content: json.dumps(json.loads(content) | fields).encode()
+
+
+# file, what happens to it, what is said
+DAMAGED_MODELS = {
+    "no weights left": ("model.safetensors", cut(0), "model.safetensors"),
+    "half the weights": ("model.safetensors", cut(0.5), "model.safetensors"),
+    "other weights": ("model.safetensors", lambda content: content[:8] + b"x" + content[9:], "model.safetensors"),
+    "no plan left": ("model.json", cut(0), "model.json"),
+    "half the plan": ("model.json", cut(0.5), "model.json"),
+    "a plan that is a list": ("model.json", lambda content: b"[]", "expected a JSON object"),
+    "another version": ("model.json", changed(version=9), "another version"),
+    "another kind": ("model.json", changed(kind="sounds"), "kind"),
+    "another head": ("model.json", changed(head="../x"), "head"),
+    "endless layers": ("model.json", changed(hidden=[10**12]), "hidden"),
+    "other layers": ("model.json", changed(hidden=[3]), "not the weights of the model"),
+    "one class": ("model.json", changed(classes=["a"]), "classes"),
+    "other classes": ("model.json", changed(classes=["a", "b"]), "not the weights of the model"),
+    "columns that are none": ("model.json", changed(columns=[{"name": 3}]), "columns"),
+    "no calibrator left": ("calibrator.json", cut(0), "calibrator.json"),
+    "half the calibrator": ("calibrator.json", cut(0.5), "calibrator.json"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED_MODELS)
+def test_damaged_models_are_refused(name, trained, tmp_path):
+    file, damage, words = DAMAGED_MODELS[name]
+    shutil.copytree(trained / "model", tmp_path / "model")
+    (tmp_path / "model" / file).write_bytes(damage((tmp_path / "model" / file).read_bytes()))
+    shutil.copy(trained / "new.csv", tmp_path)
+    result = run("predict", "model", "new.csv", "-o", "out.csv", cwd=tmp_path, width=600)
+    assert result.returncode == 3, result.stdout + result.stderr
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_model_folder_without_its_calibrator_is_refused(trained, tmp_path):
+    shutil.copytree(trained / "model", tmp_path / "model")
+    (tmp_path / "model" / "calibrator.json").unlink()
+    result = run("predict", "model", trained / "new.csv", "-o", "out.csv", cwd=tmp_path, width=300)
+    assert result.returncode == 3
+    assert "calibrator.json" in result.stderr
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_predictions_of_strangers_keep_their_ids_in_parquet(tmp_path):
+    Predictions(probs=[[0.5, 0.5]], ids=["=cmd"]).write(tmp_path / "x.parquet", no_formulas=True)
+    assert Predictions.read(tmp_path / "x.parquet").ids.tolist() == ["=cmd"]
