@@ -112,10 +112,10 @@ class LinearMap(Calibrator):
     def _fit_shrunk(self, logits: FloatArray, y: IntArray, weight: FloatArray, free: Any, shrinkage: float) -> None:
         """Fit the free parameters, pulled towards the fitted temperature.
 
-        Minimises the negative log-likelihood of all rows + k sum_ij v_ij (W - I/T)_ij^2 + k |b + (W - I/T) m|^2. Here k
-        is `strength`, m the mean feature, and v_ij the variance of feature j with each row counted by how undecided it is
-        about class i, p_i (1 - p_i): rows that are certain anyway tell nothing, however large their logits. The last term
-        is the pull of an average row's logits.
+        Minimises the negative log-likelihood of all rows + k sum_ij v_ij (W - I/T)_ij^2 + k |b + (W - I/T) m|^2. Here
+        k is `strength`, m the mean feature, and v_ij the variance of feature j with each row counted by how undecided
+        it is about class i, p_i (1 - p_i): rows that are certain anyway tell nothing, however large their logits. The
+        last term is the pull of an average row's logits.
 
         Args:
             logits: shape (n, C).
