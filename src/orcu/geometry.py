@@ -108,7 +108,19 @@ def is_unimodal(probs: Any, *, tolerance: float = 0.0) -> Any:
         >>> is_unimodal(np.array([[0.1, 0.6, 0.3], [0.5, 0.1, 0.4], [0.4, 0.4, 0.2]]))
         array([ True, False,  True])
     """
+    if tolerance == 0 and _namespace(probs) is np:
+        return _never_rises_after_a_fall(probs)
     return (directed_gaps(probs, probs.argmax(-1)) <= tolerance).all(-1)
+
+
+def _never_rises_after_a_fall(rows: FloatArray) -> Any:
+    """Unimodality without the argmax, class by class: many times quicker on many rows."""
+    fell = np.zeros(rows.shape[:-1], dtype=bool)
+    bent = np.zeros(rows.shape[:-1], dtype=bool)
+    for k in range(rows.shape[-1] - 1):
+        bent |= fell & (rows[..., k + 1] > rows[..., k])
+        fell |= rows[..., k + 1] < rows[..., k]
+    return ~bent
 
 
 def adjacent_violations(probs: Any, y: Any) -> Any:

@@ -6,13 +6,12 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import nullcontext
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
-from orcu import geometry
+from orcu import blas, geometry
 from orcu.calibrators.shrinkage import share_for_all, softened
 from orcu.errors import CalibrationWarning, InputError
 from orcu.inputs import FloatArray, IntArray, as_labels, as_logits, as_weight
@@ -86,9 +85,7 @@ class Calibrator(ABC):
         self.floor_ = None if logits is not None else float(np.exp(values.min()))  # later rows get the same for a 0
         self.fitted_on_ = UsedRows.of(values, ids)
         self.share_for_all_ = 0.0 if self._is_as_published() else share_for_all(int((weights > 0).sum()), num_classes)
-        # Several BLAS threads only get in each other's way on problems this small.
-        small = _threads().limit(limits=1, user_api="blas") if n < MANY_ROWS else nullcontext()
-        with small:
+        with blas.one_thread() if n < MANY_ROWS else nullcontext():
             self._fit(values, labels, weights / weights.mean())
         return self
 
@@ -294,11 +291,6 @@ def load(path: str | os.PathLike[str]) -> Calibrator:
         InputError: if the file cannot be read as one.
     """
     return read_json(path, from_dict)
-
-
-@cache
-def _threads() -> ThreadpoolController:
-    return ThreadpoolController()
 
 
 def _bounded(logits: Any) -> FloatArray:

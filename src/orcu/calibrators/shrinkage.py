@@ -13,7 +13,7 @@ from orcu.inputs import FloatArray
 # How far log(1/T) goes for one unit of log-likelihood: predictions sharper than the model's claim more than it does,
 # so it takes more rows to believe in them than in flatter ones.
 SHARPER, FLATTER = 0.2, 0.35
-FEWEST = 32  # parameters that a map counts for at least
+FEWEST = 40  # parameters that a map counts for at least
 
 
 def sharpness_prior(log_sharpness: float) -> tuple[float, float, float]:
@@ -35,8 +35,8 @@ def strength(shrinkage: float, parameters: int) -> float:
     """How many rows the pull of a map's parameters is worth, from how many each of them is.
 
     Example:
-        >>> strength(0.25, parameters=40)
-        10.0
+        >>> strength(0.25, parameters=56)
+        14.0
     """
     return shrinkage * max(parameters, FEWEST)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from orcu import blas
 from orcu.errors import InputError
 from orcu.evaluation.comparison import aligned, check_same_rows, paired_differences
 from orcu.evaluation.evaluation import Estimate, Evaluation
@@ -22,7 +23,7 @@ from orcu.evaluation.intervals import (
     resampled_sums,
 )
 from orcu.evaluation.tally import Tally
-from orcu.inputs import FloatArray, as_bins, as_count
+from orcu.inputs import FloatArray, IntArray, as_bins, as_count
 from orcu.launchers import Launcher
 from orcu.metrics.base import Metric, all_metrics, total_gap
 from orcu.metrics.calibration import class_gaps, threshold_gaps
@@ -96,12 +97,27 @@ def evaluate(
         bootstrap = as_count(bootstrap, name="bootstrap", minimum=0)
     bins = as_bins(bins)
     seed = as_count(seed, name="seed", minimum=0)
+    with blas.one_thread():
+        return _evaluate(predictions, compare or {}, name, decide, bootstrap, seed, bins, progress, launcher)
+
+
+def _evaluate(
+    predictions: Source,
+    compare: Mapping[str, Source],
+    name: str,
+    decide: Any,
+    bootstrap: int | None,
+    seed: int,
+    bins: int,
+    progress: Progress | None,
+    launcher: Launcher | None,
+) -> Evaluation:
     evidence, groups = gather(predictions, bins=bins, decide=decide, progress=progress, launcher=launcher)
     evaluation = _evaluation(name, evidence, bootstrap, seed)
     evaluation.groups = {
         group_name: _evaluation(group_name, part, bootstrap, seed) for group_name, part in groups.items()
     }
-    for other_name, other in (compare or {}).items():
+    for other_name, other in compare.items():
         if other_name == name or other_name in evaluation.differences:
             raise InputError(f"compare: two models are called {other_name!r}; name them differently.")
         if isinstance(other, PredictionsSource) and not evidence.sampled:
@@ -115,7 +131,8 @@ def evaluate(
 
 
 def _evaluation(name: str, evidence: Evidence, bootstrap: int | None, seed: int) -> Evaluation:
-    sample, sums, rows = evidence.sample, evidence.totals, evidence.sample_rows()
+    sample, sums = evidence.sample, evidence.totals
+    rows, unit = evidence.drawn()
     size = evidence.layout.size
     resamples = default_resamples(evidence.rows, size) if bootstrap is None else bootstrap
     check_resamples(resamples, size)
@@ -123,7 +140,7 @@ def _evaluation(name: str, evidence: Evidence, bootstrap: int | None, seed: int)
         resamples = 0
     draws = evidence.resampled(resamples, seed) if resamples else None
     fits = [threshold_fit(rows, k) for k in range(rows.num_classes - 1)]
-    fit_draws = _fit_draws(evidence, fits, resamples, seed) if resamples else None
+    fit_draws = _fit_draws(evidence, fits, unit, resamples, seed) if resamples else None
     reference = _Reference(evidence, rows, draws, seed)
     return Evaluation(
         name=name,
@@ -131,7 +148,7 @@ def _evaluation(name: str, evidence: Evidence, bootstrap: int | None, seed: int)
         rows=evidence.rows,
         subjects=evidence.subjects,
         weighted=sample.weight is not None,
-        impossible_rows=_impossible(evidence, rows),
+        impossible_rows=_impossible(evidence),
         metrics={metric.name: _estimate(metric, sums, draws, reference) for metric in all_metrics()},
         per_class=_per_class(sums, reference, sample.classes),
         per_threshold=_per_threshold(sums, draws, reference, fits, fit_draws, sample.classes),
@@ -143,19 +160,20 @@ def _evaluation(name: str, evidence: Evidence, bootstrap: int | None, seed: int)
         seed=seed,
         bins=evidence.layout.bins,
         mapping=sample.mapping,
-        notes=[*_notes(evidence), *_label_doubts(sums)],
+        notes=[*_notes(evidence, len(rows)), *_label_doubts(sums)],
         decide=evidence.decide,
     )
 
 
-def _notes(evidence: Evidence) -> list[str]:
+def _notes(evidence: Evidence, drawn: int) -> list[str]:
     notes = [*evidence.sample.notes, *reuse_notes(evidence.sample.history)]
-    if evidence.sampled:
+    if drawn < evidence.rows:
         notes.append(
-            f"the file was streamed: AUC, calibration lines, the referral curve, the calibrated reference "
-            f"and the examples come from {len(evidence.sample):,} rows spread evenly over its "
-            f"{evidence.rows:,}; everything else from all rows"
+            f"AUC, calibration lines, the referral curve and the calibrated reference come from {drawn:,} rows spread "
+            f"evenly over the {evidence.rows:,}; everything else from all rows"
         )
+    if evidence.sampled:
+        notes.append(f"the file was streamed: the examples come from {len(evidence.sample):,} of its rows")
     return notes
 
 
@@ -173,11 +191,11 @@ def _label_doubts(sums: Sums) -> list[str]:
     return []
 
 
-def _impossible(evidence: Evidence, rows: Rows) -> int:
+def _impossible(evidence: Evidence) -> int:
     """Rows with p_y = 0; of a streamed, weighted file their weight, rounded up."""
-    if evidence.sampled:
+    if evidence.sampled or evidence.sample.weight is None:
         return int(np.ceil(evidence.totals.score("impossible")))
-    return int(np.isinf(rows.log_likelihood).sum())
+    return int(np.isinf(evidence.sample_rows().log_likelihood).sum())
 
 
 class _Reference:
@@ -194,7 +212,7 @@ class _Reference:
             self._around, self._draws = evidence.totals, draws
             return
         layout, vector = evidence.layout, evidence.vector
-        if evidence.sampled:
+        if len(rows) < evidence.rows:
             tally = Tally(layout.num_classes, bins=layout.bins)
             tally.add(rows)
             vector = tally.vector()
@@ -229,13 +247,11 @@ def _interval(value: float, draws: FloatArray | None) -> Interval:
     return Interval(np.nan, np.nan) if draws is None else interval(value, draws)
 
 
-def _fit_draws(evidence: Evidence, fits: list[ThresholdFit], resamples: int, seed: int) -> FloatArray:
+def _fit_draws(evidence: Evidence, fits: list[ThresholdFit], unit: IntArray, resamples: int, seed: int) -> FloatArray:
     """AUC, intercept and slope of every resample by their influence, (resamples, C-1, 3)."""
     influence = np.concatenate([fit.influence for fit in fits])  # (3 (C-1), n)
-    per_unit = np.stack(
-        [np.bincount(evidence.sample_unit, weights=row, minlength=evidence.units) for row in influence], axis=1
-    )
-    moved = resampled_sums(per_unit, resamples, seed) / len(evidence.sample)
+    per_unit = np.stack([np.bincount(unit, weights=row, minlength=evidence.units) for row in influence], axis=1)
+    moved = resampled_sums(per_unit, resamples, seed) / len(unit)
     center = np.array([(fit.auc, fit.intercept, fit.slope) for fit in fits])
     return center + moved.reshape(resamples, len(fits), 3)
 

@@ -23,6 +23,7 @@ from orcu.metrics.sums import Sums
 from orcu.predictions.predictions import Predictions, PredictionsSource, RowsRead
 
 IN_MEMORY_CELLS = 16_000_000  # rows times classes; larger files are streamed
+DRAWN_ROWS = 200_000  # enough for everything that is drawn
 MOST_GROUPS = 100
 Progress = Callable[[str, int], None]
 
@@ -31,8 +32,8 @@ Progress = Callable[[str, int], None]
 class Evidence:
     """Sums over all rows and per unit of resampling, and the rows themselves or an even sample.
 
-    What needs ranks (AUC, the referral curve), simulated outcomes or single rows is computed from
-    ``sample``, which is all rows unless ``sampled``.
+    What needs single rows is computed from ``sample``, which is all rows unless ``sampled``; what needs ranks (AUC, the
+    referral curve) or simulated outcomes from `drawn`, at most 200,000 of them.
     """
 
     layout: Layout
@@ -70,6 +71,14 @@ class Evidence:
     def sample_rows(self) -> Rows:
         """The rows of the sample, decided by the rule; made anew, since what follows from them takes memory."""
         return Rows.of(self.sample, self.decide, self.sample_groups)
+
+    def drawn(self) -> tuple[Rows, npt.NDArray[np.intp]]:
+        """Rows of the sample, spread evenly, and their units: all of them unless they are very many."""
+        rows, count = self.sample_rows(), len(self.sample)
+        if count <= DRAWN_ROWS:
+            return rows, self.sample_unit
+        keep = np.flatnonzero(_hashed_share(np.arange(count)) < DRAWN_ROWS / count)
+        return rows[keep], self.sample_unit[keep]
 
 
 def gather(

@@ -229,28 +229,30 @@ def calibrated_sums(layout: Layout, rows: Rows, vector: FloatArray, draws: int, 
     rng = np.random.default_rng(seed)
     n, b, w = len(rows), layout.bins, rows.weight
     out = np.repeat(vector[None, layout.binned], draws, axis=0)
+    size, at = layout.num_classes, np.arange(n)
     top = bin_index(rows.confidence, b)
-    by_class = np.array([bin_index(p, b) for p in rows.columns])
+    # Where a row counts if class k comes true, in the tables of all classes below each other; flat, (C n).
+    tables = {"classes": np.array([k * b + bin_index(p, b) for k, p in enumerate(rows.columns)]).ravel()}
+    if rows.groups is not None:
+        tables["adaptive"] = (np.arange(size)[:, None] * b + rows.groups).ravel()
     by_threshold = np.array([bin_index(f, b) for f in rows.cumulative])
-    at = np.arange(n)
 
-    def fill(vector: FloatArray, name: str, table: int, index: IntArray, weight: Any) -> None:
-        start = layout.slices[name].start + (3 * table + OUTCOME) * b
-        vector[start : start + b] = np.bincount(index, weights=weight, minlength=b)
+    def outcomes(name: str) -> FloatArray:
+        """The places of the outcomes in the tables of a name, shape (draws, tables, B)."""
+        return out[:, layout.slices[name]].reshape(draws, -1, 3, b)[:, :, OUTCOME]
 
-    for one in out:
-        y = (rng.random(n) > rows.cumulative).sum(axis=0)
-        fill(one, "top", 0, top, _as_weight(y == rows.pred, w))
-        for k in range(layout.num_classes):
-            mine = at[y == k]
-            weight = None if w is None else w[mine]
-            fill(one, "classes", k, by_class[k, mine], weight)
-            if rows.groups is not None:
-                fill(one, "adaptive", k, rows.groups[k, mine], weight)
-        for k in range(layout.num_classes - 1):
-            fill(one, "thresholds", k, by_threshold[k], _as_weight(y <= k, w))
+    for draw in range(draws):
+        uniform = rng.random(n)
+        y = np.zeros(n, dtype=np.intp)
+        for below in rows.cumulative:
+            y += uniform > below
+        right = y == rows.pred
+        outcomes("top")[draw, 0] = np.bincount(top[right], weights=None if w is None else w[right], minlength=b)
+        place = y * n + at
+        for name, cells in tables.items():
+            outcomes(name)[draw] = np.bincount(cells[place], weights=w, minlength=size * b).reshape(size, b)
+        for k, index in enumerate(by_threshold):
+            below = y <= k
+            came_true = None if w is None else w[below]
+            outcomes("thresholds")[draw, k] = np.bincount(index[below], weights=came_true, minlength=b)
     return layout.sums(out, total=float(layout.sums(vector).total))
-
-
-def _as_weight(outcome: npt.NDArray[np.bool_], weight: FloatArray | None) -> FloatArray:
-    return outcome.astype(np.float64) if weight is None else outcome * weight

@@ -18,7 +18,8 @@ _LIMB = 2.0**26
 # as integers: addition of integers does not depend on order. 2^52 .. 2^-78 holds every product of a
 # weight and a score; what lies below 2^-78 is dropped, row by row, so it is dropped alike everywhere.
 _UNITS = [2.0**26, 1.0, 2.0**-26, 2.0**-52, 2.0**-78]
-_CHUNK = 1 << 20  # sums of 2^20 multiples below 2^27 are exact in float64, in which bincount adds
+# Sums of up to 2^20 multiples below 2^27 are exact in float64, in which bincount adds; fewer stay in the cache.
+_CHUNK = 1 << 15
 
 
 class Tally:

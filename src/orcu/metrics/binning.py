@@ -90,9 +90,15 @@ def even_groups(values: FloatArray, groups: int) -> npt.NDArray[np.intp]:
         >>> even_groups(np.array([0.3, 0.1, 0.2, 0.9, 0.5]), groups=2)
         array([0, 0, 0, 1, 1])
     """
-    group = np.empty(len(values), dtype=np.intp)
-    sizes = np.diff(group_starts(len(values), groups), append=len(values))
-    group[np.argsort(values, kind="stable")] = np.repeat(np.arange(groups), sizes)
+    starts = group_starts(len(values), groups)[1:]
+    starts = starts[starts < len(values)]
+    first = np.partition(values, starts)[starts]  # of each group but the lowest: all that a sort would be needed for
+    group: npt.NDArray[np.intp] = np.searchsorted(first, values, side="right")
+    upto = np.cumsum(np.bincount(group, minlength=groups))
+    tied = np.flatnonzero(values == np.append(np.nan, first)[group])
+    for k in np.unique(group[tied]):  # values that equal the first of a group are dealt in their order
+        mine = tied[group[tied] == k]
+        group[mine] = np.searchsorted(starts, upto[k - 1] + np.arange(len(mine)), side="right")
     return group
 
 

@@ -3,6 +3,7 @@
 import math
 import numbers
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,14 @@ from orcu.inputs import IntArray, as_array
 
 BY_VALUE = "labels matched to class names by value"
 POSITIONS = "integer labels taken as positions 0, 1, ... of the class names"
+
+
+@dataclass(frozen=True)
+class Coded:
+    """Labels of a file: the different ones, and which of them each row has."""
+
+    values: list[Any]
+    index: npt.NDArray[np.intp]
 
 
 def class_names(classes: Sequence[Any] | None, num_classes: int) -> tuple[str, ...]:
@@ -83,6 +92,9 @@ def label_codes(
         >>> codes.tolist(), how
         ([1, 0], 'labels matched to class names by value')
     """
+    if isinstance(labels, Coded):
+        values, index = labels.values, labels.index
+        return _codes(values, index, classes, given=given, first_row=first_row, name=name)
     array = as_array(labels, name)
     if array.dtype.kind == "b":
         raise InputError(f"{name}: expected class names or integers, got booleans.")
@@ -91,6 +103,15 @@ def label_codes(
     if rows is not None and len(array) != rows:
         raise InputError(f"{name}: {len(array)} labels for {rows} rows; there must be one per row.")
     values, index = _distinct(array)
+    return _codes(values, index, classes, given=given, first_row=first_row, name=name)
+
+
+def _codes(
+    values: list[Any], index: npt.NDArray[np.intp], classes: tuple[str, ...], *, given: bool, first_row: int, name: str
+) -> tuple[IntArray, str]:
+    """`label_codes` from the different labels and which of them each row has."""
+    if any(isinstance(value, bool) for value in values):
+        raise InputError(f"{name}: expected class names or integers, got booleans.")
     texts = [canonical(value) for value in values]
     null = next((k for k, value in enumerate(values) if is_null(value)), None)
     if null is not None:  # before names are matched: a class may be called None

@@ -42,6 +42,7 @@ from orcu.predictions.columns import (
 from orcu.predictions.labels import (
     BY_VALUE,
     POSITIONS,
+    Coded,
     canonical,
     class_names,
     is_missing,
@@ -579,7 +580,7 @@ class PredictionsSource:
         return Predictions(
             **{self.kind: values},
             classes=self.classes,
-            y=None if columns.label is None else _cells(batch.column(columns.label), columns.label),
+            y=None if columns.label is None else _coded(batch.column(columns.label), columns.label),
             weight=weight,
             ids=None if columns.id is None else np.asarray(batch.column(columns.id).to_pylist(), dtype=object),
             history=self.history,
@@ -852,12 +853,14 @@ def _encoded(column: Any, name: str) -> Any:
     return column.dictionary_encode()
 
 
-def _cells(column: Any, name: str) -> ObjectArray:
-    """A pyarrow column as Python objects, ``None`` where a cell is missing; equal cells are one object."""
+def _coded(column: Any, name: str) -> Coded:
+    """A pyarrow column of labels as its different cells, ``None`` for missing ones, and an index of them."""
     encoded = _encoded(column, name)
-    values = np.array([*encoded.dictionary.to_pylist(), None], dtype=object)
+    values = encoded.dictionary.to_pylist()
+    if column.null_count:
+        values = [*values, None]
     index = encoded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)
-    return values[index.astype(np.intp)]
+    return Coded(values, index.astype(np.intp))
 
 
 def _texts(column: Any, name: str, first_row: int) -> ObjectArray:
