@@ -65,3 +65,11 @@ def test_without_torch_the_judging_half_works():
     result = run(code)
     assert result.returncode == 0, result.stderr
     assert "['needs orcu[train]'] True" in result.stdout
+
+
+def test_the_command_shows_its_help_without_heavy_imports():
+    code = (
+        "import sys, orcu.cli; print(*(set(sys.modules) & {'numpy', 'scipy', 'pyarrow', 'pandas', 'sklearn', 'torch'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -29,7 +29,6 @@ from orcu.cli.options import (
     launching,
     reading_options,
 )
-from orcu.decisions.rules import RULES
 from orcu.errors import InputError, UnknownNameError
 from orcu.tables.files import replacing
 
@@ -84,6 +83,7 @@ def evaluate(
 
     Exit codes: 0 fine, 2 wrong usage, 3 bad data, 4 a --fail-if gate tripped.
     """
+    from orcu.decisions.rules import RULES
     from orcu.evaluation.gates import Gate
 
     gates = [Gate.parse(text) for text in fail_if or []]

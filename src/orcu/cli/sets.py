@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -92,6 +91,7 @@ def apply(
     no_formulas: NoFormulas = False,
 ) -> None:
     """Write a set for every row; with labels, report coverage and size by class."""
+    import numpy as np
     import pyarrow as pa
 
     from orcu.decisions.conformal import OrdinalPredictionSets
