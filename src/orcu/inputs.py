@@ -8,6 +8,7 @@ answers bad input with the same words: which argument, which row, what was expec
 
 import math
 import numbers
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,6 +42,7 @@ def as_probs(probs: Any, *, name: str = "probs") -> FloatArray:
         >>> as_probs([[0.2, 0.8]])
         array([[0.2, 0.8]])
     """
+    check_numbered_columns(probs, name)
     array = as_matrix(probs, name=name)
     hint = "If these are logits, turn them into probabilities with softmax first; percentages are divided by 100."
     sums_of_distributions(array, rounding=half_unit(probs), name=name, hint=hint)
@@ -123,7 +125,34 @@ def as_logits(logits: Any, *, name: str = "logits") -> FloatArray:
         >>> as_logits([[0, 1, -2]])
         array([[ 0.,  1., -2.]])
     """
+    check_numbered_columns(logits, name)
     return read_only(as_matrix(logits, name=name))
+
+
+def check_numbered_columns(values: Any, name: str) -> None:
+    """Refuse a frame whose columns are numbered but do not stand in the order of their numbers.
+
+    Raises:
+        InputError: which names the order.
+
+    Example:
+        >>> import pandas as pd
+        >>> check_numbered_columns(pd.DataFrame([[0.3, 0.7]], columns=["p_1", "p_0"]), "probs")
+        Traceback (most recent call last):
+        orcu.errors.InputError: probs: the columns stand in the order p_1, p_0, which is not that of their numbers; \
+put them in order, or pass an array if their order is right.
+    """
+    texts = [str(column) for column in getattr(values, "columns", [])]
+    parts = [re.fullmatch(r"(.*?)([0-9]+)", text) for text in texts]
+    numbered = [part for part in parts if part is not None]
+    if len(numbered) < 2 or len(numbered) < len(texts) or len({part[1] for part in numbered}) > 1:
+        return
+    numbers = [int(part[2]) for part in numbered]
+    if numbers != sorted(numbers):
+        raise InputError(
+            f"{name}: the columns stand in the order {', '.join(texts)}, which is not that of their numbers; put them "
+            "in order, or pass an array if their order is right."
+        )
 
 
 def as_labels(y: Any, num_classes: int | None, *, rows: int | None = None, name: str = "y") -> IntArray:
@@ -190,6 +219,8 @@ def as_weight(weight: Any, *, rows: int, name: str = "weight", first_row: int = 
     bad = ~((array == 0) | ((array >= MIN_WEIGHT) & (array < MAX_WEIGHT)))
     if bad.any():
         row = int(np.argmax(bad))
+        if not array[row] > 0:
+            raise InputError(f"{name}: row {row + first_row} has {array[row]:g}; a weight is 0 or more.")
         raise InputError(
             f"{name}: row {row + first_row} has {array[row]:g}, expected 0, or a number from {MIN_WEIGHT:.2g} to "
             f"{MAX_WEIGHT:.2g}. A factor of all weights changes no result: multiply them by one that brings them there."
@@ -292,6 +323,8 @@ def as_array(values: Any, name: str) -> npt.NDArray[Any]:
     if hasattr(values, "detach"):  # a torch tensor; numpy has no bfloat16
         values = values.detach().cpu()
         values = values.float() if "bfloat16" in str(values.dtype) else values
+    if np.ma.isMaskedArray(values) and np.ma.getmaskarray(values).any():
+        raise InputError(f"{name}: some entries are masked; fill them in, or drop their rows.")
     try:
         return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
     except ValueError as error:

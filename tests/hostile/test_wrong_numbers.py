@@ -4,10 +4,15 @@ import json
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from command import run
 from sklearn.ensemble import VotingClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import orcu
 from orcu import OrdinalClassifier, Predictions, calibrators, evaluate, metrics
@@ -230,3 +235,136 @@ def test_an_input_is_not_written_over(option, tmp_path):
     assert result.returncode == 2
     assert "lies in the input folder" in result.stderr
     assert file.read_bytes() == before
+
+
+@pytest.mark.filterwarnings("ignore::orcu.calibrators.CalibrationWarning")
+@pytest.mark.parametrize("name", ["temperature", "vector", "gap", "ordinal_dirichlet", "dirichlet"])
+def test_rows_of_no_weight_are_no_rows(name):
+    rng = np.random.default_rng(0)
+    z, y = 2 * rng.normal(size=(200, 4)), rng.integers(4, size=200)
+    counts = np.arange(200) < 10
+    beside, alone = (
+        calibrators.create(name).fit(z, y, weight=counts.astype(float)),
+        calibrators.create(name).fit(z[counts], y[counts]),
+    )
+    assert beside.predict_logits(z) == pytest.approx(alone.predict_logits(z), abs=1e-9)
+
+
+def test_uneven_weights_are_worth_fewer_rows():
+    rng = np.random.default_rng(0)
+    z, y = rng.normal(size=(400, 3)), rng.integers(3, size=400)
+    even, uneven = (
+        calibrators.create("gap").fit(z, y, weight=weight)
+        for weight in (np.ones(400), np.r_[np.full(5, 1e4), np.ones(395)])
+    )
+    assert uneven.share_for_all_ > 20 * even.share_for_all_
+
+
+@pytest.mark.parametrize("columns", [[2, 1, 0], ["p_2", "p_1", "p_0"], ["p_1", "p_10", "p_2"]])
+def test_numbered_columns_of_a_frame_stand_in_their_order(columns):
+    frame, y = pd.DataFrame([[0.2, 0.3, 0.5]] * 3, columns=columns), [0, 1, 2]
+    for judge in (lambda: evaluate(probs=frame, y=y), lambda: metrics.mae(frame, y)):
+        with pytest.raises(InputError, match="not that of their numbers"):
+            judge()
+    with pytest.raises(InputError, match="not that of their numbers"):
+        calibrators.create("temperature").fit(frame, y)
+
+
+def test_names_in_the_order_of_the_alphabet_have_no_order(graded):
+    X, y = graded
+    plain = LogisticRegression()
+    with pytest.raises(InputError, match=r"order of the alphabet.*CalibratedOrdinal"):
+        cross_val_score(plain, X, y, scoring=metrics.scorer("rps"), cv=2, error_score="raise")
+    with pytest.raises(InputError, match="order of the alphabet"):
+        orcu.estimators.cross_val_predict(plain, X, y, cv=2)
+    wrapped = make_pipeline(StandardScaler(), orcu.CalibratedOrdinal(plain, classes=NAMES, cv=2))
+    assert cross_val_score(wrapped, X, y, scoring=metrics.scorer("rps"), cv=2, error_score="raise").shape == (2,)
+    with pytest.raises(InputError, match="better neither high nor low"):
+        metrics.scorer("sharpness")
+
+
+def test_points_among_decimal_commas_are_refused(tmp_path):
+    lines = ["y;p_0;p_1;w", "0;0,6;0,4;1.500", "1;0,3;0,7;900"]
+    (tmp_path / "file.csv").write_text("\n".join(lines))
+    with pytest.raises(InputError, match=r"row 1 has '1.500', with a point.*decimal sign is a comma"):
+        Predictions.read(tmp_path / "file.csv", label="y", probs="p_*", weight="w")
+
+
+def test_a_star_takes_no_column_of_another_job(tmp_path):
+    frame = pd.DataFrame({"z_0": [1.0, 0.0], "z_1": [0.0, 1.0], "z_true": [0, 1], "z_w": [1, 2], "z_id": [7, 8]})
+    named = {"label": "z_true", "weight": "z_w", "id": "z_id"}
+    assert Predictions.from_frame(frame, logits="z_*", **named).classes == ("0", "1")
+
+
+def test_an_underscore_between_digits_is_a_name():
+    frame = pd.DataFrame([[0.2, 0.3, 0.5]], columns=["p_0_2", "p_4_6", "p_8_13"])
+    assert Predictions.from_frame(frame, probs="p_*").classes == ("0_2", "4_6", "8_13")
+    odd = pd.DataFrame([[0.2, 0.3, 0.5]], columns=["p_¹", "p_²", "p_³"])
+    assert Predictions.from_frame(odd, probs="p_*").classes == ("¹", "²", "³")
+
+
+def test_what_was_calibrated_before_is_told(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = Predictions(logits=rng.normal(size=(90, 3)), y=rng.integers(3, size=90), ids=range(90))
+    rows[:30].write(tmp_path / "held.parquet")
+    rows[30:60].write(tmp_path / "spare.parquet")
+    rows[60:].write(tmp_path / "new.parquet")
+
+    def apply(file, out):
+        return run("calibrate", "apply", file, "t.json", "-o", out, cwd=tmp_path, width=300)
+
+    fit = run("calibrate", "fit", "held.parquet", "--method", "temperature", "-o", "t.json", cwd=tmp_path)
+    assert fit.returncode == 0, fit.stderr
+    assert "WARNING" not in apply("spare.parquet", "moved.parquet").stdout
+    assert "calibrated before (temperature)" in apply("moved.parquet", "twice.parquet").stdout
+    assert run("sets", "fit", "moved.parquet", "-o", "sets.json", "--alpha", "0.5", cwd=tmp_path).returncode == 0
+    plain = run("sets", "apply", "new.parquet", "sets.json", "-o", "sets.csv", cwd=tmp_path, width=300)
+    assert "moved by temperature, these were moved by no calibrator" in plain.stdout
+
+
+def test_logits_that_are_probabilities_are_doubted():
+    with_note = evaluate(logits=[[0.7, 0.3], [0.4, 0.6]], y=[0, 1], bootstrap=0)
+    assert any("are these probabilities?" in note for note in with_note.notes)
+
+
+def test_a_failed_fit_of_the_wrapper_changes_nothing(graded):
+    X, y = graded
+    model = orcu.CalibratedOrdinal(LogisticRegression(), classes=NAMES, cv=2).fit(X, y)
+    before = model.predict(X)
+    broken = X.copy()
+    broken[0, 0] = np.nan
+    model.set_params(classes=["high", "medium", "low"])
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(broken, y)
+    assert (model.predict(X) == before).all()
+
+
+def test_a_group_that_does_not_count_is_named():
+    with pytest.raises(InputError, match="no row of 'b' counts"):
+        evaluate(probs=[[0.6, 0.4]] * 6, y=[0, 1] * 3, group=list("aaaabb"), weight=[1, 1, 1, 1, 0, 0])
+
+
+def test_the_table_of_a_weighted_fit_is_weighted(tmp_path):
+    rng = np.random.default_rng(0)
+    probs, y = rng.dirichlet(np.ones(3), size=60), rng.integers(3, size=60)
+    frame = pd.DataFrame(probs, columns=["p_0", "p_1", "p_2"]).assign(y=y, w=(np.arange(60) < 30) * 1.0)
+    frame.to_csv(tmp_path / "all.csv", index=False)
+    frame[:30].to_csv(tmp_path / "half.csv", index=False)
+    reading = ("--label", "y", "--probs", "p_*", "--method", "temperature", "-o", "t.json")
+    tables = [
+        run("calibrate", "fit", file, *reading, *extra, cwd=tmp_path).stdout.split("as it was")[1]
+        for file, extra in (("all.csv", ["--weight", "w"]), ("half.csv", []))
+    ]
+    assert tables[0] == tables[1]
+
+
+def test_columns_that_stand_twice_in_parquet_are_named(tmp_path):
+    table = pa.table([[0, 1], [0.5, 0.5], [0.5, 0.5]], names=["y", "p_0", "p_0"])
+    pq.write_table(table, tmp_path / "twice.parquet")
+    with pytest.raises(InputError, match="the column 'p_0' stands twice"):
+        Predictions.read(tmp_path / "twice.parquet", label="y", probs="p_*")
+
+
+def test_masked_entries_are_refused():
+    with pytest.raises(InputError, match="some entries are masked"):
+        metrics.mae(np.ma.masked_array([[0.5, 0.5]], mask=[[True, False]]), [0])

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from orcu import blas, geometry
-from orcu.calibrators.shrinkage import share_for_all, softened
+from orcu.calibrators.shrinkage import effective_rows, share_for_all, softened
 from orcu.errors import CalibrationWarning, InputError
 from orcu.inputs import FloatArray, IntArray, as_labels, as_logits, as_weight
 from orcu.predictions.predictions import Predictions
@@ -80,13 +80,21 @@ class Calibrator(ABC):
         n, num_classes = values.shape
         labels = as_labels(y, num_classes, rows=n)
         weights = np.ones(n) if weight is None else as_weight(weight, rows=n)
-        self._check(values, labels, weights)
+        counts = weights > 0  # a row of no weight is no row
+        used, used_labels, used_weights = values[counts], labels[counts], weights[counts]
+        self._check(used, used_labels)
         self.num_classes_ = num_classes
         self.floor_ = None if logits is not None else float(np.exp(values.min()))  # later rows get the same for a 0
         self.fitted_on_ = UsedRows.of(values, ids)
-        self.share_for_all_ = 0.0 if self._is_as_published() else share_for_all(int((weights > 0).sum()), num_classes)
+        used_weights = used_weights / used_weights.mean()
+        if self._is_as_published():
+            self.share_for_all_ = 0.0
+        else:
+            effective = effective_rows(used_weights)
+            self.share_for_all_ = share_for_all(effective, num_classes)
+            used_weights = used_weights * (effective / len(used_weights))
         with blas.one_thread() if n < MANY_ROWS else nullcontext():
-            self._fit(values, labels, weights / weights.mean())
+            self._fit(used, used_labels, used_weights)
         return self
 
     def predict_logits(self, logits: Any = None, *, probs: Any = None) -> Any:
@@ -165,7 +173,7 @@ class Calibrator(ABC):
 
     @abstractmethod
     def _fit(self, logits: FloatArray, y: IntArray, weight: FloatArray) -> None:
-        """Learn from checked rows; weights have mean 1."""
+        """Learn from checked rows; weights add up to the number of rows that they are worth: 1 each where all are 1."""
 
     @abstractmethod
     def _transform(self, logits: FloatArray) -> FloatArray:
@@ -200,7 +208,7 @@ class Calibrator(ABC):
     def _transform_probs(self, logits: FloatArray) -> FloatArray:
         return geometry.probs(self._transform(logits))
 
-    def _check(self, logits: FloatArray, y: IntArray, weight: FloatArray) -> None:
+    def _check(self, logits: FloatArray, y: IntArray) -> None:
         """Warn where the rows cannot determine the map well."""
         num_classes = logits.shape[1]
         wanted = 5 * self.parameters(num_classes)
@@ -209,7 +217,7 @@ class Calibrator(ABC):
                 f"{self.name}: {len(y)} rows for {self.parameters(num_classes)} parameters; "
                 f"{wanted} or more are advisable."
             )
-        counts = np.bincount(y[weight > 0], minlength=num_classes)
+        counts = np.bincount(y, minlength=num_classes)
         if self.parameters(num_classes) > 1 and (counts == 0).any():
             absent = ", ".join(map(str, np.flatnonzero(counts == 0)))
             warn(f"{self.name}: no row has class {absent}; nothing is learned about it.")

@@ -66,7 +66,7 @@ class Chain(Calibrator):
     def _is_as_published(self) -> bool:
         return True  # each step spreads its own share
 
-    def _check(self, logits: FloatArray, y: IntArray, weight: FloatArray) -> None:
+    def _check(self, logits: FloatArray, y: IntArray) -> None:
         """Each step checks for itself."""
 
     def _transform(self, logits: FloatArray) -> FloatArray:

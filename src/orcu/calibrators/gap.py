@@ -109,7 +109,7 @@ def _fitted(gaps: FloatArray, y: IntArray, weight: FloatArray, sharp: float, pul
     Args:
         gaps: shape (n, C - 1).
         y: labels.
-        weight: mean 1.
+        weight: adds up to the rows that count.
         sharp: 1/T, from where the fit starts and to where it is pulled.
         pull: of the parameters, in shares of the rows.
     """

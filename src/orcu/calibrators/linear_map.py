@@ -120,7 +120,7 @@ class LinearMap(Calibrator):
         Args:
             logits: shape (n, C).
             y: labels.
-            weight: mean 1.
+            weight: adds up to the rows that count.
             free: which of (W, b) may move, shape (C, C + 1).
             shrinkage: rows that each parameter's pull is worth.
         """

@@ -115,7 +115,9 @@ def _fresh(calibrator: Calibrator) -> Calibrator:
     return type(calibrator)(**calibrator.get_params())
 
 
-def metric_row(y: IntArray, *, probs: FloatArray | None = None, logits: FloatArray | None = None) -> dict[str, float]:
+def metric_row(
+    y: IntArray, *, probs: FloatArray | None = None, logits: FloatArray | None = None, weight: FloatArray | None = None
+) -> dict[str, float]:
     """The metrics that calibrators are compared by, of probabilities or of logits, whose NLL does not underflow.
 
     Example:
@@ -127,5 +129,5 @@ def metric_row(y: IntArray, *, probs: FloatArray | None = None, logits: FloatArr
     row = {}
     for name in COLUMNS:
         function = getattr(metrics, name)
-        row[name] = function(probs) if name == "unimodality" else function(probs, y)
-    return row if logits is None else row | {"nll": metrics.nll(logits=logits, y=y)}
+        row[name] = function(probs, weight=weight) if name == "unimodality" else function(probs, y, weight=weight)
+    return row if logits is None else row | {"nll": metrics.nll(logits=logits, y=y, weight=weight)}

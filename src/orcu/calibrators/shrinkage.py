@@ -41,7 +41,17 @@ def strength(shrinkage: float, parameters: int) -> float:
     return shrinkage * max(parameters, FEWEST)
 
 
-def share_for_all(rows: int, num_classes: int) -> float:
+def effective_rows(weight: FloatArray) -> float:
+    """How many rows of equal weight tell as much as these, (sum w)^2 / sum w^2 (Kish).
+
+    Example:
+        >>> effective_rows(np.ones(3)), round(effective_rows(np.array([8.0, 1.0, 1.0])), 2)
+        (3.0, 1.52)
+    """
+    return float(weight.sum() ** 2 / (weight @ weight))
+
+
+def share_for_all(rows: float, num_classes: int) -> float:
     """The share of every prediction that is spread evenly over all classes, 1 / (2 (n + C)).
 
     A class that never came true among n rows may still come true in the next: no calibrator fitted on n rows says less

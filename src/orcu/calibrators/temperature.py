@@ -105,7 +105,7 @@ def sharpness(logits: FloatArray, y: IntArray, weight: FloatArray, shrinkage: fl
     Args:
         logits: shape (n, C).
         y: labels.
-        weight: mean 1.
+        weight: adds up to the rows that count.
         shrinkage: how many times the prior counts.
 
     Example:

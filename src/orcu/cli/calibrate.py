@@ -21,6 +21,7 @@ from orcu.cli.options import (
     Separator,
     Weight,
     bad_data,
+    calibrated_by,
     check_classes,
     check_paths,
     printed_warnings,
@@ -80,10 +81,11 @@ def fit(
         y = predictions.labels
         with Console(stderr=True).status(f"fitting {method} on {len(predictions):,} rows"):
             predictions.fit_calibrator(calibrator)
-        before = metric_row(y, logits=predictions.as_logits()[0])
-        after = metric_row(y, logits=predictions.calibrated(calibrator).logits)
+        as_given = {predictions.kind: predictions.probs if predictions.logits is None else predictions.logits}
+        before = metric_row(y, **as_given, weight=predictions.weight)
+        after = metric_row(y, logits=predictions.calibrated(calibrator).logits, weight=predictions.weight)
     _print_notes(console, predictions, calibrator.floor_)
-    write_fitted(out, calibrator, predictions.classes, file)
+    write_fitted(out, calibrator, predictions, file)
     console.print(_table({"as it was": before, method: after}, "on the fitting rows, which flatters it"))
     console.print(f"wrote {escape(str(out))}", highlight=False)
 
@@ -132,7 +134,9 @@ def apply(
         moved = predictions.calibrated(fitted)
         moved.write(out, no_formulas=no_formulas)
     _print_notes(console, predictions, fitted.floor_)
-    for note in reuse_notes(moved.history):
+    before = calibrated_by(predictions)
+    twice = f"WARNING: they were calibrated before ({', '.join(before)}); calibrating twice is seldom meant"
+    for note in [*reuse_notes(moved.history), *([twice] if before else [])]:
         console.print(f"[bold red]{escape(note)}[/]", highlight=False)
     if out.suffix != ".parquet":
         console.print(

@@ -18,6 +18,7 @@ from orcu.tables.files import write_json
 
 if TYPE_CHECKING:
     from orcu.launchers import Launcher
+    from orcu.predictions.predictions import Predictions
 
 BAD_DATA = 3
 LONGEST_NAME = 200  # bytes; files take 255, and a temporary name is a little longer
@@ -111,9 +112,15 @@ def digest(path: Path) -> str:
         return file_digest(file, "sha256").hexdigest()
 
 
-def write_fitted(out: Path, fitted: Any, classes: tuple[str, ...], source: Path) -> None:
-    """Write a fitted calibrator, or fitted sets, as JSON with the class names and the file's name."""
-    write_json(out, fitted.to_dict() | {"classes": list(classes), "file": source.name})
+def write_fitted(out: Path, fitted: Any, predictions: "Predictions", source: Path) -> None:
+    """Write a fitted calibrator, or fitted sets, as JSON with the class names, the file's name and its calibrators."""
+    about = {"classes": list(predictions.classes), "file": source.name, "calibrated": calibrated_by(predictions)}
+    write_json(out, fitted.to_dict() | about)
+
+
+def calibrated_by(predictions: "Predictions") -> list[str]:
+    """The calibrators that predictions were moved by, as far as their file tells."""
+    return [step["method"] for step in predictions.history if step.get("step") == "calibrate"]
 
 
 def check_classes(fitted: Path, classes: tuple[str, ...], source: Path) -> None:

@@ -1,5 +1,6 @@
 """``orcu sets``: prediction sets without holes, fitted and applied."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from orcu.cli.options import (
     Probs,
     Separator,
     bad_data,
+    calibrated_by,
     check_classes,
     check_paths,
     printed_warnings,
@@ -71,7 +73,7 @@ def fit(
         sets = OrdinalPredictionSets(alpha=alpha, conditional=conditional)
         named = None if calibrator is None else calibrators.load(calibrator)
         sets.fit(predictions.probs, predictions.labels, ids=predictions.ids, calibrator=named)
-    write_fitted(out, sets, predictions.classes, file)
+    write_fitted(out, sets, predictions, file)
     Console().print(f"wrote {escape(str(out))}: fitted on {sets.fitted_on_.count:,} rows", highlight=False)
 
 
@@ -120,6 +122,14 @@ def apply(
             because=f"in {file.name} have fitted these sets; apply them to others.",
         )
         low, high = fitted.predict(predictions.probs)
+    then, now = json.loads(sets.read_text()).get("calibrated"), calibrated_by(predictions)  # checked when it was loaded
+    if then is not None and then != now:
+        words = [", ".join(names) or "no calibrator" for names in (then, now)]
+        console.print(
+            f"[bold red]WARNING: the sets were fitted on predictions moved by {escape(words[0])}, these were moved by "
+            f"{escape(words[1])}: the promise does not hold[/]",
+            highlight=False,
+        )
     names = np.array(predictions.classes, dtype=object)
     ids = np.arange(1, len(predictions) + 1) if predictions.ids is None else predictions.ids
     table = pa.table({"id": pa.array(ids), "lowest": names[low], "highest": names[high], "size": high - low + 1})

@@ -40,6 +40,8 @@ class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         (['low', 'mid', 'high'], (300, 3))
     """
 
+    knows_order = True  # of its classes, whatever the alphabet says
+
     def __init__(
         self,
         estimator: Any,
@@ -66,16 +68,21 @@ class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises:
             InputError: if the order of the classes is not known, or a label is none of them.
         """
-        self.classes_ = ordered_labels(y, self.classes)
-        codes = class_codes(y, self.classes_)
+        classes = ordered_labels(y, self.classes)
+        codes = class_codes(y, classes)
         params = None if sample_weight is None else {"sample_weight": sample_weight}
-        out_of_fold = np.zeros((len(codes), len(self.classes_)))
+        out_of_fold = np.zeros((len(codes), len(classes)))
         out_of_fold[:, np.unique(codes)] = cross_val_predict(
             self.estimator, X, codes, cv=self.cv, method="predict_proba", params=params
         )
         calibrator = calibrators.create(self.method) if isinstance(self.method, str) else clone(self.method)
-        self.calibrator_ = calibrator.fit(probs=out_of_fold, y=codes, weight=sample_weight)
-        self.estimator_ = clone(self.estimator).fit(X, codes, **(params or {}))
+        calibrator.fit(probs=out_of_fold, y=codes, weight=sample_weight)
+        estimator = clone(self.estimator).fit(X, codes, **(params or {}))
+        self.classes_, self.calibrator_, self.estimator_ = (
+            classes,
+            calibrator,
+            estimator,
+        )  # a fit that fails changes nothing
         self.n_features_in_ = getattr(self.estimator_, "n_features_in_", None)
         return self
 

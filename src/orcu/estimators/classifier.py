@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 
 from orcu import calibrators, geometry
 from orcu.decisions.conformal import OrdinalPredictionSets
-from orcu.decisions.rules import decide_checked
+from orcu.decisions.rules import RULES, decide_checked
 from orcu.errors import CalibrationWarning, InputError, UnknownNameError, require
 from orcu.estimators.diagnosis import Diagnosis, beside_baseline
 from orcu.estimators.labels import carries_order, class_codes, ordered_labels
@@ -91,6 +91,7 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ((1000, 4), 1.0)
     """
 
+    knows_order = True  # of its classes, whatever the alphabet says
     model_: Any  # nn.Module
     scale_: float | str | None
     n_iter_: int
@@ -319,6 +320,8 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise InputError(f"{name}: expected {expected}, got {value!r}.")
         if isinstance(self.calibrator, (str, dict)):
             calibrators.create(self._chain())
+        if isinstance(self.decide, str) and self.decide not in RULES:
+            raise UnknownNameError("decision rule", self.decide, list(RULES))
         if self.metric not in SCORES:
             raise UnknownNameError("metric", self.metric, SCORES)
 

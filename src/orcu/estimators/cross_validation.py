@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.model_selection import check_cv
 
 from orcu.errors import InputError
+from orcu.predictions.labels import need_order
 
 
 def cross_val_predict(
@@ -37,7 +38,8 @@ def cross_val_predict(
         Shape (n, C) for probabilities and logits, (n,) for decisions.
 
     Raises:
-        InputError: if a row is in no test fold or in several, or a fold's training rows lack a class.
+        InputError: if a row is in no test fold or in several, a fold's training rows lack a class, or the estimator has
+            names in the order of the alphabet.
 
     Example:
         >>> from orcu import CalibratedOrdinal
@@ -62,6 +64,7 @@ def cross_val_predict(
                 "y: the folds do not have the same classes, as some have few rows; use fewer folds, or give the "
                 "estimator classes=[lowest, ..., highest]."
             )
+        need_order(fitted)
         order = list(fitted.classes_)
         parts.append(getattr(fitted, method)(_rows(X, test)))
     out = np.empty_like(np.concatenate(parts))

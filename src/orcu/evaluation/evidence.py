@@ -165,8 +165,13 @@ def _evidence(source: Predictions, bins: int, decide: Any) -> Evidence:
 def _groups_in_memory(source: Predictions, bins: int, decide: Any) -> dict[str, Evidence]:
     if source.group is None:
         return {}
-    names = source.group.astype(str)
-    return {name: _evidence(source[names == name], bins, decide) for name in _group_names(set(names.tolist()))}
+    names, groups = source.group.astype(str), {}
+    for name in _group_names(set(names.tolist())):
+        part = source[names == name]
+        if part.weight is not None and not part.weight.any():
+            raise InputError(f"group: no row of {name!r} counts, as all their weights are 0; leave these rows out.")
+        groups[name] = _evidence(part, bins, decide)
+    return groups
 
 
 def _group_names(names: set[str]) -> list[str]:

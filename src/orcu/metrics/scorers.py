@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from orcu.errors import InputError
 from orcu.metrics.base import METRICS
 from orcu.metrics.rows import checked_rows
 from orcu.metrics.sums import row_sums
@@ -22,8 +23,9 @@ class Scorer:
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The score; labels are matched to the estimator's ``classes_`` by value."""
-        from orcu.predictions.labels import canonical, label_codes  # not needed for the formulas
+        from orcu.predictions.labels import canonical, label_codes, need_order  # not needed for the formulas
 
+        need_order(estimator)
         classes = tuple(canonical(label) for label in estimator.classes_)
         codes, _ = label_codes(y, classes, given=False)
         rows = checked_rows(estimator.predict_proba(X), codes, sample_weight).grouped(BINS)
@@ -42,6 +44,7 @@ def scorer(name: str) -> Scorer:
 
     Raises:
         UnknownNameError: if there is no such metric.
+        InputError: if it is better neither high nor low; when it scores, if the order of the classes is not known.
 
     Example:
         >>> from sklearn.linear_model import LogisticRegression
@@ -50,5 +53,6 @@ def scorer(name: str) -> Scorer:
         >>> cross_val_score(LogisticRegression(), X, [0, 0, 1, 1, 2, 2], scoring=scorer("rps"), cv=2).round(3)
         array([-0.235, -0.235])
     """
-    METRICS.get(name)  # refuses an unknown name now, not in the first fold
+    if not METRICS.get(name).better:  # an unknown name is refused now, not in the first fold
+        raise InputError(f"scorer: {name} is better neither high nor low; choose another metric.")
     return Scorer(name)

@@ -126,7 +126,7 @@ def check_positions(names: list[str], classes: tuple[str, ...] | None, what: str
         orcu.errors.InputError: preds.csv: of the columns' names low, mid only low is a class (low, middle); name all \
 classes as the columns do, or none.
     """
-    numbers = [int(name) for name in names if name.lstrip("-").isdigit()]
+    numbers = [int(name) for name in names if re.fullmatch(r"-?[0-9]+", name)]
     if numbers == list(range(len(names))):
         return
     if len(numbers) == len(names) and numbers != sorted(numbers):

@@ -2,6 +2,7 @@
 
 import math
 import numbers
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -59,6 +60,8 @@ def canonical(value: Any) -> str:
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         return str(int(value))
     text = str(value).strip()
+    if "_" in text:  # Python reads 4_6 as 46; here it is a name
+        return text
     try:
         number = float(text)
     except ValueError:
@@ -171,6 +174,26 @@ def need_position_zero(lowest: int, name: str) -> None:
         )
 
 
+def need_order(estimator: Any) -> None:
+    """Refuse a fitted classifier whose classes are names in the order of the alphabet, unless it was told their order.
+
+    Args:
+        estimator: of scikit-learn's kind; a pipeline or a search is asked for what it holds.
+
+    Raises:
+        InputError: if the order of its classes is only the alphabet's.
+    """
+    inner = getattr(estimator, "best_estimator_", estimator)
+    inner = inner.steps[-1][1] if hasattr(inner, "steps") else inner
+    names = [str(name) for name in estimator.classes_]
+    if getattr(inner, "knows_order", False) or all(map(_is_number, names)) or names != sorted(names):
+        return
+    raise InputError(
+        f"classes: {type(inner).__name__} has {', '.join(names)} in the order of the alphabet, which says nothing "
+        "about theirs. Number the labels, or wrap it: CalibratedOrdinal(estimator, classes=[lowest, ..., highest])."
+    )
+
+
 def is_null(value: Any) -> bool:
     """Whether a cell is no value at all: None, NaN, or what pandas writes for them.
 
@@ -194,7 +217,7 @@ def is_missing(value: Any) -> bool:
 
 
 def _is_number(text: str) -> bool:
-    return text.lstrip("-").isdigit()
+    return re.fullmatch(r"-?[0-9]+", text) is not None
 
 
 def check_no_gaps(y: Any, classes: Sequence[Any] | None = None) -> None:

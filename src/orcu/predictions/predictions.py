@@ -25,6 +25,7 @@ from orcu.inputs import (
     as_labels,
     as_matrix,
     as_weight,
+    check_numbered_columns,
     half_unit,
     normalised,
     read_only,
@@ -174,6 +175,8 @@ class Predictions:
         kind, given = ("probs", probs) if logits is None else ("logits", logits)
         first_row, columns = (0, None) if origin is None else (origin.first_row, origin.values)
         name = kind if origin is None else origin.name
+        if classes is None:
+            check_numbered_columns(given, kind)
         values = read_only(as_matrix(given, name=name, first_row=first_row, columns=columns))
         missed = np.zeros(0)
         if kind == "probs":
@@ -209,7 +212,7 @@ class Predictions:
             classes=names,
             weight=weight,
             mapping=mapping,
-            notes=(*notes, *(_normalisation_note(len(missed), worst) if origin is None else ())),
+            notes=(*notes, *(_notes(kind, values, len(missed), worst) if origin is None else ())),
             history=tuple(history),
             off_rows=len(missed),
             worst_miss=worst,
@@ -546,8 +549,10 @@ class PredictionsSource:
             InputError: if an id stands twice.
         """
         read = sum(map(RowsRead.of, parts), RowsRead()) if read is None else read
-        notes = (*self.notes, *_normalisation_note(read.off_rows, read.worst_miss))
-        whole = concatenated(parts).replace(notes=notes, history=self.history)
+        whole = concatenated(parts)
+        values = whole.probs if whole.logits is None else whole.logits
+        notes = (*self.notes, *_notes(self.kind, values, read.off_rows, read.worst_miss))
+        whole = whole.replace(notes=notes, history=self.history)
         if whole.ids is not None:
             check_unique(whole.ids, f"{self.name}: the id", first_row=1)
         return whole
@@ -727,11 +732,12 @@ def _source(
             f"the columns are: {listed(names)}."
         )
     kind, wanted = ("probs", columns.probs) if columns.logits is None else ("logits", columns.logits)
-    values, class_texts = value_columns(wanted, names, name)
     for role in ROLES:
         column = getattr(columns, role)
         if column is not None and column not in names:
             raise InputError(no_column(column, names, name, role))
+    named = {getattr(columns, role) for role in ROLES}  # a star takes what has no other job
+    values, class_texts = value_columns(wanted, [one for one in names if one not in named], name)
     classes, values = ordered_classes(columns.classes, class_texts, values, name)
     if columns.percent and kind == "logits":
         raise InputError("percent: logits are not percentages; say probs= (--probs).")
@@ -800,10 +806,17 @@ def check_unique(ids: ObjectArray, name: str = "ids:", first_row: int = 0) -> No
             raise InputError(f"{name} {str(entry)!r} stands in rows {earlier} and {row}; every id must be unique.")
 
 
-def _normalisation_note(rows: int, worst: float) -> list[str]:
-    if rows == 0:
-        return []
-    return [f"{rows:,} rows missed a sum of 1 by up to {worst:.2g} and were normalised"]
+def _notes(kind: str, values: FloatArray, off_rows: int, worst_miss: float) -> list[str]:
+    """What there is to say of all rows: how many were normalised, and whether logits look like probabilities."""
+    notes = []
+    if off_rows:
+        notes.append(f"{off_rows:,} rows missed a sum of 1 by up to {worst_miss:.2g} and were normalised")
+    if kind == "logits" and values.min() >= 0 and (np.abs(values.sum(axis=1) - 1) < 1e-3).all():
+        notes.append(
+            "WARNING: every row of the logits lies in [0, 1] and sums to 1: are these probabilities? Then say probs= "
+            "(--probs)"
+        )
+    return notes
 
 
 def _check_frames(values: Any, y: Any, given: Any, classes: tuple[str, ...]) -> None:

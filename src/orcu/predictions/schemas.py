@@ -82,6 +82,7 @@ class FittedCalibrator(Schema):
     state: dict[str, Any]
     classes: list[str] | None = Field(default=None, min_length=2, max_length=MOST_CLASSES)
     file: str | None = None
+    calibrated: list[str] | None = None
 
 
 class FittedSets(Schema):
@@ -96,6 +97,7 @@ class FittedSets(Schema):
     thresholds: list[float | None]
     classes: list[str] | None = Field(default=None, min_length=2, max_length=MOST_CLASSES)
     file: str | None = None
+    calibrated: list[str] | None = None
 
 
 def validated(schema: type[SchemaT], state: Mapping[str, Any], what: str) -> SchemaT:

@@ -99,6 +99,9 @@ def open_table(path: str | os.PathLike[str], *, sep: str | None = None, decimal:
         raise InputError(
             f"{path.name}: not a whole Parquet file ({first_line(error)}). Was it cut off while copying?"
         ) from None
+    twice = next((name for name in schema.names if schema.names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"{path.name}: the column {twice!r} stands twice.")
     metadata = {
         key.decode(errors="replace"): value.decode(errors="replace") for key, value in (schema.metadata or {}).items()
     }
@@ -128,9 +131,6 @@ def read_table(path: str | os.PathLike[str], *, sep: str | None = None, decimal:
     import pyarrow.parquet
 
     file = open_table(path, sep=sep, decimal=decimal)
-    twice = [name for name in file.names if file.names.count(name) > 1]
-    if twice:
-        raise InputError(f"{path}: the column {twice[0]!r} stands twice in the header.")
     try:
         if file.dialect is None:
             return pa.parquet.read_table(path)
@@ -169,6 +169,14 @@ def as_numbers(column: Any, name: str, *, first_row: int, decimal: str = ".") ->
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         text = pa.compute.utf8_trim_whitespace(column.cast(pa.string()))
         if decimal == ",":
+            points = pa.compute.match_substring(text, ".")
+            if pa.compute.any(points).as_py():
+                row = pa.compute.index(points, True).as_py()
+                raise InputError(
+                    f"column {name!r}: row {row + first_row} has {text[row].as_py()!r}, with a point, where the "
+                    "decimal sign is a comma. Write all numbers in one way, without separators of thousands, or say "
+                    "--decimal."
+                )
             text = pa.compute.replace_substring(text, ",", ".")
         try:
             column = text.cast(pa.float64())
