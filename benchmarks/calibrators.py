@@ -68,14 +68,13 @@ def candidates(logits: Any, y: Any, small: bool) -> dict[str, Callable[[], Any]]
         "scikit-learn: temperature": sklearn_temperature,
         "orcu: temperature": ours("temperature"),
         "orcu: vector": ours("vector"),
-        "orcu: dirichlet, one penalty": ours({"name": "dirichlet", "off_diagonal": 0.1, "bias": 0.1}),
-        "orcu: gap, one shrinkage": ours({"name": "gap", "shrinkage": 0.01}),
-        "orcu: gap, cross-validated": ours("gap"),
+        "orcu: ordinal Dirichlet": ours("ordinal_dirichlet"),
+        "orcu: Dirichlet": ours("dirichlet"),
+        "orcu: gap": ours("gap"),
         "orcu: projection, applied": projection,
     }
     if small:
-        fits["orcu: dirichlet, 65 penalties, cross-validated"] = ours("dirichlet")
-        fits["orcu: ordinal_dirichlet, cross-validated"] = ours("ordinal_dirichlet")
+        fits["orcu: Dirichlet, 65 penalties cross-validated"] = ours({"name": "dirichlet", "select": "cv"})
     if importlib.util.find_spec("netcal") and small:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -14,6 +14,7 @@ from orcu.inputs import FloatArray, IntArray
 
 _STEPS = 100
 _TOLERANCE = 1e-9  # on the gradient of the mean loss
+_NOTHING = 1e-14  # of the loss
 _RIDGE = 1e-9  # softmax does not see common shifts; this fixes them without moving the rest
 
 
@@ -76,6 +77,8 @@ def solve(problem: Problem, start: FloatArray) -> tuple[FloatArray, bool]:
         step = np.zeros(parameters.size)
         step[problem.free.ravel()] = np.linalg.solve(hessian, gradient)
         move = step.reshape(parameters.shape)
+        if gradient @ step[problem.free.ravel()] < _NOTHING * max(abs(loss), 1.0):
+            return parameters - move, bool(np.abs(gradient).max() < 1e-6)  # float64 shows no descent that small
         fraction = 1.0
         while fraction > 1e-8:
             trial = parameters - fraction * move
