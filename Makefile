@@ -58,6 +58,7 @@ bench: $(READY)  ## time losses, metrics, calibrators, data, training and the es
 	$(BIN)/python benchmarks/losses.py
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/metrics.py
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/calibrators.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/few_rows.py --fits 100
 	$(BIN)/python benchmarks/data.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/bench.py
