@@ -26,7 +26,7 @@ BLOCKS = 2_000
 LEVEL = 0.95  # of every interval
 TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)  # the quantiles at its ends
 MOST_CELLS = 500_000_000  # sums of all resamples together: 4 GB
-MANY_BINS = 4_000
+MANY_BINS, MANY_SUMS = 4_000, 100_000  # of hundreds of classes
 _AT_ONCE = 64  # resamples in memory at a time
 
 
@@ -69,11 +69,11 @@ def default_draws(rows: int, size: int = 1) -> int:
         >>> default_draws(500), default_draws(10**6)
         (1000, 50)
     """
-    return max(50, min(1000, 20_000_000 // rows, _within_memory(size)))
+    return min(max(50, min(1000, 20_000_000 // rows)), _within_memory(size))
 
 
 def _within_memory(size: int) -> int:
-    return max(50, MOST_CELLS // 10 // size)
+    return max(30, MOST_CELLS // 10 // size)
 
 
 def blocks_of(units: IntArray) -> npt.NDArray[np.intp]:
@@ -117,8 +117,12 @@ def unit_sums(layout: Layout, rows: Rows, unit: npt.NDArray[np.intp], units: int
 
 def resampled_sums(sums: Any, resamples: int, seed: int) -> FloatArray:
     """The sums of every bootstrap resample, shape (resamples, size)."""
-    units = sums.shape[0]
+    units, size = sums.shape
     rng = np.random.default_rng(seed)
+    if size > MANY_SUMS and sparse.issparse(sums):  # most of them are empty: only the others are drawn
+        filled, out = np.unique(sums.indices), np.zeros((resamples, size))
+        out[:, filled] = resampled_sums(sums[:, filled], resamples, seed)
+        return out
     draws = []
     for start in range(0, resamples, _AT_ONCE):
         count = min(_AT_ONCE, resamples - start)
@@ -195,7 +199,7 @@ def gap_interval(gaps: FloatArray, draws: FloatArray, reduce: Callable[[FloatArr
     value = float(reduce(np.abs(gaps)))
     if not np.isfinite(value) or not np.isfinite(draws).all():
         return Interval(np.nan, np.nan)
-    if gaps.size > MANY_BINS:  # of hundreds of classes: empty bins add nothing
+    if gaps.size > MANY_BINS:  # empty bins add nothing
         filled = (gaps != 0) | (draws != 0).any(axis=0)
         gaps, draws = gaps[filled], draws[:, filled]
     noise = draws - gaps

@@ -133,11 +133,14 @@ class Tally:
 
     def vector(self) -> FloatArray:
         """The sums as float64, in the order of the layout."""
-        limbs = self._limbs.astype(object)
+        filled = self._limbs.any(axis=0)
+        limbs = self._limbs[:, filled].astype(object)
         units = [int(unit / _UNITS[-1]) for unit in _UNITS]
         totals = sum(limb * unit for limb, unit in zip(limbs, units, strict=True))
+        vector = np.zeros(self._layout.size)
         # Python integers divide with correct rounding, so equal integers give equal floats.
-        return np.array([total / units[0] for total in totals], dtype=np.float64) * _UNITS[0]
+        vector[filled] = np.array([total / units[0] for total in totals], dtype=np.float64) * _UNITS[0]
+        return vector
 
     def tables(self) -> Sums:
         """The sums as tables, from which every metric follows."""

@@ -187,7 +187,7 @@ def _logistic(odds: FloatArray, event: Any, weight: FloatArray, *, slope: bool) 
         mixed = spread * odds
         score = np.array([residual.sum(), residual @ odds])[free]
         hessian = np.array([[spread.sum(), mixed.sum()], [mixed.sum(), mixed @ odds]])[free, free]
-        if not np.linalg.cond(hessian) < 1e14 or np.abs(beta).max() > _SEPARATED:
+        if not _condition(hessian) < 1e14 or np.abs(beta).max() > _SEPARATED:
             return undefined
         step = np.zeros(2)
         step[free] = np.linalg.solve(hessian, score)
@@ -197,3 +197,12 @@ def _logistic(odds: FloatArray, event: Any, weight: FloatArray, *, slope: bool) 
             return float(beta[1] if slope else beta[0]), len(odds) * influence
         beta = beta + step
     return undefined
+
+
+def _condition(matrix: FloatArray) -> float:
+    """The ratio of the eigenvalues of a symmetric, non-negative matrix of one or two rows, in closed form."""
+    if len(matrix) == 1:
+        return 1.0 if matrix[0, 0] > 0 else np.inf
+    half, determinant = (matrix[0, 0] + matrix[1, 1]) / 2, matrix[0, 0] * matrix[1, 1] - matrix[0, 1] ** 2
+    largest = half + np.sqrt(max(half**2 - determinant, 0.0))
+    return float(largest**2 / determinant) if determinant > 0 else np.inf

@@ -22,7 +22,7 @@ from orcu.report.examples import examples
 from orcu.report.headline import headline, verdict
 from orcu.tables.files import replacing
 
-MOST_DIAGRAMS = 24  # of classes, and of thresholds
+MOST_DIAGRAMS, FEW_DIAGRAMS = 24, 3  # of classes, and of thresholds: all of them, or where they are more, a few
 SIDE_BY_SIDE = ("accuracy", "mae", "ece", "sce", "threshold_ce", "unimodality", "overconfidence")
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _drawn(records: list[dict[str, Any]]) -> list[int]:
     if len(records) <= MOST_DIAGRAMS:
         return list(range(len(records)))
     furthest = np.argsort([-record["ce"] for record in records], kind="stable")
-    return sorted(furthest[: MOST_DIAGRAMS // 2].tolist())
+    return sorted(furthest[:FEW_DIAGRAMS].tolist())
 
 
 def _event(table: Any) -> Any:

@@ -39,7 +39,7 @@ def draw(ax: Any, table: tuple[FloatArray, FloatArray], classes: tuple[str, ...]
             share = f"{shares[i, j]:.0%}".replace("%", " %")
             if size < 8:
                 ax.text(j + 0.48, i + 0.72, share, ha="center", va="center", fontsize=6.5, color=ROLES["muted"])
-    places = ticked(size)
+    places = ticked(size, most=_MOST_WITH_ALL_CELLS if size <= _MOST_WITH_ALL_CELLS else 10)
     names = [shortened(classes[k], 12) for k in places]
     ax.set_xticks(np.array(places) + 0.48, names, rotation=30 if max(map(len, names)) > 5 else 0, ha="center")
     ax.set_yticks(np.array(places) + 0.48, names)

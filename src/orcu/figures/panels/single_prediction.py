@@ -19,7 +19,7 @@ def draw(ax: Any, probs: FloatArray, label: int, classes: tuple[str, ...]) -> No
     else:  # bars of hundreds of classes are an outline
         ax.fill_between(np.arange(size), probs, step="mid", color=ROLES["quiet"], linewidth=0)
     ax.plot([label], [-0.06], marker="^", color=ROLES["accent"], markersize=5, clip_on=False)
-    places = ticked(size, most=20)
+    places = ticked(size, most=20 if size <= MOST_BARS else 6)
     names = [shortened(classes[k], 9) for k in places]
     long = max(map(len, names)) > 4 or size > 8
     ax.set_xticks(places, names, rotation=40 if long else 0, ha="right" if long else "center")
