@@ -11,6 +11,7 @@ from orcu.metrics.rows import Rows
 from orcu.metrics.scoring import rps_rows
 
 PER_KIND = 3
+MANY_CLASSES = 60  # of which a picture shows little, and takes long
 
 
 @dataclass(frozen=True)
@@ -23,16 +24,17 @@ class Example:
 
 
 def examples(evaluation: Evaluation) -> list[Example]:
-    """At most three rows of each kind, the same for the same predictions."""
+    """At most three rows of each kind, the same for the same predictions; of very many classes one."""
     rows = Rows.of(evaluation.sample)
+    per_kind = PER_KIND if rows.num_classes <= MANY_CLASSES else 1
     score = rps_rows(rows.probs, rows.y)
     order = np.argsort(score, kind="stable")
-    quartiles = [order[int(q * (len(order) - 1))] for q in (0.25, 0.5, 0.75)]
-    worst = order[::-1][:PER_KIND]
+    quartiles = [order[int(q * (len(order) - 1))] for q in ((0.25, 0.5, 0.75) if per_kind > 1 else (0.5,))]
+    worst = order[::-1][:per_kind]
     # How deep the valley between two humps is: the largest step the wrong way.
     steps = geometry.adjacent_violations(rows.probs, rows.pred).max(axis=1)
     humps = np.flatnonzero(~geometry.is_unimodal(rows.probs))
-    humps = humps[np.argsort(-steps[humps], kind="stable")][:PER_KIND]
+    humps = humps[np.argsort(-steps[humps], kind="stable")][:per_kind]
 
     def listed(kind: str, picked: IntArray) -> list[Example]:
         unique = dict.fromkeys(int(row) for row in picked)
