@@ -40,7 +40,7 @@ test-slow: $(READY)  ## the tests marked slow, browser, ray, examples or docs
 
 coverage: $(READY)  ## the branches that the tests do not reach, file by file (minutes)
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage run -m pytest -n 2 --dist loadfile
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
