@@ -339,9 +339,14 @@ def test_a_failed_fit_of_the_wrapper_changes_nothing(graded):
     assert (model.predict(X) == before).all()
 
 
-def test_a_group_that_does_not_count_is_named():
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_a_group_that_does_not_count_is_named(in_memory, tmp_path, monkeypatch):
+    rows = Predictions(probs=[[0.6, 0.4]] * 6, y=[0, 1] * 3, group=list("aaaabb"), weight=[1, 1, 1, 1, 0, 0])
+    rows.write(tmp_path / "file.parquet")
+    if not in_memory:
+        monkeypatch.setattr("orcu.evaluation.evidence.IN_MEMORY_CELLS", 4)
     with pytest.raises(InputError, match="no row of 'b' counts"):
-        evaluate(probs=[[0.6, 0.4]] * 6, y=[0, 1] * 3, group=list("aaaabb"), weight=[1, 1, 1, 1, 0, 0])
+        evaluate(orcu.predictions.open_predictions(tmp_path / "file.parquet"))
 
 
 def test_the_table_of_a_weighted_fit_is_weighted(tmp_path):

@@ -165,12 +165,16 @@ def _evidence(source: Predictions, bins: int, decide: Any) -> Evidence:
 def _groups_in_memory(source: Predictions, bins: int, decide: Any) -> dict[str, Evidence]:
     if source.group is None:
         return {}
-    names, groups = source.group.astype(str), {}
-    for name in _group_names(set(names.tolist())):
-        part = source[names == name]
-        if part.weight is not None and not part.weight.any():
+    names = source.group.astype(str)
+    parts = {name: _evidence(source[names == name], bins, decide) for name in _group_names(set(names.tolist()))}
+    return _that_count(parts)
+
+
+def _that_count(groups: dict[str, Evidence]) -> dict[str, Evidence]:
+    """The groups, if each has a row that counts."""
+    for name, evidence in groups.items():
+        if not evidence.totals.total > 0:
             raise InputError(f"group: no row of {name!r} counts, as all their weights are 0; leave these rows out.")
-        groups[name] = _evidence(part, bins, decide)
     return groups
 
 
@@ -195,6 +199,8 @@ class _Stream:
     def add(self, part: Predictions, rows: Rows, unit: IntArray, keep: Any) -> None:
         self.tally.add(rows)
         self.sums += unit_sums(self.layout, rows, unit, BLOCKS)
+        if not self.kept and not keep.any():  # a group of few rows among very many needs one that stands for it
+            keep = np.arange(len(part)) == 0
         if keep.any():
             self.kept.append((part[keep], rows[keep].groups, unit[keep]))
 
@@ -259,7 +265,7 @@ def _stream(
     source.check(read)
     evidence = whole.evidence(source, read, decide)
     need_two_classes(evidence.totals.confusion.sum(-1), source.classes)
-    return evidence, {name: by_group[name].evidence(source, read, decide) for name in sorted(by_group)}
+    return evidence, _that_count({name: by_group[name].evidence(source, read, decide) for name in sorted(by_group)})
 
 
 def _counted(fragment: PredictionsSource, *, one_pass: Pass, progress: Progress | None) -> tuple[Counts, int]:
