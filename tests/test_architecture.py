@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 # From the ground up: a package imports packages of lower floors only. Those on one floor do not know each other.
 FLOORS = [
     ["errors"],
-    ["registry", "inputs", "blas"],
+    ["registry", "inputs", "blas", "threads"],
     ["geometry"],
     ["tables", "targets"],
     ["predictions"],

@@ -19,6 +19,7 @@ from orcu.errors import InputError
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
 
 SUM_TOLERANCE = 1e-3
 LARGEST_TOLERANCE = 1e-2  # however few digits are printed: a row that misses 1 by more is no distribution

@@ -82,15 +82,17 @@ def test_the_newton_solver_has_the_right_slopes():
     free = rng.random((size, size + 1)) < 0.7
     problem = Problem(features, rng.integers(size, size=n), rng.random(n), anchor, free, rng.random((size, size + 1)))
     at = rng.normal(size=(size, size + 1))
-    gradient, hessian = problem.slopes(at)
+    probs = problem.at(at)[1]
+    gradient, hessian = problem.gradient(at, probs), problem.hessian(probs)
     step = 1e-5
     for i, where in enumerate(np.argwhere(free)):
         moved = [at.copy(), at.copy()]
         moved[0][tuple(where)] += step
         moved[1][tuple(where)] -= step
-        numeric = (problem.loss(moved[0]) - problem.loss(moved[1])) / (2 * step)
+        (loss_up, probs_up), (loss_down, probs_down) = map(problem.at, moved)
+        numeric = (loss_up - loss_down) / (2 * step)
         assert gradient[i] == pytest.approx(numeric, abs=1e-7)
-        bend = (problem.slopes(moved[0])[0] - problem.slopes(moved[1])[0]) / (2 * step)
+        bend = (problem.gradient(moved[0], probs_up) - problem.gradient(moved[1], probs_down)) / (2 * step)
         assert hessian[i] == pytest.approx(bend, abs=1e-6)
 
 

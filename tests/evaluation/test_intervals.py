@@ -27,7 +27,7 @@ def parts(logits, y, softmax, weight=None):
 @pytest.fixture
 def fewer_draws(monkeypatch):
     """200 outcomes of the calibrated reference in place of 1000: its 95 % limit is then one of 93.5 to 96.5 %."""
-    monkeypatch.setattr("orcu.evaluation.evaluate.default_draws", lambda rows, size: 200)
+    monkeypatch.setattr("orcu.evaluation.evaluate.default_draws", lambda rows, layout: 200)
 
 
 def test_a_resample_is_the_metric_of_the_drawn_rows(ordinal_sample, softmax):

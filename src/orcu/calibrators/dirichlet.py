@@ -14,6 +14,7 @@ from orcu.inputs import FloatArray, IntArray
 
 LAMBDAS = (0, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)  # Paper: Appendix II-B
 MUS = (0, 0.01, 0.1, 1, 10)
+ENOUGH_TO_CHOOSE = 1e-5  # of the gradient: the likelihood is then off by some 1e-9, far less than its standard error
 
 
 @CALIBRATORS.register("dirichlet")
@@ -83,7 +84,9 @@ class DirichletCalibration(LinearMap):
             return self._fit_shrunk(logits, y, weight, free, as_shrinkage(self.shrinkage))
         features = self._features(logits)
         self.off_diagonal_, self.bias_penalty_ = self._chosen(features, y, weight)
-        problem = self._problem(features, y, weight, self.off_diagonal_, self.bias_penalty_)
+        problem = self._problem(features, y, weight).with_penalty(
+            self._penalty(self.num_classes_, self.off_diagonal_, self.bias_penalty_)
+        )
         return self._keep(*solve(problem, problem.anchor + self._identity(self.num_classes_)))
 
     def _chosen(self, features: FloatArray, y: IntArray, weight: FloatArray) -> tuple[float, float]:
@@ -108,20 +111,24 @@ class DirichletCalibration(LinearMap):
     ) -> list[FloatArray]:
         """The maps of all penalties, strongest first; each starts where the one before it ended."""
         maps: list[FloatArray] = []
-        start = self._identity(features.shape[1] - 1)
+        problem, size = self._problem(features, y, weight), features.shape[1] - 1
+        start = self._identity(size)
         for penalty, mu in grid:
-            start, _ = solve(self._problem(features, y, weight, penalty, mu), start)
+            own = problem.with_penalty(self._penalty(size, penalty, mu))
+            start, _ = solve(own, start, tolerance=ENOUGH_TO_CHOOSE)
             maps.append(start)
         return maps
 
-    def _problem(
-        self, features: FloatArray, y: IntArray, weight: FloatArray, off_diagonal: float, mu: float
-    ) -> Problem:
+    def _problem(self, features: FloatArray, y: IntArray, weight: FloatArray) -> Problem:
+        """Without a penalty yet."""
         size = features.shape[1] - 1
-        diagonal = np.eye(size, dtype=bool)
-        penalty = np.zeros((size, size + 1))
-        penalty[:, :-1][~diagonal] = off_diagonal / (size * (size - 1) if self.normalize else 1)
-        penalty[:, -1] = mu / (size if self.normalize else 1)
         anchor = np.zeros((size, size + 1))
         free = np.ones_like(anchor, dtype=bool) & present(y, size)
-        return Problem(features, y, weight, anchor, free, penalty)
+        return Problem(features, y, weight, anchor, free, np.zeros_like(anchor))
+
+    def _penalty(self, size: int, off_diagonal: float, mu: float) -> FloatArray:
+        """ODIR: lambda off the diagonal of W, mu on b."""
+        penalty = np.zeros((size, size + 1))
+        penalty[:, :-1][~np.eye(size, dtype=bool)] = off_diagonal / (size * (size - 1) if self.normalize else 1)
+        penalty[:, -1] = mu / (size if self.normalize else 1)
+        return penalty

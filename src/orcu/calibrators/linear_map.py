@@ -1,7 +1,8 @@
 """Maps z' = W x + b fitted by penalised likelihood: one Newton solver for all of them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from orcu.inputs import FloatArray, IntArray
 _STEPS = 100
 _TOLERANCE = 1e-9  # on the gradient of the mean loss
 _NOTHING = 1e-14  # of the loss
+_PART = 1 << 13  # rows whose products of features stay in the cache
+_MOST_KEPT = 1 << 22  # products of features: 32 MB
 _RIDGE = 1e-9  # softmax does not see common shifts; this fixes them without moving the rest
 
 
@@ -32,63 +35,105 @@ class Problem:
     free: Any
     penalty: FloatArray
 
-    def log_probs(self, parameters: FloatArray) -> FloatArray:
-        """Of the classes that have rows; else the likelihood would drive the others to 0."""
+    def with_penalty(self, penalty: FloatArray) -> "Problem":
+        """The same rows under another penalty; what follows from the rows alone is not computed again."""
+        other = replace(self, penalty=penalty)
+        other.__dict__["_products"] = self._products
+        return other
+
+    @cached_property
+    def _absent(self) -> IntArray:
+        """Classes without rows, which take no part: the likelihood would drive them to 0."""
+        return np.flatnonzero(np.bincount(self.y, minlength=len(self.anchor)) == 0)
+
+    @cached_property
+    def _products(self) -> list[FloatArray] | None:
+        """The products of each pair of features, some rows at a time, shape (pairs, rows); none of very many rows."""
+        pairs = self.features.shape[1] * (self.features.shape[1] + 1) // 2
+        return list(self._products_by_part()) if pairs * len(self.y) <= _MOST_KEPT else None
+
+    def _products_by_part(self) -> Iterator[FloatArray]:
+        first, second = np.triu_indices(self.features.shape[1])
+        for start in range(0, len(self.y), _PART):
+            part = np.ascontiguousarray(self.features[start : start + _PART].T)
+            yield part[first] * part[second]
+
+    def at(self, parameters: FloatArray) -> tuple[float, FloatArray]:
+        """The objective, and the probabilities there, shape (n, C)."""
         scores = self.features @ parameters.T
-        scores[:, np.bincount(self.y, minlength=len(parameters)) == 0] = -np.inf
-        return geometry.log_probs(scores)
-
-    def loss(self, parameters: FloatArray) -> float:
-        """The objective."""
-        log_probs = self.log_probs(parameters)
+        scores[:, self._absent] = -np.inf
+        log_probs = geometry.log_probs(scores)
         likelihood = self.weight @ log_probs[np.arange(len(self.y)), self.y] / len(self.y)
-        return float((self.penalty * (parameters - self.anchor) ** 2).sum() - likelihood)
+        penalty = float((self.penalty * (parameters - self.anchor) ** 2).sum())
+        return penalty - float(likelihood), np.exp(log_probs)
 
-    def slopes(self, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Gradient and Hessian over the free parameters."""
-        n, d = self.features.shape
-        size = len(parameters)
-        probs = np.exp(self.log_probs(parameters))
+    def gradient(self, parameters: FloatArray, probs: FloatArray) -> FloatArray:
+        """Over the free parameters."""
         miss = probs.copy()
-        miss[np.arange(n), self.y] -= 1
-        scaled = self.weight / n
-        gradient = (miss * scaled[:, None]).T @ self.features
+        miss[np.arange(len(miss)), self.y] -= 1
+        gradient = (miss * (self.weight / len(miss))[:, None]).T @ self.features
         gradient += 2 * self.penalty * (parameters - self.anchor)
-        bend = np.empty((size, d, size, d))
-        for i in range(size):
-            for j in range(i + 1):
-                factor = scaled * probs[:, i] * ((i == j) - probs[:, j])
-                block = (self.features * factor[:, None]).T @ self.features
-                bend[i, :, j, :] = bend[j, :, i, :] = block
-        hessian = bend.reshape(size * d, size * d)
+        free: FloatArray = gradient[self.free]
+        return free
+
+    def hessian(self, probs: FloatArray) -> FloatArray:
+        """Over the free parameters.
+
+        The entry for W_ia and W_jb is the weighted mean of p_i (1[i = j] - p_j) x_a x_b: one product of all pairs of
+        classes with all pairs of features.
+        """
+        n, d = self.features.shape
+        size, scaled = probs.shape[1], self.weight / n
+        first, second = np.triu_indices(size)
+        same, by_class = (first == second)[:, None], np.ascontiguousarray(probs.T)
+        bend = np.zeros((len(first), d * (d + 1) // 2))
+        for k, products in enumerate(self._products or self._products_by_part()):
+            part = slice(k * _PART, (k + 1) * _PART)
+            factors = scaled[part] * by_class[first, part] * (same - by_class[second, part])
+            bend += factors @ products.T
+        hessian = bend[_place(size)[:, None, :, None], _place(d)[None, :, None, :]].reshape(size * d, size * d)
         hessian[np.diag_indices(size * d)] += 2 * self.penalty.ravel() + _RIDGE
         chosen = np.flatnonzero(self.free.ravel())
-        return gradient.ravel()[chosen], hessian[np.ix_(chosen, chosen)]
+        return hessian[np.ix_(chosen, chosen)]
 
 
-def solve(problem: Problem, start: FloatArray) -> tuple[FloatArray, bool]:
-    """The minimum by damped Newton steps, and whether it was reached."""
+def _place(size: int) -> IntArray:
+    """Where the pair (i, j) or (j, i) stands among those of ``np.triu_indices``, shape (size, size)."""
+    place = np.empty((size, size), dtype=np.int64)
+    first, second = np.triu_indices(size)
+    place[first, second] = place[second, first] = np.arange(len(first))
+    return place
+
+
+def solve(problem: Problem, start: FloatArray, *, tolerance: float = _TOLERANCE) -> tuple[FloatArray, bool]:
+    """The minimum by damped Newton steps, and whether it was reached.
+
+    Args:
+        problem: what is minimised.
+        start: parameters to start from.
+        tolerance: on the gradient of the mean loss.
+    """
     parameters = start.copy()
-    loss = problem.loss(parameters)
+    loss, probs = problem.at(parameters)
     for _ in range(_STEPS):
-        gradient, hessian = problem.slopes(parameters)
-        if np.abs(gradient).max() < _TOLERANCE:
+        gradient = problem.gradient(parameters, probs)
+        if np.abs(gradient).max() < tolerance:
             return parameters, True
         step = np.zeros(parameters.size)
-        step[problem.free.ravel()] = np.linalg.solve(hessian, gradient)
+        step[problem.free.ravel()] = np.linalg.solve(problem.hessian(probs), gradient)
         move = step.reshape(parameters.shape)
         if gradient @ step[problem.free.ravel()] < _NOTHING * max(abs(loss), 1.0):
             return parameters - move, bool(np.abs(gradient).max() < 1e-6)  # float64 shows no descent that small
         fraction = 1.0
         while fraction > 1e-8:
             trial = parameters - fraction * move
-            trial_loss = problem.loss(trial)
+            trial_loss, trial_probs = problem.at(trial)
             if trial_loss <= loss - 1e-4 * fraction * float(gradient @ step[problem.free.ravel()]):
                 break
             fraction /= 2
         else:
             return parameters, bool(np.abs(gradient).max() < 1e-6)  # no descent left in float64
-        parameters, loss = trial, trial_loss
+        parameters, loss, probs = trial, trial_loss, trial_probs
     return parameters, False
 
 

@@ -1,6 +1,7 @@
 """Judge a model's predictions: every metric with its interval and its reference, side by side."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from orcu import blas
 from orcu.errors import InputError
 from orcu.evaluation.comparison import aligned, check_same_rows, paired_differences
 from orcu.evaluation.evaluation import Estimate, Evaluation
-from orcu.evaluation.evidence import Evidence, Progress, gather
+from orcu.evaluation.evidence import DRAWN_ROWS, Evidence, Progress, gather, plain_sums
 from orcu.evaluation.intervals import (
     LEVEL,
     Interval,
@@ -22,7 +23,6 @@ from orcu.evaluation.intervals import (
     intervals,
     resampled_sums,
 )
-from orcu.evaluation.tally import Tally
 from orcu.inputs import FloatArray, IntArray, as_bins, as_count
 from orcu.launchers import Launcher
 from orcu.metrics.base import Metric, all_metrics, total_gap
@@ -34,8 +34,10 @@ from orcu.metrics.scoring import decomposition
 from orcu.metrics.sums import VALUE, Sums
 from orcu.metrics.thresholds import ThresholdFit, decision_rates, threshold_fit
 from orcu.predictions.predictions import Predictions, PredictionsSource, reuse_notes
+from orcu.threads import in_order
 
 Source = Predictions | PredictionsSource
+FEWEST_DRAWN = 50_000  # of a group, if it has more rows
 
 
 def evaluate(
@@ -114,8 +116,9 @@ def _evaluate(
 ) -> Evaluation:
     evidence, groups = gather(predictions, bins=bins, decide=decide, progress=progress, launcher=launcher)
     evaluation = _evaluation(name, evidence, bootstrap, seed)
+    drawn = max(FEWEST_DRAWN, DRAWN_ROWS // max(len(groups), 1))  # of each group: as many together as of all rows
     evaluation.groups = {
-        group_name: _evaluation(group_name, part, bootstrap, seed) for group_name, part in groups.items()
+        group_name: _evaluation(group_name, part, bootstrap, seed, drawn) for group_name, part in groups.items()
     }
     for other_name, other in compare.items():
         if other_name == name or other_name in evaluation.differences:
@@ -130,16 +133,19 @@ def _evaluate(
     return evaluation
 
 
-def _evaluation(name: str, evidence: Evidence, bootstrap: int | None, seed: int) -> Evaluation:
+def _evaluation(
+    name: str, evidence: Evidence, bootstrap: int | None, seed: int, most_drawn: int = DRAWN_ROWS
+) -> Evaluation:
     sample, sums = evidence.sample, evidence.totals
-    rows, unit = evidence.drawn()
+    rows, unit = evidence.drawn(most_drawn)
     size = evidence.layout.size
     resamples = default_resamples(evidence.rows, size) if bootstrap is None else bootstrap
     check_resamples(resamples, size)
     if evidence.units < 2:  # one unit cannot be resampled
         resamples = 0
     draws = evidence.resampled(resamples, seed) if resamples else None
-    fits = [threshold_fit(rows, k) for k in range(rows.num_classes - 1)]
+    rows.cumulative, rows.columns  # noqa: B018 - made once, before several threads read them
+    fits = list(in_order(partial(threshold_fit, rows), range(rows.num_classes - 1), threads=_threads(len(rows))))
     fit_draws = _fit_draws(evidence, fits, unit, resamples, seed) if resamples else None
     reference = _Reference(evidence, rows, draws, seed)
     return Evaluation(
@@ -163,6 +169,11 @@ def _evaluation(name: str, evidence: Evidence, bootstrap: int | None, seed: int)
         notes=[*_notes(evidence, len(rows)), *_label_doubts(sums)],
         decide=evidence.decide,
     )
+
+
+def _threads(rows: int) -> int | None:
+    """One where starting another takes longer than the work, else as many as there are cores."""
+    return 1 if rows < 50_000 else None
 
 
 def _notes(evidence: Evidence, drawn: int) -> list[str]:
@@ -213,10 +224,8 @@ class _Reference:
             return
         layout, vector = evidence.layout, evidence.vector
         if len(rows) < evidence.rows:
-            tally = Tally(layout.num_classes, bins=layout.bins)
-            tally.add(rows)
-            vector = tally.vector()
-        self._draws = calibrated_sums(layout, rows, vector, default_draws(len(rows), layout.size), seed + 1)
+            vector = plain_sums(layout, rows)
+        self._draws = calibrated_sums(layout, rows, vector, default_draws(len(rows), layout), seed + 1)
         # Noise falls with the root of the rows, so that of a sample is scaled to all of them.
         self._scale = float(np.sqrt(len(rows) / evidence.rows))
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from orcu.errors import InputError
 from orcu.evaluation.equal_counts import Counts, Dealer, Pass, StreamGroups
-from orcu.evaluation.intervals import BLOCKS, blocks_of, resampled_sums, unit_numbers, unit_sums
+from orcu.evaluation.intervals import BLOCKS, MOST_UNITS, blocks_of, resampled_sums, unit_numbers, unit_sums
 from orcu.evaluation.tally import Tally
 from orcu.inputs import FloatArray, IntArray
 from orcu.launchers import Launcher
@@ -20,10 +20,14 @@ from orcu.metrics.base import all_metrics
 from orcu.metrics.layout import Layout
 from orcu.metrics.rows import Rows
 from orcu.metrics.sums import Sums
-from orcu.predictions.predictions import Predictions, PredictionsSource, RowsRead
+from orcu.predictions.predictions import Predictions, PredictionsSource, RowsRead, UncheckedPart
+from orcu.threads import in_order
 
 IN_MEMORY_CELLS = 16_000_000  # rows times classes; larger files are streamed
 DRAWN_ROWS = 200_000  # enough for everything that is drawn
+KEPT_BYTES = 400_000_000  # of a stream, as read: it is not read from the disk again
+PART_ROWS = 1 << 17  # added up at once; part of what the last bits depend on
+MOST_UNIT_CELLS = 8_000_000  # units times sums: 64 MB; more are kept where they are not 0 only
 MOST_GROUPS = 100
 Progress = Callable[[str, int], None]
 
@@ -45,7 +49,7 @@ class Evidence:
     sample_unit: npt.NDArray[np.intp]
     units: int
     decide: Any = "argmax"  # the rule of the decisions, see orcu.decide
-    stream_sums: FloatArray | None = None  # (units, size), of a stream
+    dense_sums: FloatArray | None = None  # (units, size), of many rows
 
     @property
     def sampled(self) -> bool:
@@ -60,8 +64,8 @@ class Evidence:
     @cached_property
     def unit_sums(self) -> Any:
         """What each unit of resampling adds to the sums, shape (units, size)."""
-        if self.stream_sums is not None:
-            return self.stream_sums
+        if self.dense_sums is not None:
+            return self.dense_sums
         return unit_sums(self.layout, self.sample_rows(), self.sample_unit, self.units)
 
     def resampled(self, resamples: int, seed: int) -> Sums:
@@ -72,12 +76,12 @@ class Evidence:
         """The rows of the sample, decided by the rule; made anew, since what follows from them takes memory."""
         return Rows.of(self.sample, self.decide, self.sample_groups)
 
-    def drawn(self) -> tuple[Rows, npt.NDArray[np.intp]]:
+    def drawn(self, most: int = DRAWN_ROWS) -> tuple[Rows, npt.NDArray[np.intp]]:
         """Rows of the sample, spread evenly, and their units: all of them unless they are very many."""
         rows, count = self.sample_rows(), len(self.sample)
-        if count <= DRAWN_ROWS:
+        if count <= most:
             return rows, self.sample_unit
-        keep = np.flatnonzero(_hashed_share(np.arange(count)) < DRAWN_ROWS / count)
+        keep = np.flatnonzero(_hashed_share(np.arange(count)) < most / count)
         return rows[keep], self.sample_unit[keep]
 
 
@@ -103,9 +107,15 @@ def gather(
     """
     progress = progress or _silent
     if isinstance(source, PredictionsSource):
-        loaded = _load_if_small(source, progress)
+        if isinstance(launcher, Local) and launcher.jobs == 1:
+            launcher = None
+        room = 0 if launcher is not None else KEPT_BYTES // len(source.fragments)
+        readers = [_Reader(fragment, most_bytes=room) for fragment in source.fragments]
+        loaded = _load_if_small(source, readers, progress)
         if loaded is None:
-            return _stream(source, bins, decide, progress, launcher)
+            if launcher is not None:  # what has been opened here cannot be sent elsewhere
+                readers = [_Reader(fragment) for fragment in source.fragments]
+            return _stream(source, readers, bins, decide, progress, launcher)
         source = loaded
     need_two_classes(np.bincount(source.labels, minlength=source.num_classes), source.classes)
     progress("counting", len(source))
@@ -121,36 +131,71 @@ def values_of(rows: Rows, *, bins: int = 15) -> dict[str, float]:
         0.45
     """
     layout = Layout(rows.num_classes, bins)
-    vector = np.zeros(layout.size)
-    for start, width, column, value in layout.terms(rows.grouped(bins)):
-        vector[start : start + width] += np.bincount(column, weights=value, minlength=width)
-    sums = layout.sums(vector)
+    sums = layout.sums(plain_sums(layout, rows.grouped(bins)))
     return {metric.name: float(metric(sums)) for metric in all_metrics()}
+
+
+def plain_sums(layout: Layout, rows: Rows) -> FloatArray:
+    """The sums of some rows, shape (size,), in plain float64: quicker than a tally, the last bits by the order."""
+    vector = np.zeros(layout.size)
+    for start, width, column, value in layout.terms(rows):
+        vector[start : start + width] += np.bincount(column, weights=value, minlength=width)
+    return vector
 
 
 def _silent(stage: str, rows: int) -> None:
     pass
 
 
-def _load_if_small(source: PredictionsSource, progress: Progress) -> Predictions | None:
-    parts, rows = [], 0
-    for part in source.batches():
-        parts.append(part)
-        rows += len(part.labels)  # refuses rows without labels at once
-        progress("reading", rows)
-        if rows * source.num_classes > IN_MEMORY_CELLS:
-            return None
+class _Reader:
+    """The parts of a file, as often as they are asked for; kept in memory while they fit."""
+
+    def __init__(self, source: PredictionsSource, *, most_bytes: int = 0) -> None:
+        self._source, self._room = source, most_bytes
+        self._kept: list[UncheckedPart] | None = []  # None: they do not fit
+        self._rest: Iterator[UncheckedPart] | None = None
+
+    def parts(self) -> Iterator[UncheckedPart]:
+        if self._kept is None:
+            yield from self._source.unchecked_parts()
+            return
+        yield from list(self._kept)
+        if self._rest is None:
+            self._rest = self._source.unchecked_parts()
+        for part in self._rest:
+            if self._kept is not None:
+                self._kept.append(part)
+                self._room -= part.nbytes
+                if self._room < 0:
+                    self._kept = None
+            yield part
+
+
+def _load_if_small(source: PredictionsSource, readers: list[_Reader], progress: Progress) -> Predictions | None:
+    if source.rows is not None and source.rows * source.num_classes > IN_MEMORY_CELLS:
+        return None
+    parts, read = list[Predictions](), RowsRead()
+    for reader in readers:
+        for part in in_order(UncheckedPart.checked, reader.parts()):
+            part.labels  # noqa: B018 - refuses rows without labels at once
+            parts.append(part)
+            read += RowsRead.of(part)
+            progress("reading", read.rows)
+            if read.rows * source.num_classes > IN_MEMORY_CELLS:
+                return None
+    source.check(read)
     return source.joined(parts)
 
 
 def _evidence(source: Predictions, bins: int, decide: Any) -> Evidence:
-    rows = Rows.of(source, decide).grouped(bins)
-    tally = Tally(source.num_classes, bins=bins)
-    tally.add(rows)
+    rows, layout = Rows.of(source, decide), Layout(source.num_classes, bins)
+    rows = rows.grouped(bins) if len(rows) <= PART_ROWS else _grouped(rows, bins)
     subject = source.subject
     unit, units = unit_numbers(len(rows), subject)
+    dense = len(rows) > MOST_UNITS and units * layout.size <= MOST_UNIT_CELLS
+    tally, sums = _summed(layout, rows, unit, units if dense else 0)
     return Evidence(
-        layout=Layout(source.num_classes, bins),
+        layout=layout,
         rows=len(rows),
         subjects=None if subject is None else len(np.unique(subject.astype(str))),
         vector=tally.vector(),
@@ -159,15 +204,58 @@ def _evidence(source: Predictions, bins: int, decide: Any) -> Evidence:
         sample_unit=unit,
         units=units,
         decide=decide,
+        dense_sums=sums.T if dense else None,
     )
+
+
+def _grouped(rows: Rows, bins: int) -> Rows:
+    """As `Rows.grouped`, part by part as a stream: no column is sorted."""
+    parts = [slice(start, start + PART_ROWS) for start in range(0, len(rows), PART_ROWS)]
+    columns = rows.columns
+
+    def count(one_pass: Pass) -> Iterator[Counts]:
+        return in_order(lambda part: one_pass.counts(columns[:, part]), parts)
+
+    even = StreamGroups(rows.num_classes, groups=bins, count=count)
+    groups = in_order(lambda k: even.dealer(k).assign(columns[:, parts[k]]), range(len(parts)))
+    return replace(rows, groups=np.concatenate(list(groups), axis=1))
+
+
+def _summed(layout: Layout, rows: Rows, unit: IntArray, units: int) -> tuple[Tally, FloatArray]:
+    """The tally of many rows, and what each unit adds, shape (size, units); added up in parts of a fixed size.
+
+    The number of threads changes nothing: the tally is exact, and the parts' sums are added in their order.
+    """
+
+    def of_part(start: int) -> tuple[Tally, FloatArray]:
+        part = slice(start, start + PART_ROWS)
+        tally, sums = Tally(layout.num_classes, bins=layout.bins), np.zeros((layout.size, units))
+        if units:
+            tally.add(rows[part], unit=unit[part], sums=sums)
+        else:
+            tally.add(rows[part])
+        return tally, sums
+
+    whole, total = Tally(layout.num_classes, bins=layout.bins), np.zeros((layout.size, units))
+    for tally, sums in in_order(of_part, range(0, len(rows), PART_ROWS), threads=1 if len(rows) <= PART_ROWS else None):
+        whole = whole.merge(tally)
+        total += sums
+    return whole, total
 
 
 def _groups_in_memory(source: Predictions, bins: int, decide: Any) -> dict[str, Evidence]:
     if source.group is None:
         return {}
-    names = source.group.astype(str)
-    parts = {name: _evidence(source[names == name], bins, decide) for name in _group_names(set(names.tolist()))}
+    names, index = _numbered(source.group)
+    parts = {name: _evidence(source[index == names[name]], bins, decide) for name in _group_names(set(names))}
     return _that_count(parts)
+
+
+def _numbered(group: npt.NDArray[Any]) -> tuple[dict[str, int], IntArray]:
+    """A number for each name, and that of each row."""
+    numbers: dict[str, int] = {}
+    index = np.fromiter((numbers.setdefault(str(name), len(numbers)) for name in group.tolist()), np.int64, len(group))
+    return numbers, index
 
 
 def _that_count(groups: dict[str, Evidence]) -> dict[str, Evidence]:
@@ -193,19 +281,18 @@ class _Stream:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.tally = Tally(layout.num_classes, bins=layout.bins)
-        self.sums = np.zeros((BLOCKS, layout.size))
+        self.sums = np.zeros((layout.size, BLOCKS))
         self.kept: list[tuple[Predictions, Any, IntArray]] = []  # rows, their groups (C, n) and units
 
     def add(self, part: Predictions, rows: Rows, unit: IntArray, keep: Any) -> None:
-        self.tally.add(rows)
-        self.sums += unit_sums(self.layout, rows, unit, BLOCKS)
+        self.tally.add(rows, unit=unit, sums=self.sums)
         if not self.kept and not keep.any():  # a group of few rows among very many needs one that stands for it
             keep = np.arange(len(part)) == 0
         if keep.any():
             self.kept.append((part[keep], rows[keep].groups, unit[keep]))
 
     def merge(self, other: "_Stream") -> None:
-        """Take in the stream that follows. Sums are added file by file, whoever has read them."""
+        """Take in the stream that follows. Sums are added part by part and file by file, whoever has read them."""
         self.tally = self.tally.merge(other.tally)
         self.sums += other.sums
         self.kept += other.kept
@@ -222,95 +309,128 @@ class _Stream:
             sample_unit=np.concatenate(unit),
             units=BLOCKS,
             decide=decide,
-            stream_sums=self.sums,
+            dense_sums=self.sums.T,
         )
+
+
+@dataclass
+class _Summary:
+    """What is kept of a stream, or of a part of it: the sums of all rows and of each group, and what was read."""
+
+    whole: _Stream
+    groups: dict[str, _Stream]
+    read: RowsRead
+
+    @classmethod
+    def empty(cls, layout: Layout) -> "_Summary":
+        return cls(_Stream(layout), {}, RowsRead())
+
+    def merge(self, other: "_Summary") -> None:
+        self.whole.merge(other.whole)
+        for name in _group_names({*self.groups, *other.groups}):
+            if name in other.groups:
+                self.groups.setdefault(name, _Stream(self.whole.layout)).merge(other.groups[name])
+        self.read += other.read
 
 
 @dataclass(frozen=True)
 class _Task:
-    """A file to be added up, what deals its rows to groups of equal count, and where it starts."""
+    """A file to be added up."""
 
-    fragment: PredictionsSource
-    dealer: Dealer
-    first_row: int
+    reader: _Reader
+    dealers: list[Dealer]  # of each part
+    first_row: list[int]  # of each part, in the whole stream
     share: float  # of the rows that is kept as a sample
 
 
 def _stream(
-    source: PredictionsSource, bins: int, decide: Any, progress: Progress, launcher: Launcher | None
+    source: PredictionsSource,
+    readers: list[_Reader],
+    bins: int,
+    decide: Any,
+    progress: Progress,
+    launcher: Launcher | None,
 ) -> tuple[Evidence, dict[str, Evidence]]:
-    """The same sums from files that do not fit: four passes for the groups, one for the rest."""
-    away = launcher is not None
-    over = Local(jobs=1) if launcher is None else launcher
-    inner = None if away else progress  # another process cannot tell its progress
-    fragments, rows = source.fragments, [0] * len(source.fragments)
+    """The same sums from files that do not fit: a pass or two for the groups of equal count, one for the rest."""
+    over = launcher or Local(jobs=1)
+    # Another process cannot tell its progress, and has one thread.
+    here: dict[str, Any] = {"progress": progress, "threads": None} if launcher is None else {"threads": 1}
+    rows: list[list[int]] = []  # of each part of each file
 
     def count(one_pass: Pass) -> Iterator[Counts]:
-        for k, part in enumerate(over.in_order(partial(_counted, one_pass=one_pass, progress=inner), fragments)):
-            counts, rows[k] = part
-            progress("sorting", sum(rows[: k + 1]))
-            yield counts
+        rows.clear()
+        for parts in over.in_order(partial(_counted, one_pass=one_pass, **here), readers):
+            rows.append([number for _, number in parts])
+            progress("sorting", sum(map(sum, rows)))
+            yield from (counts for counts, _ in parts)
 
     even = StreamGroups(source.num_classes, groups=bins, count=count)
     share = IN_MEMORY_CELLS / (4 * even.rows * source.num_classes)
-    tasks = [_Task(fragment, even.dealer(k), sum(rows[:k]), share) for k, fragment in enumerate(fragments)]
-    whole, by_group, read = _Stream(Layout(source.num_classes, bins)), dict[str, _Stream](), RowsRead()
-    for part, groups, of_file in over.in_order(partial(_added, bins=bins, decide=decide, progress=inner), tasks):
-        whole.merge(part)
-        for name in _group_names({*by_group, *groups}):
-            if name in groups:
-                by_group.setdefault(name, _Stream(whole.layout)).merge(groups[name])
-        read += of_file
-        progress("counting", whole.tally.rows)
-    source.check(read)
-    evidence = whole.evidence(source, read, decide)
+    tasks, part, first = [], 0, 0
+    for reader, numbers in zip(readers, rows, strict=True):
+        starts = (first + np.cumsum([0, *numbers])).tolist()
+        dealers = [even.dealer(part + k) for k in range(len(numbers))]
+        tasks.append(_Task(reader, dealers, starts[:-1], share))
+        part, first = part + len(numbers), starts[-1]
+    all_files = _Summary.empty(Layout(source.num_classes, bins))
+    for of_file in over.in_order(partial(_added, layout=all_files.whole.layout, decide=decide, **here), tasks):
+        all_files.merge(of_file)
+        progress("counting", all_files.read.rows)
+    source.check(all_files.read)
+    evidence = all_files.whole.evidence(source, all_files.read, decide)
     need_two_classes(evidence.totals.confusion.sum(-1), source.classes)
-    return evidence, _that_count({name: by_group[name].evidence(source, read, decide) for name in sorted(by_group)})
+    groups = {name: part.evidence(source, all_files.read, decide) for name, part in sorted(all_files.groups.items())}
+    return evidence, _that_count(groups)
 
 
-def _counted(fragment: PredictionsSource, *, one_pass: Pass, progress: Progress | None) -> tuple[Counts, int]:
-    """A pass over one file, and its number of rows."""
-    rows = 0
+def _counted(
+    reader: _Reader, *, one_pass: Pass, threads: int | None, progress: Progress | None = None
+) -> list[tuple[Counts, int]]:
+    """A pass over one file: the counts of each part, and its number of rows."""
 
-    def columns() -> Iterator[FloatArray]:
-        nonlocal rows
-        for part in fragment.parts():
-            rows += len(part)
-            if progress is not None:
-                progress("sorting", rows)
-            yield Rows.of(part).columns
+    def count(part: UncheckedPart) -> tuple[Counts, int]:
+        columns = Rows.of(part.checked()).columns
+        return one_pass.counts(columns), columns.shape[1]
 
-    counts = one_pass.counts(columns())
-    return counts, rows
+    parts, rows = [], 0
+    for counted in in_order(count, reader.parts(), threads=threads):
+        parts.append(counted)
+        rows += counted[1]
+        if progress is not None:
+            progress("sorting", rows)
+    return parts
 
 
 def _added(
-    task: _Task, *, bins: int, decide: Any, progress: Progress | None
-) -> tuple[_Stream, dict[str, _Stream], RowsRead]:
+    task: _Task, *, layout: Layout, decide: Any, threads: int | None, progress: Progress | None = None
+) -> _Summary:
     """The sums of one file, of all its rows and of each group."""
-    fragment, first = task.fragment, task.first_row
-    layout = Layout(fragment.num_classes, bins)
-    whole, by_group, read = _Stream(layout), dict[str, _Stream](), RowsRead()
-    for part in fragment.parts():
-        read += RowsRead.of(part)
+
+    def add(item: tuple[UncheckedPart, Dealer, int]) -> _Summary:
+        unchecked, dealer, first = item
+        part, summary = unchecked.checked(), _Summary.empty(layout)
+        summary.read = RowsRead.of(part)
         number = np.arange(first, first + len(part))
         unit = blocks_of(number if part.subject is None else _hashes(part.subject))
         keep = _hashed_share(number) < task.share
         rows = Rows.of(part, decide)
-        rows = replace(rows, groups=task.dealer.assign(rows.columns))
-        whole.add(part, rows, unit, keep)
+        rows = replace(rows, groups=dealer.assign(rows.columns))
+        summary.whole.add(part, rows, unit, keep)
         if part.group is not None:
-            names = part.group.astype(str)
-            for name in _group_names({*by_group, *names.tolist()}):
-                mine = names == name
-                if mine.any():
-                    stream = by_group.setdefault(name, _Stream(layout))
-                    # Groups of equal count are those of the whole stream here.
-                    stream.add(part[mine], rows[mine], unit[mine], keep[mine])
-        first += len(part)
+            names, index = _numbered(part.group)
+            for name in _group_names(set(names)):
+                mine = index == names[name]
+                # Groups of equal count are those of the whole stream here.
+                summary.groups[name] = _Stream(layout)
+                summary.groups[name].add(part[mine], rows[mine], unit[mine], keep[mine])
+        return summary
+
+    whole = _Summary.empty(layout)
+    for part in in_order(add, zip(task.reader.parts(), task.dealers, task.first_row, strict=True), threads=threads):
+        whole.merge(part)
         if progress is not None:
-            progress("counting", first)
-    return whole, by_group, read
+            progress("counting", task.first_row[0] + whole.read.rows)
+    return whole
 
 
 def _hashes(subject: npt.NDArray[Any]) -> IntArray:

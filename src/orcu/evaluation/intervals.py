@@ -6,8 +6,9 @@ follow from one product of counts and sums per unit. Two models on the same rows
 counts, which pairs them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,10 @@ LEVEL = 0.95  # of every interval
 TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)  # the quantiles at its ends
 MOST_CELLS = 500_000_000  # sums of all resamples together: 4 GB
 MANY_BINS, MANY_SUMS = 4_000, 100_000  # of hundreds of classes
+MANY_CLASSES, FEW_IN_BIN = 20, 200  # beyond and below which sums of simulated outcomes are drawn row by row
+NORMAL_ROWS = 5_000  # from which sums of bins are normal
 _AT_ONCE = 64  # resamples in memory at a time
+_MOST_KEPT = 20_000_000  # counts of units: 40 MB
 
 
 def default_resamples(rows: int, size: int = 1) -> int:
@@ -62,14 +66,20 @@ def check_resamples(resamples: int, size: int) -> None:
         )
 
 
-def default_draws(rows: int, size: int = 1) -> int:
-    """How many outcomes are simulated for the calibrated reference; arguments as for `default_resamples`.
+def default_draws(rows: int, layout: Layout) -> int:
+    """How many outcomes are simulated for the calibrated reference: 1000, for many rows of many classes fewer.
 
     Example:
-        >>> default_draws(500), default_draws(10**6)
-        (1000, 50)
+        >>> default_draws(200_000, Layout(8, bins=15)), default_draws(200_000, Layout(30, bins=15))
+        (1000, 100)
     """
-    return min(max(50, min(1000, 20_000_000 // rows)), _within_memory(size))
+    draws = max(50, min(1000, 20_000_000 // rows)) if _row_by_row(rows, layout) else 1000
+    return min(draws, _within_memory(layout.size))
+
+
+def _row_by_row(rows: int, layout: Layout) -> bool:
+    """Whether a simulated outcome is drawn for each row; else for whole bins at once."""
+    return rows <= NORMAL_ROWS or layout.num_classes > MANY_CLASSES
 
 
 def _within_memory(size: int) -> int:
@@ -100,36 +110,39 @@ def unit_numbers(rows: int, subject: npt.NDArray[Any] | None) -> tuple[npt.NDArr
 
 
 def unit_sums(layout: Layout, rows: Rows, unit: npt.NDArray[np.intp], units: int) -> Any:
-    """What each unit adds to the sums, shape (units, size); sparse where units are small."""
-    if units != BLOCKS:
-        terms = [
-            (unit, start + column, np.ones(len(rows)) if value is None else value)
-            for start, _, column, value in layout.terms(rows)
-        ]
-        row, cell, added = (np.concatenate(part) for part in zip(*terms, strict=True))
-        return sparse.csr_array((added, (row, cell)), shape=(units, layout.size))
-    sums = np.zeros((units, layout.size))
-    for start, width, column, value in layout.terms(rows):
-        cells = np.bincount(unit * width + column, weights=value, minlength=units * width)
-        sums[:, start : start + width] += cells.reshape(units, width)
-    return sums
+    """What each unit adds to the sums, shape (units, size), sparse: for units of few rows."""
+    terms = [
+        (unit, start + column, np.ones(len(rows)) if value is None else value)
+        for start, _, column, value in layout.terms(rows)
+    ]
+    row, cell, added = (np.concatenate(part) for part in zip(*terms, strict=True))
+    return sparse.csr_array((added, (row, cell)), shape=(units, layout.size))
 
 
 def resampled_sums(sums: Any, resamples: int, seed: int) -> FloatArray:
     """The sums of every bootstrap resample, shape (resamples, size)."""
     units, size = sums.shape
-    rng = np.random.default_rng(seed)
     if size > MANY_SUMS and sparse.issparse(sums):  # most of them are empty: only the others are drawn
         filled, out = np.unique(sums.indices), np.zeros((resamples, size))
         out[:, filled] = resampled_sums(sums[:, filled], resamples, seed)
         return out
-    draws = []
+    all_times = _kept_times if resamples * units <= _MOST_KEPT else _times
+    return np.concatenate([(sums.T @ times.T.astype(np.float64)).T for times in all_times(units, resamples, seed)])
+
+
+def _times(units: int, resamples: int, seed: int) -> Iterator[npt.NDArray[np.uint16]]:
+    """How often each resample has each unit, some resamples at a time, of shape (some, units)."""
+    rng = np.random.default_rng(seed)
     for start in range(0, resamples, _AT_ONCE):
         count = min(_AT_ONCE, resamples - start)
         picks = rng.integers(units, size=(count, units)) + units * np.arange(count)[:, None]
-        times = np.bincount(picks.ravel(), minlength=count * units).reshape(count, units)
-        draws.append((sums.T @ times.T.astype(np.float64)).T)
-    return np.concatenate(draws)
+        yield np.bincount(picks.ravel(), minlength=count * units).reshape(count, units).astype(np.uint16)
+
+
+@lru_cache(maxsize=1)
+def _kept_times(units: int, resamples: int, seed: int) -> list[npt.NDArray[np.uint16]]:
+    """`_times`, kept: several sums are drawn by the same resamples."""
+    return list(_times(units, resamples, seed))
 
 
 @dataclass(frozen=True)
@@ -221,7 +234,9 @@ def _crossing(quantile: FloatArray, value: float) -> float:
 def calibrated_sums(layout: Layout, rows: Rows, vector: FloatArray, draws: int, seed: int) -> Sums:
     """Sums of simulated outcomes y ~ p for these very probabilities, with (draws) as their leading axis.
 
-    Only the binned tables are there, which binned errors read: the outcomes are simulated, the rest is kept.
+    Only the binned tables are there, which binned errors read: the outcomes are simulated, the rest is kept. Up to
+    5,000 rows (and for more than 20 classes) each row's outcome is drawn; of more rows the sums of the bins, which are
+    then normal, with the covariance that the probabilities give them.
 
     Args:
         layout: of the vector.
@@ -231,20 +246,41 @@ def calibrated_sums(layout: Layout, rows: Rows, vector: FloatArray, draws: int, 
         seed: of the random numbers.
     """
     rng = np.random.default_rng(seed)
-    n, b, w = len(rows), layout.bins, rows.weight
     out = np.repeat(vector[None, layout.binned], draws, axis=0)
-    size, at = layout.num_classes, np.arange(n)
-    top = bin_index(rows.confidence, b)
-    # Where a row counts if class k comes true, in the tables of all classes below each other; flat, (C n).
-    tables = {"classes": np.array([k * b + bin_index(p, b) for k, p in enumerate(rows.columns)]).ravel()}
-    if rows.groups is not None:
-        tables["adaptive"] = (np.arange(size)[:, None] * b + rows.groups).ravel()
-    by_threshold = np.array([bin_index(f, b) for f in rows.cumulative])
 
     def outcomes(name: str) -> FloatArray:
         """The places of the outcomes in the tables of a name, shape (draws, tables, B)."""
-        return out[:, layout.slices[name]].reshape(draws, -1, 3, b)[:, :, OUTCOME]
+        return out[:, layout.slices[name]].reshape(draws, -1, 3, layout.bins)[:, :, OUTCOME]
 
+    bins = _bins_of(rows, layout.bins)
+    if _row_by_row(len(rows), layout):
+        _draw_rows(rows, bins, outcomes, rng)
+    else:
+        _draw_bins(rows, bins, outcomes, rng)
+    return layout.sums(out, total=float(layout.sums(vector).total))
+
+
+def _bins_of(rows: Rows, bins: int) -> dict[str, IntArray]:
+    """The bin of each row in the tables of each name, shape (tables, n)."""
+    tables = {
+        "top": bin_index(rows.confidence, bins)[None],
+        "classes": np.array([bin_index(p, bins) for p in rows.columns]),
+        "thresholds": np.array([bin_index(f, bins) for f in rows.cumulative]),
+    }
+    return tables if rows.groups is None else tables | {"adaptive": rows.groups}
+
+
+def _draw_rows(
+    rows: Rows, bins: dict[str, IntArray], outcomes: Callable[[str], FloatArray], rng: np.random.Generator
+) -> None:
+    """Draw a label for each row, and add up which came true in each bin."""
+    n, size, w, at = len(rows), rows.num_classes, rows.weight, np.arange(len(rows))
+    draws, _, b = outcomes("top").shape
+    top, by_threshold = bins["top"][0], bins["thresholds"]
+    # Where a row counts if class k comes true, in the tables of all classes below each other; flat, (C n).
+    tables = {
+        name: (np.arange(size)[:, None] * b + bins[name]).ravel() for name in ("classes", "adaptive") if name in bins
+    }
     for draw in range(draws):
         uniform = rng.random(n)
         y = np.zeros(n, dtype=np.intp)
@@ -259,4 +295,50 @@ def calibrated_sums(layout: Layout, rows: Rows, vector: FloatArray, draws: int, 
             below = y <= k
             came_true = None if w is None else w[below]
             outcomes("thresholds")[draw, k] = np.bincount(index[below], weights=came_true, minlength=b)
-    return layout.sums(out, total=float(layout.sums(vector).total))
+
+
+def _draw_bins(
+    rows: Rows, bins: dict[str, IntArray], outcomes: Callable[[str], FloatArray], rng: np.random.Generator
+) -> None:
+    """Draw the sums of all bins at once, normal with mean sum p and the covariance of independent rows."""
+    p, below = rows.columns, rows.cumulative.clip(max=1.0)  # a cumulative sum may pass 1 by its rounding
+    values = {"top": rows.confidence[None], "classes": p, "thresholds": below, "adaptive": p}
+
+    def of_top(k: int, j: int) -> FloatArray:
+        return rows.confidence * (1 - rows.confidence)
+
+    def of_classes(k: int, j: int) -> FloatArray:
+        """Cov(1[y = k], 1[y = j])."""
+        return p[k] * (1 - p[k]) if k == j else -p[k] * p[j]
+
+    def of_thresholds(k: int, j: int) -> FloatArray:
+        """Cov(1[y <= k], 1[y <= j]) for k <= j."""
+        return below[k] * (1 - below[j])
+
+    covariances = {"top": of_top, "classes": of_classes, "thresholds": of_thresholds, "adaptive": of_classes}
+    squares = None if rows.weight is None else rows.weight**2
+    draws, _, b = outcomes("top").shape
+    for name, index in bins.items():
+        tables = len(index)
+        covariance = np.zeros((tables, b, tables, b))
+        for k in range(tables):
+            for j in range(k, tables):
+                spread = covariances[name](k, j)
+                spread = spread if squares is None else squares * spread
+                cells = np.bincount(index[k] * b + index[j], weights=spread, minlength=b * b).reshape(b, b)
+                covariance[k, :, j], covariance[j, :, k] = cells, cells.T
+        mean = [_bincount(cells, value, rows.weight, b) for cells, value in zip(index, values[name], strict=True)]
+        level, axes = np.linalg.eigh(covariance.reshape(tables * b, tables * b))
+        noise = rng.standard_normal((draws, tables * b)) @ (axes * np.sqrt(level.clip(min=0))).T
+        outcomes(name)[:] = np.array(mean) + noise.reshape(draws, tables, b)
+    for few in np.flatnonzero(np.bincount(bins["top"][0], minlength=b) < FEW_IN_BIN):
+        # What the largest gap is read from: in a bin of few rows nothing is normal.
+        mine = np.flatnonzero(bins["top"][0] == few)
+        right = rng.random((draws, len(mine))) < rows.confidence[mine]
+        outcomes("top")[:, 0, few] = right.sum(1) if rows.weight is None else right @ rows.weight[mine]
+
+
+def _bincount(cells: IntArray, value: FloatArray, weight: FloatArray | None, bins: int) -> FloatArray:
+    weights = value if weight is None else weight * value
+    sums: FloatArray = np.bincount(cells, weights=weights, minlength=bins).astype(np.float64)
+    return sums

@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from orcu.errors import InputError
-from orcu.inputs import FloatArray, as_bins, as_count, as_labels, as_logits, as_probs, as_weight
+from orcu.inputs import FloatArray, IntArray, as_bins, as_count, as_labels, as_logits, as_probs, as_weight
 from orcu.metrics.base import all_metrics
 from orcu.metrics.layout import Layout
 from orcu.metrics.rows import Rows
-from orcu.metrics.sums import Sums
+from orcu.metrics.sums import Sums, Term
 
 STATE_VERSION = 1
 _LIMB = 2.0**26
@@ -19,7 +19,7 @@ _LIMB = 2.0**26
 # weight and a score; what lies below 2^-78 is dropped, row by row, so it is dropped alike everywhere.
 _UNITS = [2.0**26, 1.0, 2.0**-26, 2.0**-52, 2.0**-78]
 # Sums of up to 2^20 multiples below 2^27 are exact in float64, in which bincount adds; fewer stay in the cache.
-_CHUNK = 1 << 15
+_CHUNK = 1 << 17
 
 
 class Tally:
@@ -72,19 +72,33 @@ class Tally:
         weight = None if weight is None else as_weight(weight, rows=len(values))
         self.add(Rows(values, y, weight) if logits is None else Rows.of_logits(values, y, weight))
 
-    def add(self, rows: Rows) -> None:
-        """Add checked rows; with their ``groups`` of even count they have an ACE."""
+    def add(self, rows: Rows, *, unit: IntArray | None = None, sums: FloatArray | None = None) -> None:
+        """Add checked rows; with their ``groups`` of even count they have an ACE.
+
+        Args:
+            rows: the rows.
+            unit: the unit of resampling of each, if what every unit adds is wanted too:
+            sums: it is added here, in plain float64, shape (size, units).
+        """
         for start in range(0, len(rows), _CHUNK):
-            self._add(rows[start : start + _CHUNK])
+            chunk = slice(start, start + _CHUNK)
+            by_unit = None if unit is None or sums is None else _ByUnit(sums, unit[chunk])
+            for term in self._layout.terms(rows[chunk]):
+                self._add(term)
+                if by_unit is not None:
+                    by_unit.add(term)
         self.rows += len(rows)
 
-    def _add(self, rows: Rows) -> None:
-        for start, width, column, value in self._layout.terms(rows):
-            where = slice(start, start + width)
-            if value is None:
-                self._limbs[1, where] += np.bincount(column, minlength=width)
-                continue
-            for limb, multiples in _split(value):
+    def _add(self, term: Term) -> None:
+        start, width, column, value = term
+        where = slice(start, start + width)
+        if value is None or value.dtype == np.bool_:
+            self._limbs[1, where] += np.bincount(column if value is None else column[value], minlength=width)
+            return
+        for limb, multiples in _split(value):
+            if width == 1:  # a sum of whole numbers below 2^53 is exact in any order
+                self._limbs[limb, start] += int(multiples.sum())
+            else:
                 sums = np.bincount(column, weights=multiples, minlength=width)
                 self._limbs[limb, where] += sums.astype(np.int64)
 
@@ -188,16 +202,42 @@ class Tally:
         return tally
 
 
+class _ByUnit:
+    """What each unit of some rows adds, to sums of shape (size, units)."""
+
+    def __init__(self, sums: FloatArray, unit: IntArray) -> None:
+        self._sums, self._unit = sums, unit
+        self._column, self._place = unit, unit
+
+    def add(self, term: Term) -> None:
+        start, width, column, value = term
+        units = self._sums.shape[1]
+        if width == 1:
+            place = self._unit
+        else:
+            if column is not self._column:  # one table after the other has the same
+                self._column, self._place = column, column * units + self._unit
+            place = self._place
+        if value is not None and value.dtype == np.bool_:
+            place, value = place[value], None
+        cells = np.bincount(place, weights=value, minlength=width * units)
+        self._sums[start : start + width] += cells.reshape(width, units)
+
+
 def _split(values: FloatArray) -> list[tuple[int, FloatArray]]:
     """Whole multiples of each unit, largest first, that add up to the values; zeros left out."""
-    pieces = []
-    rest = values
+    pieces: list[tuple[int, FloatArray]] = []
+    if not values.size:
+        return pieces
+    rest, largest = values, max(values.max(), -values.min())
     for limb, unit in enumerate(_UNITS):
-        if limb == 0 and (values.size == 0 or np.abs(values).max() < _LIMB):
+        if largest < unit and limb < len(_UNITS) - 1:  # not even one of the value
             continue
-        multiples = np.trunc(rest / unit)
-        rest = rest - multiples * unit
+        multiples = rest * (1 / unit)  # a power of two: exact, and quicker than to divide
+        np.trunc(multiples, out=multiples)
         pieces.append((limb, multiples))
+        taken = multiples * unit
+        rest = np.subtract(rest, taken, out=taken)
         if not rest.any():
             break
     return pieces

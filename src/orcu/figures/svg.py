@@ -29,9 +29,12 @@ def render(draw: Callable[[Any], None], *, prefix: str, title: str, width: float
     with matplotlib.rc_context(SETTINGS | {"svg.hashsalt": prefix}), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a glyph that the measuring font lacks: the page's font has it
         figure = Figure(figsize=(width, height), layout="constrained")
-        FigureCanvasSVG(figure)
-        draw(figure.add_subplot())
-        figure.savefig(out, format="svg", transparent=True, metadata=dict.fromkeys(_NO_METADATA))
+        ax = figure.add_subplot()
+        draw(ax)
+        figure.set_facecolor("none")
+        ax.set_facecolor("none")
+        # The canvas itself: figure.savefig draws everything twice, once to see how large it is.
+        FigureCanvasSVG(figure).print_svg(out, metadata=dict.fromkeys(_NO_METADATA))  # type: ignore[no-untyped-call]
     return _tidy(out.getvalue(), prefix, title)
 
 

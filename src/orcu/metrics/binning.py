@@ -31,6 +31,7 @@ class BinRule:
         return bins + (self.open_end == "extra bin")
 
 
+_NEAR = 1e-6  # of an edge, in units of bins: far more than a product of numbers up to a million is off by rounding
 PAPER = BinRule("right", "end bin", "(a, b], 0 in the first bin")
 CONVENTIONS = {
     "paper": PAPER,
@@ -64,16 +65,26 @@ def bin_index(values: FloatArray, bins: int, rule: BinRule = PAPER) -> IntArray:
         array([0, 1, 1, 5])
     """
     edges = np.arange(bins + 1) / bins
-    index = (values * bins).astype(np.intp)
-    np.minimum(index, bins - 1, out=index)
-    # The product may round across an edge, so the edges themselves decide.
+    product = values * bins
     if rule.closed == "right":
-        index -= values <= edges.take(index)
-        index += values > edges.take(index + 1)
-        np.clip(index, 0, bins - 1, out=index)  # a cumulative sum may pass 1 by its rounding
+        upper = np.ceil(product)
+        index: IntArray = upper.astype(np.intp)
+        index -= 1
+        # The product may round across an edge, so near one the edges themselves decide.
+        np.rint(product, out=upper)
+        product -= upper
+        np.abs(product, out=product)
+        near = np.flatnonzero(product < _NEAR)
+        if len(near):
+            place = np.clip(index[near], 0, bins - 1)
+            place -= values[near] <= edges.take(place)
+            place += values[near] > edges.take(place + 1)
+            index[near] = np.clip(place, 0, bins - 1)  # a cumulative sum may pass 1 by its rounding
         if rule.open_end != "end bin":
             index[values == 0] = bins
     else:
+        index = product.astype(np.intp)
+        np.minimum(index, bins - 1, out=index)
         index -= values < edges.take(index)
         index += values >= edges.take(index + 1)
         if rule.open_end == "end bin":

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from orcu.errors import InputError
-from orcu.inputs import FloatArray, IntArray
+from orcu.inputs import BoolArray, FloatArray, IntArray
 from orcu.metrics.binning import PAPER, BinRule, bin_index
 from orcu.metrics.rows import Rows, checked_confusion, confusion_cells
 
@@ -81,8 +81,8 @@ class Sums:
 
 
 # Where a row's value goes: (start, width, column, value). The columns (n,) lie in 0..width-1 and count from start;
-# a value of None means 1.
-Term = tuple[int, int, IntArray, FloatArray | None]
+# a value of None means 1, and truth values count where they are true.
+Term = tuple[int, int, IntArray, Any]
 
 
 @dataclass(frozen=True)
@@ -124,12 +124,12 @@ def _threshold_squares(rows: Rows, bins: int, rule: BinRule) -> Iterator[Term]:
 
 
 def _binned(
-    table: int, width: int, index: IntArray, value: FloatArray, outcome: Any, weight: FloatArray | None
+    table: int, width: int, index: IntArray, value: FloatArray, outcome: BoolArray, weight: FloatArray | None
 ) -> Iterator[Term]:
     start = 3 * width * table
     yield start + WEIGHT * width, width, index, weight
     yield start + VALUE * width, width, index, _weighted(value, weight)
-    yield start + OUTCOME * width, width, index, _weighted(outcome, weight)
+    yield start + OUTCOME * width, width, index, outcome if weight is None else weight * outcome
 
 
 def _weighted(values: Any, weight: FloatArray | None) -> FloatArray:

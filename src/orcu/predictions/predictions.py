@@ -8,6 +8,7 @@ import copy
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -51,12 +52,13 @@ from orcu.predictions.labels import (
     need_position_zero,
 )
 from orcu.predictions.used_rows import UsedRows
-from orcu.tables.reading import TableFile, as_numbers, open_table
+from orcu.tables.reading import BATCH_ROWS, TableFile, as_numbers, as_numpy, open_table
 from orcu.tables.writing import write_table
 
 SCHEMA_VERSION = 1
 CARRIED = ("group", "subject", "split", "fold")  # optional columns that are carried along
 NO_LABELS = "no labels"
+ALL_DIGITS = 9  # numbers with as many digits after the point are not rounded, as far as we care
 ObjectArray = npt.NDArray[Any]
 
 
@@ -474,6 +476,7 @@ class PredictionsSource:
     decimal: str = "."
     history: list[dict[str, Any]] = field(default_factory=list)
     files: list["PredictionsSource"] = field(default_factory=list)  # of a folder
+    rows: int | None = None  # if that is known before they are read
 
     @property
     def num_classes(self) -> int:
@@ -504,19 +507,33 @@ class PredictionsSource:
         Raises:
             InputError: if a row cannot be used; the text names it.
         """
-        rows, digits = 0, 0
+        return (part.checked() for part in self.unchecked_parts())
+
+    def unchecked_parts(self) -> Iterator["UncheckedPart"]:
+        """The rows of one file as they come from the disk; each part may be checked anywhere, and in any order.
+
+        Raises:
+            InputError: if they cannot be read.
+        """
+        rows, digits = 0, 0 if self.kind == "probs" else ALL_DIGITS
         for batch in self.open_batches(self._needed()):
             if not batch.num_rows:
                 continue
-            try:
-                values = self._values(batch, rows + 1)
-                digits = max(digits, printed_decimals(values) if self.kind == "probs" else 0)
-                part = self._part(batch, values, rows + 1, digits)
-            except InputError as error:  # which of several files was it?
-                text = str(error)
-                raise InputError(text if text.startswith(self.name) else f"{self.name}: {text}") from None
-            rows += len(part)
-            yield part
+            values = None
+            if digits < ALL_DIGITS:  # what earlier rows print tells how far later ones may be off
+                with self._naming_the_file():
+                    values = self._values(batch, rows + 1)
+                digits = max(digits, printed_decimals(values))
+            yield UncheckedPart(self, batch, rows + 1, digits, values)
+            rows += batch.num_rows
+
+    @contextmanager
+    def _naming_the_file(self) -> Iterator[None]:
+        try:
+            yield
+        except InputError as error:  # which of several files was it?
+            text = str(error)
+            raise InputError(text if text.startswith(self.name) else f"{self.name}: {text}") from None
 
     def check(self, read: RowsRead) -> None:
         """Check what only all rows can tell.
@@ -570,6 +587,16 @@ class PredictionsSource:
         values: FloatArray = np.stack(columns, axis=1)
         return values / 100 if self.columns.percent else values
 
+    def checked(self, part: "UncheckedPart") -> Predictions:
+        """The rows of a part of this file.
+
+        Raises:
+            InputError: if a row cannot be used; the text names it.
+        """
+        with self._naming_the_file():
+            values = self._values(part.batch, part.first_row) if part.values is None else part.values
+            return self._part(part.batch, values, part.first_row, part.digits)
+
     def _part(self, batch: Any, values: FloatArray, first_row: int, digits: int) -> Predictions:
         columns = self.columns
         half = any(str(batch.schema.field(name).type) == "halffloat" for name in self.value_columns)
@@ -600,6 +627,38 @@ class PredictionsSource:
             ),
             **carried,
         )
+
+
+@dataclass(frozen=True)
+class UncheckedPart:
+    """Some rows of a file as they come from the disk.
+
+    Attributes:
+        source: the file.
+        batch: the pyarrow record batch.
+        first_row: the number of its first row in the file.
+        digits: after the point, as far as the file has been read.
+        values: the logits or probabilities, if they were needed already.
+    """
+
+    source: PredictionsSource
+    batch: Any
+    first_row: int
+    digits: int
+    values: FloatArray | None
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory."""
+        return int(self.batch.nbytes) + (0 if self.values is None else self.values.nbytes)
+
+    def checked(self) -> Predictions:
+        """The rows.
+
+        Raises:
+            InputError: if a row cannot be used; the text names it.
+        """
+        return self.source.checked(self)
 
 
 ROLES = ("label", "id", "weight", *CARRIED)
@@ -652,7 +711,7 @@ def _from_file(file: TableFile, columns: Columns) -> PredictionsSource:
             notes = [*notes, f"{name}: what orcu wrote about the file is left aside: {error}"]
     absolute = replace(file, path=file.path.absolute())  # other processes may read it, in other folders
     source = _source(name, columns, list(file.names), notes, absolute.batches)
-    return replace(source, decimal=file.decimal, history=history)
+    return replace(source, decimal=file.decimal, history=history, rows=file.rows)
 
 
 def _from_frame(frame: Any, columns: Columns) -> PredictionsSource:
@@ -664,13 +723,11 @@ def _from_frame(frame: Any, columns: Columns) -> PredictionsSource:
 
 
 def _frame_batches(table: Any, columns: list[str]) -> Iterator[Any]:
-    return iter(table.select(columns).combine_chunks().to_batches())
+    return iter(table.select(columns).combine_chunks().to_batches(max_chunksize=BATCH_ROWS))
 
 
 def _open_folder(folder: Path, columns: Columns) -> PredictionsSource:
     """The Parquet files of a folder, as Spark, Dask or Ray write them; hidden and empty ones are skipped."""
-    import pyarrow.parquet
-
     every = _files_below(folder)
     paths = [path for path in every if path.name.endswith(".parquet")]
     if not paths:
@@ -679,7 +736,7 @@ def _open_folder(folder: Path, columns: Columns) -> PredictionsSource:
     history: list[dict[str, Any]] = []
     for path in paths:
         source = _from_file(open_table(path), columns)  # also of those without rows: they may be damaged
-        if pyarrow.parquet.read_metadata(path).num_rows:
+        if source.rows:
             files.append(replace(source, name=f"{folder.name}/{path.relative_to(folder).as_posix()}"))
             history += [step for step in source.history if step not in history]
     if not files:
@@ -696,7 +753,8 @@ def _open_folder(folder: Path, columns: Columns) -> PredictionsSource:
     skipped = {"without rows": len(paths) - len(files), "of other kinds": len(every) - len(paths)}
     left_out = ", ".join(f"{number} {what}" for what, number in skipped.items() if number > 0)
     notes = [count + (f"; left out: {left_out}" if left_out else ""), *first.notes]
-    return replace(first, name=folder.name, files=files, notes=notes, history=history)
+    rows = sum(file.rows or 0 for file in files)
+    return replace(first, name=folder.name, files=files, notes=notes, history=history, rows=rows)
 
 
 def _files_below(folder: Path) -> list[Path]:
@@ -790,7 +848,7 @@ def printed_decimals(values: FloatArray) -> int:
             return bool(np.abs(scaled - np.rint(scaled)).max() < 1e-6)
 
     few = values[:64]  # most files show it at once
-    return next((d for d in range(1, 9) if written(few, d) and written(values, d)), 9)
+    return next((d for d in range(1, ALL_DIGITS) if written(few, d) and written(values, d)), ALL_DIGITS)
 
 
 def check_unique(ids: ObjectArray, name: str = "ids:", first_row: int = 0) -> None:
@@ -847,9 +905,11 @@ def _column(values: Any, rows: int, name: str) -> ObjectArray | None:
     if column.shape != (rows,):
         raise InputError(f"{name}: expected one entry per row, shape ({rows},); got {column.shape}.")
     if column.dtype == object or column.dtype.kind == "f":
-        empty = [row for row, value in enumerate(column.tolist()) if is_missing(value)]
-        if empty:
-            raise InputError(f"{name}: row {empty[0]} is empty; every row needs an entry there.")
+        values = column.tolist()
+        missing = {value for value in set(values) if is_missing(value)}
+        if missing:
+            row = next(row for row, value in enumerate(values) if is_missing(value))
+            raise InputError(f"{name}: row {row} is empty; every row needs an entry there.")
     return column
 
 
@@ -863,7 +923,8 @@ def _encoded(column: Any, name: str) -> Any:
 
     if pyarrow.types.is_nested(column.type):
         raise InputError(f"column {name!r}: expected one value in a cell, got {column.type}.")
-    return column.dictionary_encode()
+    encoded = column.dictionary_encode()
+    return encoded.cast(pyarrow.dictionary(pyarrow.int32(), encoded.type.value_type))
 
 
 def _coded(column: Any, name: str) -> Coded:
@@ -872,7 +933,7 @@ def _coded(column: Any, name: str) -> Coded:
     values = encoded.dictionary.to_pylist()
     if column.null_count:
         values = [*values, None]
-    index = encoded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)
+    index = as_numpy(encoded.indices.fill_null(len(values) - 1), np.int32)
     return Coded(values, index.astype(np.intp))
 
 
@@ -884,7 +945,7 @@ def _texts(column: Any, name: str, first_row: int) -> ObjectArray:
     """
     encoded = _encoded(column, name)
     values = [*encoded.dictionary.to_pylist(), None]
-    index = encoded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False).astype(np.intp)
+    index = as_numpy(encoded.indices.fill_null(len(values) - 1), np.int32).astype(np.intp)
     empty = np.isin(index, [k for k, value in enumerate(values) if is_missing(value)])
     if empty.any():
         raise InputError(

@@ -32,9 +32,9 @@ def examples(evaluation: Evaluation) -> list[Example]:
     quartiles = [order[int(q * (len(order) - 1))] for q in ((0.25, 0.5, 0.75) if per_kind > 1 else (0.5,))]
     worst = order[::-1][:per_kind]
     # How deep the valley between two humps is: the largest step the wrong way.
-    steps = geometry.adjacent_violations(rows.probs, rows.pred).max(axis=1)
     humps = np.flatnonzero(~geometry.is_unimodal(rows.probs))
-    humps = humps[np.argsort(-steps[humps], kind="stable")][:per_kind]
+    steps = geometry.adjacent_violations(rows.probs[humps], rows.pred[humps]).max(axis=1)
+    humps = humps[np.argsort(-steps, kind="stable")][:per_kind]
 
     def listed(kind: str, picked: IntArray) -> list[Example]:
         unique = dict.fromkeys(int(row) for row in picked)

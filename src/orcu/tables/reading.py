@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from orcu.errors import InputError, first_line
 from orcu.inputs import FloatArray
 from orcu.tables.dialect import Dialect, dialect_of
@@ -28,12 +31,14 @@ class TableFile:
         names: of its columns.
         dialect: of a CSV file; ``None`` for Parquet.
         metadata: of a Parquet file, by key.
+        rows: how many a Parquet file has; a CSV file has to be read to know.
     """
 
     path: Path
     names: tuple[str, ...]
     dialect: Dialect | None = None
     metadata: dict[str, str] = field(default_factory=dict)
+    rows: int | None = None
 
     @property
     def notes(self) -> list[str]:
@@ -94,7 +99,8 @@ def open_table(path: str | os.PathLike[str], *, sep: str | None = None, decimal:
     import pyarrow.parquet
 
     try:
-        schema = pa.parquet.read_schema(path)
+        about = pa.parquet.read_metadata(path)
+        schema = about.schema.to_arrow_schema()
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(
             f"{path.name}: not a whole Parquet file ({first_line(error)}). Was it cut off while copying?"
@@ -105,7 +111,7 @@ def open_table(path: str | os.PathLike[str], *, sep: str | None = None, decimal:
     metadata = {
         key.decode(errors="replace"): value.decode(errors="replace") for key, value in (schema.metadata or {}).items()
     }
-    return TableFile(path, tuple(schema.names), metadata=metadata)
+    return TableFile(path, tuple(schema.names), metadata=metadata, rows=about.num_rows)
 
 
 def read_table(path: str | os.PathLike[str], *, sep: str | None = None, decimal: str | None = None) -> "pyarrow.Table":
@@ -187,8 +193,29 @@ def as_numbers(column: Any, name: str, *, first_row: int, decimal: str = ".") ->
     if column.null_count:
         row = column.is_null().to_pylist().index(True)
         raise InputError(f"column {name!r}: row {row + first_row} is empty; every row needs a number there.")
-    numbers: FloatArray = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    return numbers
+    return as_numpy(column.cast(pa.float64()), np.float64)
+
+
+def as_numpy(column: Any, dtype: Any) -> npt.NDArray[Any]:
+    """A pyarrow column without gaps as numpy has it, without a copy.
+
+    pyarrow's own ``to_numpy`` imports pandas, which takes longer than to read a million rows.
+
+    Args:
+        column: of numbers.
+        dtype: their type.
+
+    Example:
+        >>> import pyarrow
+        >>> as_numpy(pyarrow.array([1, 2, 3])[1:], np.int64)
+        array([2, 3])
+    """
+    if hasattr(column, "combine_chunks"):
+        column = column.combine_chunks()
+    values, size = column.buffers()[1], np.dtype(dtype).itemsize
+    if values is None:
+        return np.empty(0, dtype=dtype)
+    return np.frombuffer(values, dtype=dtype, count=len(column), offset=size * column.offset)
 
 
 def _not_a_number(texts: list[str | None], name: str, first_row: int) -> str:
