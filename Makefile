@@ -56,6 +56,7 @@ format: $(READY)  ## let ruff format and fix
 
 bench: $(READY)  ## time losses, metrics, calibrators, data, training and the estimator beside plain references and peers
 	$(BIN)/python benchmarks/losses.py
+	$(BIN)/python benchmarks/commands.py
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/metrics.py
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/calibrators.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/few_rows.py --fits 100

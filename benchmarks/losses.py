@@ -6,7 +6,8 @@ The rounds interleave the candidates, so that a busy machine slows all of them a
 of process time are compared. ``F.cross_entropy`` itself depends on the machine: torch's
 log-softmax over a short last axis goes value by value until the axis fills a vector register (8
 floats with AVX2, 16 with AVX-512), so the same loss is 0.6 times its cost at one width and 2 times
-at another. The header therefore names the instruction set.
+at another. The header therefore names the instruction set; ``ATEN_CPU_CAPABILITY=avx2`` before the
+command shows the narrower one. Under ``torch.compile`` a C++ compiler is needed.
 """
 
 import argparse
@@ -54,6 +55,8 @@ def steps(rows: int, num_classes: int) -> dict[str, Callable[[], object]]:
     for name in losses.names():
         if name != "poe":  # takes the output of its own head
             candidates[f"orcu: {name}"] = step(losses.create(name, num_classes=num_classes))
+    compiled = torch.compile(losses.create("orcu", num_classes=num_classes))
+    candidates["orcu: orcu, torch.compile"] = step(compiled)
     candidates["torch: label smoothing"] = step(partial(F.cross_entropy, label_smoothing=0.05))
     if importlib.util.find_spec("dlordinal"):
         from dlordinal.losses import CDWCELoss, SLACELoss, SORDLoss
@@ -83,7 +86,9 @@ def main() -> None:
     torch.set_num_threads(1)
     results = {(n, c): median_times(steps(n, c), repeats=max(1, 60000 // n), rounds=rounds) for n, c in SIZES}
     capability = torch.backends.cpu.get_cpu_capability()
-    table = Table(title=f"forward + backward, ratio to F.cross_entropy (torch {torch.__version__}, {capability})")
+    width = {"AVX512": "vectors of 16 floats", "AVX2": "vectors of 8 floats"}.get(capability, "")
+    title = f"forward + backward, ratio to F.cross_entropy (torch {torch.__version__}, {capability} {width})"
+    table = Table(title=title)
     table.add_column("loss")
     for n, c in SIZES:
         table.add_column(f"{n} x {c}", justify="right")

@@ -11,9 +11,10 @@ import pytest
 from orcu import bench, data
 from orcu.bench import execution
 from orcu.bench.collect import planned, records
+from orcu.bench.convert import Conversion, convert
 from orcu.bench.execution import execute
 from orcu.bench.jobs import jobs
-from orcu.bench.plan import check_parts
+from orcu.bench.plan import check_parts, distinct
 from orcu.bench.spec import CONFIGS, load_spec
 from orcu.bench.tables import PAPER, PAPER_LOSSES, PAPER_METRICS, chosen, compared, lines, rendered
 from orcu.errors import InputError, UnknownNameError
@@ -24,8 +25,8 @@ from orcu.training.two_stage import branches
 
 
 def report(spec, results):
-    """The page of a benchmark whose folder of results is called as it is."""
-    return bench.report(spec, results=results.parent).read_text(encoding="utf-8")
+    """The page of a benchmark."""
+    return bench.report(spec, results=results).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.toml")), ids=lambda path: path.stem)
@@ -118,7 +119,7 @@ def test_unknown_specs_are_told_the_nearest():
 
 
 def test_runs_are_done_once_and_tables_follow(spec_file, tmp_path):
-    spec, results = load_spec(spec_file), tmp_path / "results" / "small"
+    spec, results = load_spec(spec_file), tmp_path / "results"
     assert [execute(job, results) for job in jobs(spec)] == ["done"] * 4
     assert {one.state for one in planned(spec, results)} == {"finished"}
     assert [execute(job, results) for job in jobs(spec)] == ["skipped"] * 4
@@ -169,7 +170,7 @@ def test_two_processes_give_the_same_bytes_as_one(spec_file, tmp_path):
 
 
 def test_a_failed_run_is_noted_and_tried_again(spec_file, tmp_path, monkeypatch):
-    spec, results = load_spec(spec_file), tmp_path / "results" / "small"
+    spec, results = load_spec(spec_file), tmp_path / "results"
     job = jobs(spec)[0]
     real = execution._result
 
@@ -187,7 +188,7 @@ def test_a_failed_run_is_noted_and_tried_again(spec_file, tmp_path, monkeypatch)
 
 
 def test_other_rows_are_other_runs(spec_file, tmp_path):
-    spec, results = load_spec(spec_file), tmp_path / "results" / "small"
+    spec, results = load_spec(spec_file), tmp_path / "results"
     assert execute(jobs(spec)[0], results) == "done"
     shutil.rmtree(tmp_path / "data" / "lev")
     data.prepare("swd", out=tmp_path / "data" / "lev")  # other rows under the same name
@@ -239,7 +240,7 @@ folds = [0, 1]
 hidden = [16]
 """
     )
-    spec, results = load_spec(path), tmp_path / "results" / "stages"
+    spec, results = load_spec(path), tmp_path / "results"
     assert [execute(job, results) for job in jobs(spec)] == ["done"] * 2
     assert [execute(job, results) for job in jobs(spec)] == ["skipped"] * 2
     table = lines(spec, records(spec, results))
@@ -265,7 +266,7 @@ hidden = [16]
 def test_the_best_on_validation_rows_is_chosen(spec_file, tmp_path):
     text = spec_file.read_text().replace("hidden = [16]", 'hidden = [16]\nselect = "sce"')
     spec_file.write_text(text.replace('name = "small"', 'name = "small"\nrows = "validation"'))
-    spec, results = load_spec(spec_file), tmp_path / "results" / "small"
+    spec, results = load_spec(spec_file), tmp_path / "results"
     for job in jobs(spec):
         execute(job, results)
     held = records(spec, results)
@@ -282,3 +283,58 @@ def test_models_are_kept_on_demand(spec_file, tmp_path):
     kept, results = load_spec(spec_file), tmp_path / "results"
     assert execute(jobs(kept)[0], results) == "done"
     assert len(list((results / "runs").glob("*/model.safetensors"))) == 1
+
+
+def test_specs_share_their_runs(spec_file, tmp_path):
+    results = tmp_path / "results"
+    spec = load_spec(spec_file)
+    assert [execute(job, results) for job in jobs(spec)] == ["done"] * 4
+    grid = {"label": "the paper's", "name": "temperature", "search": "grid"}
+    changes = {"losses": [{"label": "plain", "name": "ce"}], "calibrators": ["none", "gap+projection", grid]}
+    other = load_spec(spec.model_copy(update={"name": "other", **changes}))
+    plan = bench.status(other, results=results)
+    assert len(plan.finished) == 2  # nothing is trained for one more calibrator, or another name of a loss
+    assert distinct([plan, bench.status(spec, results=results)]) == (4, 4)
+    once = plan.records()
+    assert {record["calibrator"] for record in once} == {"none", "gap+projection", "the paper's"}
+    kept = sorted((results / "calibrated").glob("*/*.json"))
+    assert len(kept) == 4 + 4  # temperature of the first spec, two of the second
+    about = json.loads(next(path for path in kept if path.name.startswith("the_paper_s")).read_text())
+    assert about["calibrator"] == {"name": "temperature", "search": "grid"}
+    kept[0].write_text("cut off")
+    assert plan.records() == once  # what is damaged is computed again
+    with pytest.raises(InputError, match="'temperature' stands twice; give them labels"):
+        load_spec(spec.model_copy(update={"calibrators": ["temperature", {"label": "temperature", "name": "gap"}]}))
+    with pytest.raises(UnknownNameError, match="Did you mean 'search'"):
+        bench.plan(spec.model_copy(update={"calibrators": [{"name": "temperature", "serch": "grid"}]}), results=results)
+
+
+def old_store(results, spec):
+    """The results of a spec as version 0.1.0 kept them."""
+    plan = bench.status(spec, results=results)
+    folder = results / spec.name / "runs"
+    folder.mkdir(parents=True)
+    for one in plan.finished:
+        result = json.loads(plan.file(one, "result.json").read_text())
+        after = {"none": result["test"], "temperature": result["test"]}
+        result["job"]["calibrators"] = list(after)
+        result |= {"run": "old", "data": "lev", "loss": one.job.loss_name, "test": after}
+        old = folder / f"old-{one.run}"
+        shutil.copytree(plan.file(one, "result.json").parent, old)
+        (old / "result.json").write_text(json.dumps(result))
+        (old / "timings.json").write_text(json.dumps({"seconds": 1.0, "finished": 0.0}))
+    shutil.rmtree(results / "runs")
+
+
+def test_results_of_the_first_version_are_taken_over(spec_file, tmp_path):
+    spec, results = load_spec(spec_file), tmp_path / "results"
+    assert [execute(job, results) for job in jobs(spec)] == ["done"] * 4
+    before = bench.status(spec, results=results).records()
+    old_store(results, spec)
+    with pytest.raises(InputError, match="`orcu bench convert --results"):
+        bench.status(spec, results=results)
+    assert convert(results) == Conversion(taken=4, doubles=0)
+    assert bench.status(spec, results=results).records() == before
+    assert len(list((results / "small" / "runs_of_0.1.0").glob("*/result.json"))) == 4  # nothing is deleted
+    with pytest.raises(InputError, match=r"no runs of version 0\.1\.0"):
+        convert(results)

@@ -61,7 +61,7 @@ def test_other_rows_are_refused():
 def test_the_table_carries_the_marks(spec_file, tmp_path):
     spec, results = load_spec(spec_file), tmp_path / "results"
     for job in jobs(spec):
-        execute(job, results / spec.name)
+        execute(job, results)
     plan = bench.status(spec, results=results)
     assert set(marks(plan, "ce")) == {
         ("lev", "ours", calibrator, metric) for calibrator in spec.calibrators for metric in spec.columns

@@ -8,7 +8,9 @@ from PIL import Image
 
 from orcu import data
 from orcu.bench.execution import execute
+from orcu.bench.index import write_index
 from orcu.bench.jobs import jobs
+from orcu.bench.plan import planned
 from orcu.bench.spec import Spec
 from orcu.data.cache import build
 from orcu.data.store import cache_folder
@@ -39,7 +41,9 @@ def results(home):
     spec = Spec(name="small", losses=[*LOSSES, *SCALES], data=[{"set": "lev", "folds": [0, 1], **SMALL}])
     for job in jobs(spec):
         assert execute(job, home / "results") == "done"
-    return home / "results"
+    runs = [(one.run, one.job) for one in planned(spec, home / "results")]
+    write_index(home / "results" / "small", runs)
+    return home / "results" / "small"
 
 
 @pytest.fixture(scope="session")

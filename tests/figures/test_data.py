@@ -108,7 +108,7 @@ def test_the_chosen_scale_has_the_least_validation_sce(results):
     runs = [run for run in Sources([results]).runs("lev") if scale.scale_of(run) is not None]
     found = scale.data(runs)
     by_scale = {}
-    for file in results.glob("runs/*/result.json"):
+    for file in results.parent.glob("runs/*/result.json"):
         told = json.loads(file.read_text())
         if isinstance(told["job"]["loss"], dict):
             by_scale.setdefault(told["job"]["loss"]["scale"], []).append(told["validation"]["sce"])
@@ -263,7 +263,8 @@ def test_shown_images_are_right_for_all(image_runs):
 def test_sources_say_what_is_wrong(results, tmp_path):
     with pytest.raises(InputError, match="no such file or folder"):
         Sources(["nowhere"])
-    (tmp_path / "demo" / "runs").mkdir(parents=True)
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / "runs.json").write_text("[]")
     with pytest.raises(InputError, match="Name one of the benchmarks in it: demo"):
         Sources([tmp_path]).runs()
     with pytest.raises(UnknownNameError, match="unknown loss 'orc'. Did you mean 'orcu'"):
@@ -290,13 +291,16 @@ def test_names_may_hold_equals_signs_and_other_case(results, tmp_path):
 
 
 def test_scales_stand_in_the_order_of_their_numbers(tmp_path):
+    index = []
     for number, s in enumerate((10, 0.5, 5, 20)):
         folder = tmp_path / "runs" / f"{number}"
         folder.mkdir(parents=True)
         job = {"fold": 0, "seed": 0, "loss": {"name": "orcu", "scale": s}}
-        told = {"data": "lev", "loss": f"s = {s}", "job": job}
-        (folder / "result.json").write_text(json.dumps(told))
-    assert Sources([tmp_path]).losses() == ["s = 0.5", "s = 5", "s = 10", "s = 20"]
+        (folder / "result.json").write_text(json.dumps({"job": job}))
+        index.append({"run": f"{number}", "data": "lev", "loss": f"s = {s}", "fold": 0, "seed": 0})
+    (tmp_path / "scales").mkdir()
+    (tmp_path / "scales" / "runs.json").write_text(json.dumps(index))
+    assert Sources([tmp_path / "scales"]).losses() == ["s = 0.5", "s = 5", "s = 10", "s = 20"]
 
 
 def test_what_is_given_twice_is_refused(results, tmp_path):
@@ -326,11 +330,14 @@ def test_the_margin_is_well_inside_the_slopes(s):
 def test_a_run_that_was_done_again_counts_once(results, tmp_path):
     import shutil
 
-    copy = tmp_path / "results"
-    shutil.copytree(results, copy)
+    shutil.copytree(results.parent, tmp_path / "results")
+    copy = tmp_path / "results" / "small"
     old = next(run.path for run in Sources([copy]).runs("lev", "ce"))
     new = old.with_name("0" * 20)
     shutil.copytree(old, new)
+    index = json.loads((copy / "runs.json").read_text())
+    entry = next(entry for entry in index if entry["run"] == old.name)
+    (copy / "runs.json").write_text(json.dumps([{**entry, "run": new.name}, *index]))
     (new / "timings.json").write_text(json.dumps({"seconds": 1.0, "finished": 4e9}))
     runs = Sources([copy]).runs("lev", "ce")
     assert [run.path.name for run in runs if run.fold == 0] == [new.name]

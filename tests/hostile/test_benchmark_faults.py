@@ -53,7 +53,7 @@ def again(folder):
 @pytest.mark.parametrize("left", [0, 0.5])
 def test_a_file_that_was_cut_off_is_seen_and_made_again(kind, left, benchmark):
     whole = finished(benchmark)
-    victim = sorted((benchmark / "results" / "small" / "runs").glob(f"*/{kind}"))[0]
+    victim = sorted((benchmark / "results" / "runs").glob(f"*/{kind}"))[0]
     content = victim.read_bytes()
     victim.write_bytes(content[: int(left * len(content))])
     table = run("bench", "table", "small.toml", "--format", "markdown", cwd=benchmark)
@@ -70,7 +70,7 @@ def test_a_file_that_was_cut_off_is_seen_and_made_again(kind, left, benchmark):
 def test_a_lock_from_the_future_is_no_lock(benchmark):
     whole = finished(benchmark)
     name = sorted(whole)[0]
-    runs = benchmark / "results" / "small" / "runs"
+    runs = benchmark / "results" / "runs"
     shutil.rmtree(runs / name)
     lock = runs / f"{name}.lock"
     lock.write_text("somebody")
@@ -82,7 +82,7 @@ def test_a_lock_from_the_future_is_no_lock(benchmark):
 def test_the_exit_code_says_that_runs_are_left(benchmark):
     whole = finished(benchmark)
     name = sorted(whole)[0]
-    runs = benchmark / "results" / "small" / "runs"
+    runs = benchmark / "results" / "runs"
     shutil.rmtree(runs / name)
     (runs / f"{name}.lock").write_text("a process that was killed a moment ago")
     result = again(benchmark)
@@ -98,7 +98,7 @@ def test_a_checkpoint_that_was_cut_off_starts_the_training_afresh(file, left, be
 
     whole = finished(benchmark)
     plan = bench.status(benchmark / "small.toml", results=benchmark / "results")
-    runs = benchmark / "results" / "small" / "runs"
+    runs = benchmark / "results" / "runs"
     shutil.rmtree(runs / plan.runs[0].run)
 
     class CutOffError(BaseException):
@@ -112,12 +112,12 @@ def test_a_checkpoint_that_was_cut_off_starts_the_training_afresh(file, left, be
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop.checkpoint, "save", cut_off)
         with pytest.raises(CutOffError):
-            execute(plan.runs[0].job, results=benchmark / "results" / "small")
+            execute(plan.runs[0].job, results=benchmark / "results")
     (victim,) = runs.glob(f"*.work.*/training/checkpoint/{file}")
     content = victim.read_bytes()
     victim.write_bytes(content[: int(left * len(content))])
     with pytest.warns(UserWarning, match=r"damaged.*starts afresh"):
-        execute(plan.runs[0].job, results=benchmark / "results" / "small")
+        execute(plan.runs[0].job, results=benchmark / "results")
     assert finished(benchmark) == whole
 
 

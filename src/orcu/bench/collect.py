@@ -14,7 +14,7 @@ def records(spec: Spec, results: Path, *, rows: str | None = None) -> list[dict[
 
     Args:
         spec: the benchmark.
-        results: its own folder of results.
+        results: the folder of all results.
         rows: "test" or "validation" (before calibrators, which are fitted there); as in the spec by default.
     """
     return Plan(spec, results, planned(spec, results), spec.name).records(rows)

@@ -1,18 +1,16 @@
-"""Doing one run: from the prepared data to the metrics of every calibrator."""
+"""Doing one run: from the prepared data to stored predictions and their metrics."""
 
 import errno
 import math
 import shutil
 import time
 import traceback
-import warnings
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from orcu import calibrators
+from orcu.bench.calibrated import values, values_after
 from orcu.bench.jobs import Job
 from orcu.bench.prepared import how_to_prepare, prepared_for
 from orcu.bench.spec import TwoStage
@@ -20,15 +18,10 @@ from orcu.bench.states import Outcome
 from orcu.bench.store import LostLockError, Store
 from orcu.data.store import Prepared
 from orcu.errors import InputError
-from orcu.evaluation.evidence import need_two_classes
-from orcu.evaluation.tally import Tally
-from orcu.metrics.rows import Rows
-from orcu.predictions.predictions import Predictions
 
 if TYPE_CHECKING:
     from orcu.training.run import Settings
 
-BINS = 15
 KEPT = ("test.parquet", "validation.parquet", "train.parquet", "curves.parquet", "features.safetensors", "run.json")
 MODEL = ("model.safetensors", "model.json")
 
@@ -40,7 +33,7 @@ def execute(job: Job, results: Path) -> Outcome:
 
     Args:
         job: the run.
-        results: the benchmark's own folder of results.
+        results: the folder of all results.
 
     Raises:
         InputError: if the data are not prepared, or the disk is full.
@@ -72,6 +65,9 @@ def execute(job: Job, results: Path) -> Outcome:
                 return Outcome.SKIPPED
             store.fail(run, f"{job.title}\n{traceback.format_exc()}")
             return Outcome.FAILED
+    for calibrator in () if job.two_stage else job.calibrators:
+        with suppress(InputError):  # a table that asks for it says what is wrong; the run is fine
+            values_after(store, run, calibrator)
     return Outcome.DONE
 
 
@@ -105,7 +101,7 @@ def _result(job: Job, prepared: Prepared, work: Path, files: Path) -> dict[str, 
     settings, splits = settings_of(job), prepared.split(data.protocol, job.fold)
     shutil.rmtree(files, ignore_errors=True)
     files.mkdir()
-    about: dict[str, Any] = {"job": job.described(), "data": data.title, "loss": job.loss_name}
+    about: dict[str, Any] = {"job": job.described()}
     if job.two_stage is not None:
         return about | _both_stages(job.two_stage, prepared, splits, settings, work / "training", files)
     if is_auto(settings.loss):
@@ -119,8 +115,8 @@ def _result(job: Job, prepared: Prepared, work: Path, files: Path) -> dict[str, 
     held, test = result.predictions["validation"], result.predictions["test"]
     return about | {
         "epochs": len(result.curves),
-        "test": {name: _values(calibrated(name, held, test)) for name in job.calibrators},
-        "validation": _values(held),
+        "test": values(test),
+        "validation": values(held),
         "recipe": asdict(result.recipe),
     }
 
@@ -138,20 +134,3 @@ def _both_stages(
         branch: {name: value for name, value in row.items() if math.isfinite(value)} for branch, row in last.items()
     }
     return {"branches": finite, "feasible_share": curves[0]["feasible_share"]}
-
-
-def calibrated(calibrator: str, held: Predictions, test: Predictions) -> Predictions:
-    """The test rows after a calibrator that was fitted on validation rows; "none" leaves them."""
-    if calibrator == "none":
-        return test
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", calibrators.CalibrationWarning)
-        return test.calibrated_on(held, calibrators.create(calibrator))
-
-
-def _values(predictions: Predictions) -> dict[str, float]:
-    """Every metric that is defined on these rows, from exact sums: the same bits on every machine."""
-    need_two_classes(np.bincount(predictions.labels, minlength=predictions.num_classes), predictions.classes)
-    tally = Tally(predictions.num_classes, bins=BINS)
-    tally.add(Rows.of(predictions).grouped(BINS))
-    return {name: value for name, value in sorted(tally.compute().items()) if math.isfinite(value)}

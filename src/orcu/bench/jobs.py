@@ -5,20 +5,23 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from orcu.bench.spec import DataSpec, Spec, TwoStage, loss_name
+from orcu.bench.spec import CalibratorSpec, DataSpec, Spec, TwoStage, loss_name
 from orcu.data.base import DATASETS
 from orcu.errors import InputError, UnknownNameError
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run: a loss (or the two-stage diagnostic), a fold of a data set, a seed."""
+    """One run: a loss (or the two-stage diagnostic), a fold of a data set, a seed.
+
+    The calibrators that follow are no part of what the run is: it is shared by all that ask for the same training.
+    """
 
     data: DataSpec
     loss: Any
     fold: int
     seed: int
-    calibrators: tuple[str, ...]
+    calibrators: tuple[CalibratorSpec, ...]
     threads: int
     keep_model: bool = False
     two_stage: TwoStage | None = None
@@ -33,7 +36,8 @@ class Job:
         """What `orcu.losses.create` takes."""
         if isinstance(self.loss, str):
             return self.loss
-        return {key: value for key, value in self.loss.items() if key != "label"}
+        options = {key: value for key, value in self.loss.items() if key != "label"}
+        return options["name"] if options.keys() == {"name"} else options
 
     @property
     def title(self) -> str:
@@ -49,7 +53,6 @@ class Job:
             "fold": self.fold,
             "seed": self.seed,
             "threads": self.threads,
-            "calibrators": list(self.calibrators),
         }
         if self.keep_model:
             parts["keep_model"] = True
@@ -59,8 +62,18 @@ class Job:
 
     def id(self, manifest: str) -> str:
         """The run's id, from what it depends on and the rows it is run on."""
-        text = json.dumps([self.described(), manifest], sort_keys=True)
-        return sha256(text.encode()).hexdigest()[:20]
+        return run_id(self.described(), manifest)
+
+
+def run_id(described: dict[str, Any], manifest: str) -> str:
+    """The id of a run that depends on this, as `Job.described` says it, and these rows.
+
+    Example:
+        >>> run_id({"loss": "ce"}, "digest of the rows")
+        '88264f9c4fefeb3c47bc'
+    """
+    text = json.dumps([described, manifest], sort_keys=True)
+    return sha256(text.encode()).hexdigest()[:20]
 
 
 def jobs(spec: Spec) -> list[Job]:

@@ -2,13 +2,15 @@
 
 import os
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from orcu import calibrators
-from orcu.bench.jobs import Job, jobs
+from orcu.bench.calibrated import check_calibrator, values_after
+from orcu.bench.convert import refuse_old
+from orcu.bench.jobs import Job, jobs, run_id
 from orcu.bench.prepared import how_to_prepare, is_carried, is_prepared
 from orcu.bench.spec import Spec, load_spec
 from orcu.bench.states import State
@@ -17,7 +19,7 @@ from orcu.data.base import DATASETS
 from orcu.data.store import load, store_folder
 from orcu.errors import InputError
 
-__all__ = ["Cost", "Job", "Plan", "Planned", "check_parts", "jobs", "plan", "planned", "status"]
+__all__ = ["Cost", "Job", "Plan", "Planned", "check_parts", "distinct", "jobs", "plan", "planned", "status"]
 
 DAMAGED = "its result is damaged, as a full disk or a broken copy leaves it; it is done again"
 
@@ -54,18 +56,23 @@ class Plan:
 
     Attributes:
         spec: the benchmark.
-        folder: of its results.
+        results: the folder of all results.
         runs: in the order in which they are done.
         called: what the user calls the spec.
     """
 
     spec: Spec
-    folder: Path
+    results: Path
     runs: list[Planned]
     called: str
 
     def __repr__(self) -> str:
         return f"Plan({self.spec.name}: {', '.join(f'{count} {state}' for state, count in self.states.items())})"
+
+    @property
+    def folder(self) -> Path:
+        """What belongs to this benchmark alone: the list of its runs, its report."""
+        return self.results / self.spec.name
 
     @property
     def states(self) -> Counter[State]:
@@ -99,7 +106,7 @@ class Plan:
 
     def file(self, run: Planned, name: str) -> Path:
         """A file of a finished run."""
-        return Store(self.folder).runs / str(run.run) / name
+        return Store(self.results).runs / str(run.run) / name
 
     def costs(self) -> list[Cost]:
         """What each data set costs; runs of a set without any finished one are taken to be as long as the others."""
@@ -119,7 +126,7 @@ class Plan:
         Args:
             rows: "test" or "validation" (before calibrators, which are fitted there); as in the spec by default.
         """
-        store, records = Store(self.folder), []
+        store, records = Store(self.results), []
         for run in self.finished:
             result = store.result(str(run.run))
             if "branches" in result:
@@ -127,7 +134,11 @@ class Plan:
             elif (rows or self.spec.rows) == "validation":
                 blocks = [(run.job.loss_name, "none", result["validation"])]
             else:
-                blocks = [(run.job.loss_name, name, values) for name, values in result["test"].items()]
+                calibrators = zip(self.spec.calibrator_names, self.spec.calibrators, strict=True)
+                blocks = [
+                    (run.job.loss_name, called, values_after(store, str(run.run), calibrator))
+                    for called, calibrator in calibrators
+                ]
             for loss, calibrator, values in blocks:
                 records.append(
                     {
@@ -144,6 +155,21 @@ class Plan:
         return sorted(records, key=lambda r: (r["data"], r["loss"], r["calibrator"], r["fold"], r["seed"]))
 
 
+def distinct(plans: Iterable[Plan]) -> tuple[int, int]:
+    """How many different runs several benchmarks have together, and how many of these are finished.
+
+    Example:
+        >>> distinct([plan("main", results="nowhere"), plan("posthoc", results="nowhere")])
+        (275, 0)
+    """
+    finished: dict[str, bool] = {}
+    for one in plans:
+        for run in one.runs:
+            key = run_id(run.job.described(), run.job.data.store)
+            finished[key] = finished.get(key, False) or run.state is State.FINISHED
+    return len(finished), sum(finished.values())
+
+
 Benchmark = str | os.PathLike[str] | Spec | Plan
 
 
@@ -152,7 +178,7 @@ def status(spec: Benchmark, *, results: str | os.PathLike[str] | None = None, mo
 
     Args:
         spec: a TOML file, the name of a spec that comes with orcu, or a spec. A plan is taken as it is.
-        results: the folder in which every benchmark has one of its own; ``$ORCU_RESULTS``, or ``results`` by default.
+        results: the folder of all results; ``$ORCU_RESULTS``, or ``results`` by default.
         more: the name of further losses in the spec, such as grid of ablation.
 
     Raises:
@@ -161,7 +187,8 @@ def status(spec: Benchmark, *, results: str | os.PathLike[str] | None = None, mo
     if isinstance(spec, Plan):
         return spec
     described = load_spec(spec, more=more)
-    folder = Path(results or os.environ.get("ORCU_RESULTS", "results")) / described.name
+    folder = Path(results or os.environ.get("ORCU_RESULTS", "results"))
+    refuse_old(folder / described.name)
     called = described.name if isinstance(spec, Spec) else str(spec)
     return Plan(described, folder, planned(described, folder), called)
 
@@ -189,7 +216,7 @@ def planned(spec: Spec, results: Path) -> list[Planned]:
 
     Args:
         spec: the benchmark.
-        results: its own folder of results.
+        results: the folder of all results.
     """
     store = Store(results)
     digests: dict[str, str | None] = {}
@@ -243,5 +270,4 @@ def check_parts(spec: Spec) -> None:
             parts = {key: value for key, value in loss.items() if key not in left_out}
         losses.create(parts, num_classes=5)
     for calibrator in spec.calibrators:
-        if calibrator != "none":
-            calibrators.create(calibrator)
+        check_calibrator(calibrator)

@@ -36,7 +36,7 @@ def report(
 
     Args:
         spec: a TOML file, the name of a spec that comes with orcu, a spec, or a plan.
-        results: the folder in which every benchmark has one of its own; ``$ORCU_RESULTS``, or ``results`` by default.
+        results: the folder of all results; ``$ORCU_RESULTS``, or ``results`` by default.
         more: the name of further losses in the spec, such as grid of ablation.
         out: the file; report.html beside the results by default.
 
@@ -46,6 +46,7 @@ def report(
     plan = status(spec, results=results, more=more)
     target = Path(out or plan.folder / REPORT)
     html = page(table(plan))
+    target.parent.mkdir(parents=True, exist_ok=True)
     with replacing(target) as temporary:
         temporary.write_text(html, encoding="utf-8")
     return target
@@ -59,7 +60,7 @@ def page(whole: Table) -> str:
         "spec": spec.name,
         "runs": f"{len(plan.runs)}",
         "losses": ", ".join(spec.row_names),
-        "calibrators": ", ".join(spec.calibrators),
+        "calibrators": ", ".join(spec.calibrator_names),
         "seeds": ", ".join(map(str, spec.seeds)),
         "threads per run": str(spec.threads),
         "orcu": orcu.__version__,

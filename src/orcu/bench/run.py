@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any
 
 from orcu.bench.execution import execute
+from orcu.bench.index import write_index
 from orcu.bench.jobs import Job
-from orcu.bench.plan import Benchmark, Plan, plan
+from orcu.bench.plan import Benchmark, Plan, plan, planned
 from orcu.bench.prepared import share
 from orcu.bench.spec import Spec
 from orcu.bench.states import Outcome, State
@@ -68,7 +69,7 @@ def run(
 
     Args:
         spec: a TOML file, the name of a spec that comes with orcu, a spec, or a plan.
-        results: the folder in which every benchmark has one of its own; ``$ORCU_RESULTS``, or ``results`` by default.
+        results: the folder of all results; ``$ORCU_RESULTS``, or ``results`` by default.
         more: the name of further losses in the spec, such as grid of ablation.
         launcher: "local", "ray", or a launcher, which knows its jobs and devices itself.
         jobs: runs at once; by default one per GPU, or as the cores allow.
@@ -79,7 +80,7 @@ def run(
         InputError: if the spec cannot be used, or none of its data are prepared.
     """
     whole = plan(spec, results=results, more=more)
-    tell, to_do, folder = progress or _silent, whole.to_do, whole.folder.resolve()  # workers may start elsewhere
+    tell, to_do, folder = progress or _silent, whole.to_do, whole.results.resolve()  # workers may start elsewhere
     spread: Launcher = (
         LAUNCHERS.create(launcher, **resources(whole.spec, jobs=jobs, devices=devices))
         if isinstance(launcher, str)
@@ -92,6 +93,8 @@ def run(
     if to_do:
         _share(to_do, tell)
         Store(folder).make()
+        known = planned(whole.spec, folder)  # all data are prepared now, so that every run has its id
+        write_index(folder / whole.spec.name, [(one.run, one.job) for one in known if one.run is not None])
         tell(Moment("runs", 0, len(to_do), outcomes.copy()))
         with spread as workers:
             for position, outcome in workers.results(partial(execute, results=folder), to_do):

@@ -4,8 +4,9 @@ from hashlib import sha256
 
 import numpy as np
 
-from orcu.bench.execution import BINS, calibrated
+from orcu.bench.calibrated import BINS, calibrated
 from orcu.bench.plan import Plan
+from orcu.bench.spec import CalibratorSpec
 from orcu.errors import InputError, UnknownNameError
 from orcu.evaluation.evidence import gather
 from orcu.evaluation.intervals import TAILS
@@ -39,7 +40,7 @@ def marks(plan: Plan, reference: str) -> dict[tuple[str, str, str, str], str]:
     columns = [METRICS.get(name) for name in spec.columns]
     by_cell = {}
     for data in spec.data:
-        for calibrator in spec.calibrators:
+        for called, calibrator in zip(spec.calibrator_names, spec.calibrators, strict=True):
             predictions = {name: _predictions(plan, data.title, name, calibrator) for name in spec.row_names}
             own = predictions[reference]
             for name, folds in predictions.items():
@@ -48,7 +49,7 @@ def marks(plan: Plan, reference: str) -> dict[tuple[str, str, str, str], str]:
                     continue
                 pairs = [(folds[key], own[key]) for key in shared]
                 for metric, mark in zip(columns, compared(pairs, columns), strict=True):
-                    by_cell[data.title, name, calibrator, metric.name] = mark
+                    by_cell[data.title, name, called, metric.name] = mark
     return by_cell
 
 
@@ -93,7 +94,7 @@ def _seed(rows: Predictions) -> int:
     return int.from_bytes(sha256(ids.encode()).digest()[:4])
 
 
-def _predictions(plan: Plan, data: str, loss: str, calibrator: str) -> dict[tuple[int, int], Predictions]:
+def _predictions(plan: Plan, data: str, loss: str, calibrator: CalibratorSpec) -> dict[tuple[int, int], Predictions]:
     """The test rows of each fold and seed, after the calibrator."""
     by_fold = {}
     for run in plan.finished:

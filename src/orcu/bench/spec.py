@@ -18,6 +18,9 @@ BRANCHES = ("sord", "hinge", "orcu")  # of the two-stage diagnostic
 COLUMNS = ("accuracy", "mae", "qwk", "ece", "sce", "ace", "rps", "unimodality")
 
 
+CalibratorSpec = str | dict[str, Any]
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -91,7 +94,8 @@ class Spec(_Strict):
         data: the data sets.
         losses: names or tables, as for `orcu.losses.create`.
         seeds: each makes every run once more.
-        calibrators: what follows each run: "none", names, chains.
+        calibrators: what follows each run: "none", names, chains such as "gap+projection", or tables of a name, its
+            options and a label.
         columns: metrics of the tables.
         threads: of each run; part of what a result depends on.
         paper: which tables of the paper it answers, in `compare`.
@@ -106,7 +110,7 @@ class Spec(_Strict):
     data: list[DataSpec] = Field(min_length=1)
     losses: list[str | dict[str, Any]] = Field(default_factory=list)
     seeds: list[NonNegativeInt] = Field(default_factory=lambda: [0], min_length=1)
-    calibrators: list[str] = Field(default_factory=lambda: ["none"], min_length=1)
+    calibrators: list[CalibratorSpec] = Field(default=["none"], min_length=1)
     columns: list[str] = Field(default_factory=lambda: list(COLUMNS), min_length=1)
     threads: int = Field(default=1, ge=1)
     paper: list[str] = Field(default_factory=list)
@@ -119,6 +123,25 @@ class Spec(_Strict):
     def row_names(self) -> list[str]:
         """The losses, or branches of the two-stage diagnostic, as they are called in tables."""
         return list(BRANCHES) if self.two_stage else [loss_name(loss) for loss in self.losses]
+
+    @property
+    def calibrator_names(self) -> list[str]:
+        """The calibrators, as they are called in tables."""
+        return [calibrator_name(calibrator) for calibrator in self.calibrators]
+
+
+def calibrator_name(calibrator: CalibratorSpec) -> str:
+    """How a calibrator of a spec is called in tables: its label, or its name and options.
+
+    Example:
+        >>> calibrator_name("gap+projection"), calibrator_name({"name": "temperature", "search": "grid"})
+        ('gap+projection', 'temperature (search=grid)')
+    """
+    if isinstance(calibrator, str):
+        return calibrator
+    options = ", ".join(f"{key}={value}" for key, value in calibrator.items() if key not in {"name", "label"})
+    name = str(calibrator.get("name", ""))
+    return str(calibrator.get("label") or (f"{name} ({options})" if options else name))
 
 
 def loss_name(loss: str | dict[str, Any]) -> str:
@@ -182,7 +205,7 @@ def _check_names(spec: Spec, file: Path) -> None:
     lists: dict[str, list[Any]] = {
         "losses": spec.row_names,
         "seeds": spec.seeds,
-        "calibrators": spec.calibrators,
+        "calibrators": spec.calibrator_names,
         "columns": spec.columns,
         "data": [one.title for one in spec.data],
         **{f"folds of {one.title}": one.folds or [] for one in spec.data},
@@ -190,8 +213,8 @@ def _check_names(spec: Spec, file: Path) -> None:
     for what, names in lists.items():
         twice = [name for k, name in enumerate(names) if name in names[:k]]
         if twice:
-            hint = "; give them labels" if what == "losses" else "; give them names" if what == "data" else ""
-            raise InputError(f"{file}: {what}: {twice[0]!r} stands twice{hint}.")
+            hints = {"losses": "; give them labels", "calibrators": "; give them labels", "data": "; give them names"}
+            raise InputError(f"{file}: {what}: {twice[0]!r} stands twice{hints.get(what, '')}.")
     for one in spec.data:
         for name in one.without:
             if name not in spec.row_names:

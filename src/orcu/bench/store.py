@@ -1,5 +1,9 @@
 """The results on disk: a folder per finished run, locks for those under way, a note of each failure.
 
+    RESULTS/runs/ID/             a run: predictions, curves, result.json; shared by all specs that ask for it
+    RESULTS/calibrated/ID/*.json what its test rows are worth after a calibrator
+    RESULTS/SPEC/                what belongs to one spec: the list of its runs, its report
+
 Any number of processes may work on one folder. Who holds a run's lock does it; a lock whose owner has
 been silent for a minute is taken over, and an owner that has lost its lock throws its result away.
 """
@@ -10,6 +14,7 @@ import shutil
 import threading
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -29,7 +34,7 @@ class Store:
     """A folder of results.
 
     Args:
-        folder: made with the first run.
+        folder: of the results of all specs; made with the first run.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -65,6 +70,19 @@ class Store:
         """The result of a finished run."""
         result: dict[str, Any] = json.loads((self.runs / run / RESULT).read_text())
         return result
+
+    def calibrated(self, run: str, key: str) -> dict[str, Any] | None:
+        """What is kept of a calibrator on a run, by the calibrator's key."""
+        kept = _read(self.folder / "calibrated" / run / f"{key}.json")
+        return kept if isinstance(kept, dict) else None
+
+    def keep_calibrated(self, run: str, key: str, values: dict[str, Any]) -> None:
+        """Keep what a calibrator gives on a run; where the folder cannot be written to, it is computed again."""
+        folder = self.folder / "calibrated" / run
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            with replacing(folder / f"{key}.json") as temporary:
+                temporary.write_text(json.dumps(values, indent=1, sort_keys=True) + "\n")
 
     def seconds(self, run: str) -> float | None:
         """How long a finished run took, if it is known."""

@@ -45,7 +45,7 @@ PAPER_METRICS = {
     "SCE (feasible set)": "feasible_sce",
     "ECE (feasible set)": "feasible_ece",
 }
-PAPER_POSTHOC = {"none": "none", "TS": "temperature", "DC": "dirichlet"}
+PAPER_POSTHOC = {"none": "none", "TS": "TS", "DC": "DC"}  # as configs/posthoc.toml calls the paper's procedures
 
 NOTHING = "-"  # where a row has no such number
 
@@ -120,7 +120,7 @@ def table(
 
     Args:
         spec: a TOML file, the name of a spec that comes with orcu, a spec, or a plan.
-        results: the folder in which every benchmark has one of its own; ``$ORCU_RESULTS``, or ``results`` by default.
+        results: the folder of all results; ``$ORCU_RESULTS``, or ``results`` by default.
         more: the name of further losses in the spec, such as grid of ablation.
         against: a loss; what is better (▲) or worse (▼) than it beyond chance is marked.
 
@@ -165,7 +165,7 @@ def lines(
     versus = versus or {}
     rows = []
     for data in spec.data:
-        for calibrator in spec.calibrators:
+        for calibrator in spec.calibrator_names:
             block = []
             for name in spec.row_names:
                 mine = [r for r in records if (r["data"], r["loss"], r["calibrator"]) == (data.title, name, calibrator)]

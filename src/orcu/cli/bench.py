@@ -1,5 +1,6 @@
 """``orcu bench``: plan, run and print a benchmark."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from orcu.cli.options import bad_data, check_paths, launching
+from orcu.cli.options import bad_data, check_paths, launching, working
 from orcu.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ UNFINISHED = 1
 
 bench_app = typer.Typer(help="The benchmark: every table of the paper, and your own.", no_args_is_help=True)
 SpecFile = Annotated[str, typer.Argument(help="A TOML file, or the name of a spec that comes with orcu.")]
+SpecFiles = Annotated[list[str], typer.Argument(help="TOML files, or names of specs that come with orcu.")]
 Results = Annotated[
     Path | None, typer.Option("--results", help="Folder of results; $ORCU_RESULTS, or results/ by default.")
 ]
@@ -32,22 +34,35 @@ More = Annotated[
 
 
 @bench_app.command()
-def plan(spec: SpecFile, results: Results = None, more: More = None) -> None:
-    """Show the runs of a spec, which are finished, and what the rest will cost."""
+def plan(specs: SpecFiles, results: Results = None, more: More = None) -> None:
+    """Show the runs of a spec, which are finished, and what the rest will cost; of several specs, how many differ."""
     from orcu import bench
+    from orcu.bench.plan import distinct
 
     with bad_data():
-        planned = bench.plan(spec, results=results, more=more)
-    console = Console()
+        if len(specs) > 1 and more is not None:
+            raise InputError("--with: further losses belong to one spec; name that alone.")
+        plans = [bench.plan(spec, results=results, more=more) for spec in specs]
+    console, several = Console(), len(plans) > 1
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("data", "runs", "finished", "to do", "hours to do"):
-        table.add_column(heading, justify="left" if heading == "data" else "right")
-    for cost in planned.costs():
-        hours = "0" if not cost.to_do else "?" if cost.hours is None else f"{cost.hours:.1f}"
-        table.add_row(cost.data, str(cost.runs), str(cost.finished), str(cost.to_do), hours)
+    for heading in (*(["spec"] if several else []), "data", "runs", "finished", "to do", "hours to do"):
+        table.add_column(heading, justify="left" if heading in {"spec", "data"} else "right")
+    for planned in plans:
+        for cost in planned.costs():
+            hours = "0" if not cost.to_do else "?" if cost.hours is None else f"{cost.hours:.1f}"
+            spec = [escape(planned.spec.name)] if several else []
+            table.add_row(*spec, escape(cost.data), str(cost.runs), str(cost.finished), str(cost.to_do), hours)
     console.print(table)
-    console.print(f"{len(planned.runs)} runs: {_counts(planned.states)}", highlight=False)
-    for command in planned.missing_data:
+    if several:
+        number, finished = distinct(plans)
+        console.print(
+            f"{sum(len(one.runs) for one in plans)} runs, of which {number} differ: a run is done once for all specs. "
+            f"{finished} are finished.",
+            highlight=False,
+        )
+    else:
+        console.print(f"{len(plans[0].runs)} runs: {_counts(plans[0].states)}", highlight=False)
+    for command in dict.fromkeys(command for one in plans for command in one.missing_data):
         console.print(f"not prepared yet: {escape(command)}", highlight=False, soft_wrap=True)
 
 
@@ -84,7 +99,7 @@ def run(
             return
         console.print(
             f"{escape(planned.spec.name)}: {to_do} of {len(planned.runs)} runs to do, {workers.jobs} at once; results "
-            f"go to {escape(str(planned.folder))}",
+            f"go to {escape(str(planned.results))}",
             highlight=False,
         )
         summary = _with_bar(planned, workers)
@@ -201,6 +216,18 @@ def compare(spec: SpecFile, results: Results = None, more: More = None) -> None:
             str(row["folds"]),
         )
     Console().print(shown)
+
+
+@bench_app.command("convert")
+def convert_command(results: Results = None) -> None:
+    """Take over the results of version 0.1.0, where every spec had runs of its own; nothing is trained again."""
+    from orcu.bench.convert import convert
+
+    folder = Path(results or os.environ.get("ORCU_RESULTS", "results"))
+    with bad_data(), working("copying"):
+        done = convert(folder)
+    doubles = f", {done.doubles} were there already" if done.doubles else ""
+    Console().print(f"{done.taken} runs taken over{doubles}; the old ones stand in */runs_of_0.1.0", highlight=False)
 
 
 def _with_bar(planned: "Plan", workers: "Launcher") -> "Summary":

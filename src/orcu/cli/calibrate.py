@@ -26,6 +26,7 @@ from orcu.cli.options import (
     check_paths,
     printed_warnings,
     reading_options,
+    working,
     write_fitted,
 )
 from orcu.errors import InputError
@@ -77,13 +78,14 @@ def fit(
     )
     console = Console()
     with bad_data(), printed_warnings():
-        predictions = Predictions.read(file, **options)
+        with working(f"reading {file.name}"):
+            predictions = Predictions.read(file, **options)
         y = predictions.labels
-        with Console(stderr=True).status(f"fitting {method} on {len(predictions):,} rows"):
+        with working(f"fitting {method} on {len(predictions):,} rows"):
             predictions.fit_calibrator(calibrator)
-        as_given = {predictions.kind: predictions.probs if predictions.logits is None else predictions.logits}
-        before = metric_row(y, **as_given, weight=predictions.weight)
-        after = metric_row(y, logits=predictions.calibrated(calibrator).logits, weight=predictions.weight)
+            as_given = {predictions.kind: predictions.probs if predictions.logits is None else predictions.logits}
+            before = metric_row(y, **as_given, weight=predictions.weight)
+            after = metric_row(y, logits=predictions.calibrated(calibrator).logits, weight=predictions.weight)
     _print_notes(console, predictions, calibrator.floor_)
     write_fitted(out, calibrator, predictions, file)
     console.print(_table({"as it was": before, method: after}, "on the fitting rows, which flatters it"))
@@ -127,7 +129,7 @@ def apply(
         percent=percent,
     )
     console = Console()
-    with bad_data():
+    with bad_data(), working(f"calibrating {file.name}"):
         fitted = calibrators.load(calibrator)
         predictions = Predictions.read(file, **options)
         check_classes(calibrator, predictions.classes, file)
@@ -186,7 +188,8 @@ def compare(
     )
     console = Console()
     with bad_data(), printed_warnings():
-        held = Predictions.read(file, **options)
+        with working(f"reading {file.name}"):
+            held = Predictions.read(file, **options)
         values = held.as_logits()[0]
         y = held.labels
         new = None if test is None else Predictions.read(test, **options)

@@ -28,6 +28,7 @@ from orcu.cli.options import (
     digest,
     launching,
     reading_options,
+    working,
 )
 from orcu.errors import InputError, UnknownNameError
 from orcu.tables.files import replacing
@@ -107,7 +108,8 @@ def evaluate(
     )
     with bad_data():
         evaluation = _judge(paths, options, decide, bootstrap, seed, bins, spread)
-        outputs = _outputs(evaluation, paths, title, show_ids, report, json_path)
+        with working("drawing the report" if report is not None else "writing"):
+            outputs = _outputs(evaluation, paths, title, show_ids, report, json_path)
     for path, text in outputs.items():  # before printing, which a closed pipe may end
         try:
             with replacing(path) as temporary:

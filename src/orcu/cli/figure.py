@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from orcu.cli.options import Classes, Id, Label, Logits, Probs, pairs, reading_options
+from orcu.cli.options import Classes, Id, Label, Logits, Probs, pairs, reading_options, working
 from orcu.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -86,7 +86,8 @@ def figure(
     for name in FIGURES.names() if everything else dict.fromkeys(names):
         path = out / f"{name}.{kind}"
         try:
-            _draw(name, sources, path, width, _of_figure(name, settings))
+            with working(f"drawing {name}"):
+                _draw(name, sources, path, width, _of_figure(name, settings))
         except (InputError, MissingExtraError) as error:
             failed.append(str(error))
             continue

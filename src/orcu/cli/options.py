@@ -4,7 +4,7 @@ import json
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -100,6 +100,11 @@ def bad_data() -> Iterator[None]:
     except InputError as error:
         Console(stderr=True, soft_wrap=True).print(f"[bold red]bad data:[/] {escape(str(error))}", highlight=False)
         raise typer.Exit(BAD_DATA) from None
+
+
+def working(what: str) -> AbstractContextManager[Any]:
+    """A context that shows, on a terminal, what is being done: for work that may take longer than a moment."""
+    return Console(stderr=True).status(escape(what))
 
 
 def digest(path: Path) -> str:

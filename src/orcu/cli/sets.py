@@ -24,6 +24,7 @@ from orcu.cli.options import (
     check_paths,
     printed_warnings,
     reading_options,
+    working,
     write_fitted,
 )
 from orcu.errors import InputError
@@ -65,7 +66,7 @@ def fit(
         id=id_column,
         percent=percent,
     )
-    with bad_data(), printed_warnings():
+    with bad_data(), printed_warnings(), working(f"fitting sets on {file.name}"):
         predictions = Predictions.read(file, **options)
         for step in predictions.history:
             if step.get("shared"):
@@ -113,7 +114,7 @@ def apply(
         percent=percent,
     )
     console = Console()
-    with bad_data():
+    with bad_data(), working(f"reading {file.name}"):
         fitted = OrdinalPredictionSets.load(sets)
         predictions = Predictions.read(file, **options)
         check_classes(sets, predictions.classes, file)

@@ -7,6 +7,8 @@ from rich.console import Console, Group
 from rich.markup import escape
 from rich.table import Table
 
+from orcu.cli.options import working
+
 if TYPE_CHECKING:
     from orcu.theory import Check, Equilibrium
 
@@ -24,7 +26,8 @@ def theory(
     """Check every statement of the paper's theory and show where ORCU pulls a prediction."""
     from orcu.theory import equilibrium, verify
 
-    checks = verify(classes, label, scale, distance)
+    with working("checking the statements"):
+        checks = verify(classes, label, scale, distance)
     Console().print(
         Group(
             f"\n[bold]ORCU in theory[/]: {classes} classes, label {label}, scale {scale:g}, {distance} distance\n",

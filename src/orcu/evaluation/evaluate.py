@@ -10,7 +10,7 @@ from orcu import blas
 from orcu.errors import InputError
 from orcu.evaluation.comparison import aligned, check_same_rows, paired_differences
 from orcu.evaluation.evaluation import Estimate, Evaluation
-from orcu.evaluation.evidence import DRAWN_ROWS, Evidence, Progress, gather, plain_sums
+from orcu.evaluation.evidence import DRAWN_ROWS, Evidence, Progress, gather, plain_sums, silent
 from orcu.evaluation.intervals import (
     LEVEL,
     Interval,
@@ -115,11 +115,13 @@ def _evaluate(
     launcher: Launcher | None,
 ) -> Evaluation:
     evidence, groups = gather(predictions, bins=bins, decide=decide, progress=progress, launcher=launcher)
+    tell = progress or silent
+    tell("intervals", evidence.rows)
     evaluation = _evaluation(name, evidence, bootstrap, seed)
     drawn = max(FEWEST_DRAWN, DRAWN_ROWS // max(len(groups), 1))  # of each group: as many together as of all rows
-    evaluation.groups = {
-        group_name: _evaluation(group_name, part, bootstrap, seed, drawn) for group_name, part in groups.items()
-    }
+    for group_name, part in groups.items():
+        tell(f"intervals of group {group_name}", part.rows)
+        evaluation.groups[group_name] = _evaluation(group_name, part, bootstrap, seed, drawn)
     for other_name, other in compare.items():
         if other_name == name or other_name in evaluation.differences:
             raise InputError(f"compare: two models are called {other_name!r}; name them differently.")
@@ -128,6 +130,7 @@ def _evaluate(
         other = aligned(evidence, other, other_name)
         theirs, _ = gather(other, bins=bins, decide=decide, progress=progress, launcher=launcher)
         check_same_rows(evidence, theirs, other_name)
+        tell(f"comparing with {other_name}", theirs.rows)
         evaluation.others.append(_evaluation(other_name, theirs, bootstrap, seed))
         evaluation.differences[other_name] = paired_differences(evidence, theirs, evaluation.resamples, seed)
     return evaluation

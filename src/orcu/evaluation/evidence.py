@@ -105,7 +105,7 @@ def gather(
     Raises:
         InputError: if there are no labels, only one class occurs, or a row cannot be used.
     """
-    progress = progress or _silent
+    progress = progress or silent
     if isinstance(source, PredictionsSource):
         if isinstance(launcher, Local) and launcher.jobs == 1:
             launcher = None
@@ -143,8 +143,8 @@ def plain_sums(layout: Layout, rows: Rows) -> FloatArray:
     return vector
 
 
-def _silent(stage: str, rows: int) -> None:
-    pass
+def silent(stage: str, rows: int) -> None:
+    """A `Progress` that tells nobody."""
 
 
 class _Reader:

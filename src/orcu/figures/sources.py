@@ -18,6 +18,7 @@ from orcu.predictions.predictions import Predictions
 from orcu.tables.reading import read_table
 
 TWO_STAGE = "two_stage.parquet"
+INDEX = "runs.json"  # of a benchmark: which of the shared runs are its own, and what it calls them
 
 
 @dataclass(frozen=True)
@@ -287,8 +288,10 @@ def _runs(name: str, path: Path) -> list[RunFiles]:
     if path.is_file():
         stem = path.name.removesuffix(".gz").rsplit(".", 1)[0]
         return [RunFiles(path, "", name or stem)]
-    if (path / "runs").is_dir():
-        return [_of_result(file) for file in sorted((path / "runs").glob("*/result.json"))]
+    if (path / INDEX).is_file():
+        entries = json.loads((path / INDEX).read_text())
+        files = [(path.parent / "runs" / entry["run"] / "result.json", entry) for entry in entries]
+        return [_of_result(file, entry) for file, entry in files if file.is_file()]
     stages = [
         RunFiles(file.parent, name or _dataset(file.parent / "stage_one") or path.name, "two_stage", fold)
         for fold, file in enumerate(sorted(path.glob(f"fold_*/{TWO_STAGE}")))
@@ -297,22 +300,23 @@ def _runs(name: str, path: Path) -> list[RunFiles]:
         return stages
     if (path / "run.json").is_file() and (path / "test.parquet").is_file():
         return [_of_training(name, path)]
-    inside = sorted(one.parent.name for one in path.glob("*/runs") if one.is_dir())
+    inside = sorted(one.parent.name for one in path.glob(f"*/{INDEX}"))
     hint = f" Name one of the benchmarks in it: {', '.join(inside)}." if inside else ""
     raise InputError(
         f"--from {path}: no results of `orcu bench run`, no folder of `orcu train` or `orcu two-stage`.{hint}"
     )
 
 
-def _of_result(file: Path) -> RunFiles:
+def _of_result(file: Path, entry: dict[str, Any]) -> RunFiles:
+    """A run of a benchmark, called as the benchmark calls it."""
     result = json.loads(file.read_text())
     timings = file.with_name("timings.json")
     finished = json.loads(timings.read_text())["finished"] if timings.exists() else 0.0
     job = result["job"]
     return RunFiles(
         file.parent,
-        result["data"],
-        result.get("loss", "two_stage"),
+        entry["data"],
+        entry["loss"],
         job["fold"],
         job["seed"],
         job.get("loss"),

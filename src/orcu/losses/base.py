@@ -82,8 +82,8 @@ class OrdinalLoss(nn.Module):
                 "per-sample values; use 'mean' or 'sum'."
             )
         self.reduction = reduction
-        self.parts: dict[str, Tensor] = {}
-        """After a forward: each term of the loss, reduced like the loss and detached."""
+        self._parts: dict[str, Tensor] = {}
+        self._part_numbers: tuple[dict[str, float], torch.dtype] | None = None
         self._cast_tables: dict[tuple[Any, ...], Tensor] = {}
         self.weighted = weight is not None
         if weight is not None:
@@ -130,10 +130,23 @@ class OrdinalLoss(nn.Module):
         self.record({self.term: value})
         return value
 
+    @property
+    def parts(self) -> dict[str, Tensor]:
+        """After a forward: each term of the loss, reduced like the loss and detached."""
+        if self._part_numbers is not None:
+            numbers, dtype = self._part_numbers
+            self._parts = {name: torch.tensor(value, dtype=dtype) for name, value in numbers.items()}
+            self._part_numbers = None
+        return self._parts
+
+    def set_parts(self, numbers: dict[str, float], dtype: torch.dtype) -> None:
+        """Keep the parts of a value on the CPU as numbers: most steps of a training do not look at them."""
+        self.__dict__["_part_numbers"] = numbers, dtype  # modules look long at what is set
+
     def record(self, parts: dict[str, Tensor]) -> None:
         """Keep the parts of the value for logging; under `torch.func` they are not tensors to keep."""
         if not torch._C._are_functorch_transforms_active():
-            self.parts = {name: value.detach() for name, value in parts.items()}
+            self._parts, self._part_numbers = {name: value.detach() for name, value in parts.items()}, None
 
     def add_table(self, name: str, values: FloatArray) -> None:
         """Keep a constant table as a buffer in float64; it follows the device, not the type."""

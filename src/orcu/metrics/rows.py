@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from orcu.predictions.predictions import Predictions
 
 
+_IN_CACHE = 1 << 14  # rows that are turned at once
+
+
 @dataclass(frozen=True)
 class Rows:
     """Checked predictions: probabilities (n, C), labels (n,), weights (n,) or none.
@@ -110,10 +113,7 @@ class Rows:
     @cached_property
     def pred(self) -> IntArray:
         """The first argmax of each row."""
-        pred = np.zeros(len(self), dtype=np.int64)  # class by class: several times quicker than numpy's along rows
-        for k in reversed(range(self.num_classes)):
-            np.copyto(pred, k, where=self.columns[k] == self.confidence)
-        return pred
+        return self._top[0]
 
     @cached_property
     def decision(self) -> IntArray:
@@ -125,7 +125,19 @@ class Rows:
     @cached_property
     def confidence(self) -> FloatArray:
         """The largest probability of each row."""
-        return self.columns.max(axis=0)
+        return self._top[1]
+
+    @cached_property
+    def _top(self) -> tuple[IntArray, FloatArray]:
+        """The first argmax and the largest probability; class by class, several times quicker than numpy along rows."""
+        pred, confidence = np.zeros(len(self), dtype=np.int64), np.empty(len(self))
+        for start in range(0, len(self), _IN_CACHE):
+            part = slice(start, start + _IN_CACHE)
+            columns = self.__dict__["columns"][:, part] if "columns" in self.__dict__ else self.probs[part].T.copy()
+            top = np.max(columns, axis=0, out=confidence[part])
+            for k in reversed(range(self.num_classes)):
+                np.copyto(pred[part], k, where=columns[k] == top)
+        return pred, confidence
 
     @cached_property
     def correct(self) -> BoolArray:

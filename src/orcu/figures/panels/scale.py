@@ -23,15 +23,22 @@ class ScaleCurves:
     chosen: float
 
 
+DEFAULT_SCALE = 3.0  # of ORCULoss, as in the paper
+
+
 def scale_of(run: RunFiles) -> float | None:
-    """The scale s of a run's loss, if the spec names one.
+    """The scale s of a run's loss, if it is one of a sweep: the spec names it, or labels the loss as it is by default.
 
     Example:
         >>> from pathlib import Path
         >>> scale_of(RunFiles(Path(), "lev", "s = 5", loss_spec={"name": "orcu", "scale": 5.0}))
         5.0
+        >>> scale_of(RunFiles(Path(), "lev", "s = 3", loss_spec="orcu"))
+        3.0
     """
     spec = run.loss_spec
+    if spec == "orcu" and run.loss.startswith("s ="):
+        return DEFAULT_SCALE
     return float(spec["scale"]) if isinstance(spec, Mapping) and "scale" in spec else None
 
 
