@@ -24,7 +24,7 @@ from orcu import bench
 from orcu.bench.columns import column, heading
 from orcu.bench.spec import CONFIGS, Spec, load_spec
 from orcu.bench.states import State
-from orcu.bench.tables import Line, compared, lines, rendered
+from orcu.bench.tables import Line, lines, rendered
 from orcu.tables import text
 from orcu.tables.files import replacing
 
@@ -107,7 +107,7 @@ def pages() -> dict[Path, str]:
         texts[KEPT / f"{one.spec.name}.md"] = "\n".join(parts).rstrip() + "\n"
     blocks = {metric: by_loss(specs, metric) for metric in METRICS}
     blocks |= {f"{metric} after": by_calibrator(specs, metric) for metric in ("sce", "rps", "unimodality")}
-    blocks |= {"paper": beside_paper(specs), "headline": headline(specs)}
+    blocks |= {"headline": headline(specs)}
     if (KEPT / "rater_distances.csv").exists():
         blocks |= {"rater shapes": rater_shapes(), "rater distances": rater_distances()}
     for page in PAGES:
@@ -150,21 +150,6 @@ def by_calibrator(specs: list[Kept], metric: str) -> str:
             means = [mean(line.cells[metric].mean for line in by_cell[loss, name]) for name in names]
             table.append([_code(loss), *(_cell(value, means, metric) for value in means)])
     return _markdown([_head(metric), *names], table)
-
-
-def beside_paper(specs: list[Kept]) -> str:
-    """SST-5 from scratch beside Table VI."""
-    rows: dict[str, dict[str, tuple[float, float]]] = {}
-    for pair in (pair for one in specs for pair in compared(one.spec, one.lines)):
-        rows.setdefault(pair["loss"], {})[pair["metric"]] = (pair["ours"], pair["paper"])
-    metrics = [m for m in ("ece", "unimodality", "mae") if any(m in row for row in rows.values())]
-    heads = ["loss", *(f"{_head(m)}, {who}" for m in metrics for who in ("ours", "paper"))]
-    heads = [head.replace("MAE", "100 MAE") for head in heads]  # the paper prints it so
-    table = [
-        [_code(loss), *(f"{value:.1f}" for m in metrics for value in row.get(m, (float("nan"),) * 2))]
-        for loss, row in rows.items()
-    ]
-    return _markdown(heads, table)
 
 
 def headline(specs: list[Kept]) -> str:

@@ -1,5 +1,6 @@
 """Work on several cores within one process: numpy and pyarrow let other threads run while they compute."""
 
+import ctypes
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -55,3 +56,19 @@ def in_order(
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def keep_freed_memory() -> None:
+    """Let this process keep memory that it frees, for the arrays that follow; for commands, which end soon.
+
+    glibc gives large arrays back to the system at once and fetches them anew, page by page: a tenth of the time of
+    work that goes through a file part by part. Elsewhere this does nothing.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError, TypeError):  # no glibc
+        return
+    trim_threshold, top_pad, mmap_threshold = -1, -2, -3  # names of malloc.h
+    mallopt(trim_threshold, 1 << 30)
+    mallopt(top_pad, 1 << 26)
+    mallopt(mmap_threshold, 1 << 26)

@@ -6,6 +6,7 @@ import json
 import shutil
 from functools import partial
 
+import numpy as np
 import pytest
 
 from orcu import bench, data
@@ -14,9 +15,10 @@ from orcu.bench.collect import planned, records
 from orcu.bench.convert import Conversion, convert
 from orcu.bench.execution import execute
 from orcu.bench.jobs import jobs
+from orcu.bench.paper import PAPER, PAPER_LOSSES, PAPER_METRICS, compared, in_paper_layout
 from orcu.bench.plan import check_parts, distinct
-from orcu.bench.spec import CONFIGS, load_spec
-from orcu.bench.tables import PAPER, PAPER_LOSSES, PAPER_METRICS, chosen, compared, lines, rendered
+from orcu.bench.spec import CONFIGS, TwoStage, load_spec
+from orcu.bench.tables import chosen, lines, rendered
 from orcu.errors import InputError, UnknownNameError
 from orcu.launchers import LAUNCHERS
 from orcu.losses.base import LOSSES
@@ -206,7 +208,64 @@ def test_ours_stand_beside_the_papers(tmp_path):
     beside = compared(spec, lines(spec, found))
     assert {row["loss"] for row in beside} == {"ce", "orcu"}
     assert all(row["ours"] == pytest.approx(40) for row in beside)
-    assert json.dumps(beside)
+    assert json.dumps(beside.rows)
+    assert beside.unlike == {}
+    first = next(row for row in beside if (row["loss"], row["metric"]) == ("ce", "ece"))
+    assert (first["ours_std"], first["paper"]) == (None, 3.17)
+    assert first["difference"] == pytest.approx(40 - 3.17)
+
+
+def test_only_the_same_task_is_compared():
+    main = load_spec("main")
+    record = {"fold": 0, "seed": 0, "calibrator": "none", **dict.fromkeys(main.columns, 0.5)}
+    for changes, words in (
+        ({"weights": "random"}, "weights 'random', in the paper 'pretrained'"),
+        ({"recipe": {"epochs": 4}}, "recipe {'epochs': 4}, in the paper {}"),
+        ({"frozen": True, "size": 96}, "frozen True, in the paper False; size 96, in the paper 224"),
+        ({"protocol": "five_folds"}, "protocol 'five_folds', in the paper 'paper'"),
+        ({"backbone": "resnet18"}, "backbone 'resnet18', in the paper 'resnet50'"),
+        ({"set": "lev"}, "set lev, which these tables of the paper do not have"),
+    ):
+        other = main.data[1].model_copy(update=changes)
+        spec = main.model_copy(update={"data": [main.data[3], other]})
+        told = [{**record, "data": one.title, "loss": loss} for one in spec.data for loss in ("sord", "orcu")]
+        beside = compared(spec, lines(spec, told))
+        assert {row["data"] for row in beside} == {"diabetic_retinopathy"}
+        assert {name: "; ".join(differs) for name, differs in beside.unlike.items()} == {other.title: words}
+    sord = {**record, "data": "diabetic_retinopathy", "loss": "sord"}
+    twice = [{**sord, "fold": fold, "sce": 0.5 + 0.02 * fold} for fold in (0, 1)]
+    rows = {row["metric"]: row for row in compared(main, lines(main, twice))}
+    assert rows["sce"]["in_units"] == pytest.approx(
+        (51 - rows["sce"]["paper"]) / np.hypot(rows["sce"]["paper_std"], 100 * 0.02 / 2**0.5)
+    )
+    assert "99.90 in Table VII" in rows["unimodality"]["conflict"]
+    assert rows["sce"]["conflict"] == ""
+
+
+def test_tables_in_the_papers_form():
+    main = load_spec("main")
+    record = {"seed": 0, "calibrator": "none", **dict.fromkeys(main.columns, 0.5)}
+    told = [
+        {**record, "data": "adience", "loss": loss, "fold": fold, "sce": 0.1 * (2 + k) + 0.01 * fold}
+        for k, loss in enumerate(("ce", "sord", "orcu"))
+        for fold in (0, 1)
+    ]
+    first, second = in_paper_layout(main, lines(main, told), with_paper=True)
+    assert (first.title, second.title) == ("Table III", "Table IV and appendix Table IV")
+    assert first.headings == ["data", "metric", "whose", "ce", "sord", "orcu"]
+    assert [row[1:3] for row in first.rows[:2]] == [["sce", "ours"], ["sce", "paper"]]
+    assert first.rows[0][3].text == "20.50 ± 0.71"
+    assert first.rows[0][3].emphasis == "best"
+    assert [row[1] for row in second.rows] == ["accuracy", "accuracy", "qwk", "qwk", "mae", "mae"]
+    latex = first.text("latex")
+    body = [line for line in latex.splitlines() if line.endswith(r"\\")]
+    assert {line.count(" & ") for line in body} == {5}
+    assert r"\textbf{20.50 $\pm$ 0.71}" in latex
+    assert "| adience | sce | ours | **20.50 ± 0.71** |" in first.text("markdown")
+    with pytest.raises(UnknownNameError, match="Did you mean 'latex'"):
+        first.text("latx")
+    (own,) = in_paper_layout(main.model_copy(update={"paper": []}), lines(main, told))
+    assert [row[1] for row in own.rows] == main.columns
 
 
 def test_mistakes_in_losses_and_calibrators_are_told_before_the_runs(spec_file):
@@ -256,7 +315,10 @@ hidden = [16]
     assert {*curves["branch"].to_pylist()} == set(branches(3.0))
     assert "2 of 2 runs are finished" in report(spec, results)
     # beside the paper's Table II: percent, but for A_TF
-    whole = spec.model_copy(update={"data": [spec.data[0].model_copy(update={"set": "image_aesthetics"})]})
+    same = {"set": "image_aesthetics", "backbone": "resnet50", "protocol": "paper"}
+    whole = spec.model_copy(update={"data": [spec.data[0].model_copy(update=same)]})
+    assert "two stages" in compared(whole, table).unlike["image_aesthetics"][0]
+    whole = whole.model_copy(update={"two_stage": TwoStage()})
     beside = {(row["loss"], row["metric"]): row for row in compared(whole, table)}
     assert beside["orcu", "feasible_active"]["ours"] == 100
     assert beside["orcu", "alignment"]["ours"] == table[2].cells["alignment"].mean

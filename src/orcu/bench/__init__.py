@@ -9,10 +9,11 @@ What ``orcu bench`` does, a function for each of its commands:
 """
 
 # Here `plan`, `run` and `report` are the functions, not the modules that hold them: these are read first.
+from orcu.bench.paper import compare
 from orcu.bench.plan import plan, status
 from orcu.bench.report import report
 from orcu.bench.run import run
 from orcu.bench.spec import Spec, load_spec
-from orcu.bench.tables import compare, table
+from orcu.bench.tables import table
 
 __all__ = ["Spec", "compare", "load_spec", "plan", "report", "run", "status", "table"]

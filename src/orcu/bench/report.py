@@ -9,10 +9,11 @@ import numpy as np
 
 import orcu
 from orcu.bench.columns import heading
+from orcu.bench.paper import compared
 from orcu.bench.plan import Benchmark, Plan, status
 from orcu.bench.spec import CONFIGS, DataSpec, Spec
 from orcu.bench.states import State
-from orcu.bench.tables import Table, compared, table
+from orcu.bench.tables import Table, table
 from orcu.figures.bands import Band
 from orcu.figures.panels import reliability, two_stage
 from orcu.figures.sources import TWO_STAGE
@@ -77,7 +78,7 @@ def page(whole: Table) -> str:
         several=len(spec.calibrators) > 1,
         headings=[heading(column) for column in spec.columns],
         blocks=[block for block in blocks if block["rows"]],
-        compared=compared(spec, whole.lines),
+        compared=compared(spec, whole.lines) if spec.paper else None,
         provenance=provenance,
         which_rows=_which_rows(spec),
         chosen=whole.chosen,

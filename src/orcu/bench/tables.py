@@ -1,9 +1,7 @@
 """Tables as the paper prints them: mean and deviation over folds, best bold, second underlined."""
 
-import csv
 import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, Literal
 
@@ -11,41 +9,10 @@ from orcu.bench.columns import column, heading
 from orcu.bench.plan import Benchmark, Plan, status
 from orcu.bench.significance import BETTER, WORSE, marks
 from orcu.bench.spec import Spec
-from orcu.errors import InputError, UnknownNameError
+from orcu.errors import UnknownNameError
 from orcu.tables import text
 
 FORMATS = ("markdown", "latex", "csv", "html")
-# Every number of the tables of the ORCU paper (Kim, Chung and Jang): times 100, A_TF aside.
-PAPER = Path(__file__).with_name("paper_results.csv")
-# The paper's labels and the registry's names; the one place that knows both.
-PAPER_LOSSES = {
-    "CE": "ce",
-    "SORD": "sord",
-    "CDW-CE": "cdw_ce",
-    "CO2": "co2",
-    "POE": "poe",
-    "LS": "ls",
-    "FLSD": "flsd",
-    "MbLS": "mbls",
-    "MDCA": "mdca",
-    "ACLS": "acls",
-    "ORCU": "orcu",
-    "Hinge": "hinge",
-}
-PAPER_METRICS = {
-    "SCE": "sce",
-    "ACE": "ace",
-    "ECE": "ece",
-    "Unimodal": "unimodality",
-    "Acc": "accuracy",
-    "QWK": "qwk",
-    "MAE": "mae",
-    "A_TF (feasible set)": "alignment",
-    "Act (feasible set)": "feasible_active",
-    "SCE (feasible set)": "feasible_sce",
-    "ECE (feasible set)": "feasible_ece",
-}
-PAPER_POSTHOC = {"none": "none", "TS": "TS", "DC": "DC"}  # as configs/posthoc.toml calls the paper's procedures
 
 NOTHING = "-"  # where a row has no such number
 
@@ -133,25 +100,6 @@ def table(
     return Table(plan, lines(plan.spec, plan.records(), versus), chosen(plan.spec, plan.records("validation")))
 
 
-def compare(
-    spec: Benchmark, *, results: str | os.PathLike[str] | None = None, more: str | None = None
-) -> list[dict[str, Any]]:
-    """Our numbers beside the paper's, where the task is the same; arguments as for `table`.
-
-    Raises:
-        InputError: if there is nothing to compare.
-    """
-    plan = status(spec, results=results, more=more)
-    rows = compared(plan.spec, lines(plan.spec, plan.records()))
-    if not rows:
-        raise InputError(
-            f"nothing to compare: {plan.spec.name} answers no table of the paper."
-            if not plan.spec.paper
-            else f"nothing to compare: no run of {plan.spec.name} is finished yet."
-        )
-    return rows
-
-
 def lines(
     spec: Spec, records: list[dict[str, Any]], versus: dict[tuple[str, str, str, str], str] | None = None
 ) -> list[Line]:
@@ -205,42 +153,6 @@ def rendered(spec: Spec, table: list[Line], form: str) -> str:
         return text.html(headings, rows)
     align = "l" * len(names) + "r" * len(spec.columns)
     return text.latex(headings, rows, align) if form == "latex" else text.markdown(headings, rows, align)
-
-
-def compared(spec: Spec, table: list[Line]) -> list[dict[str, Any]]:
-    """Ours beside the paper's numbers, where it has one for the same data, loss and calibrator.
-
-    The paper's are times 100, A_TF aside; ours are turned into the same.
-    """
-    backbones = {data.title: (data.set, data.backbone or "resnet50") for data in spec.data}
-    pairs = []
-    with PAPER.open(encoding="utf-8", newline="") as file:
-        published = [row for row in csv.DictReader(file) if row["table"] in spec.paper]
-    for row in published:
-        loss = PAPER_LOSSES.get(row["loss"], row["loss"])  # the ablation's rows are called as in the paper
-        metric = PAPER_METRICS.get(row["metric"])
-        calibrator = PAPER_POSTHOC.get(row["posthoc"])
-        for line in table:
-            if (line.loss, line.calibrator) != (loss, calibrator) or metric not in line.cells:
-                continue
-            if backbones[line.data] != (row["dataset"], row["backbone"]):
-                continue
-            ours = (1 if metric == "alignment" else 100) * line.cells[metric].mean
-            theirs = float(row["mean"])
-            pairs.append(
-                {
-                    "table": row["table"],
-                    "data": line.data,
-                    "loss": line.loss,
-                    "calibrator": line.calibrator,
-                    "metric": metric,
-                    "paper": theirs,
-                    "ours": ours,
-                    "difference": ours - theirs,
-                    "folds": line.cells[metric].count,
-                }
-            )
-    return pairs
 
 
 def chosen(spec: Spec, validation: list[dict[str, Any]]) -> list[tuple[str, str, str]]:

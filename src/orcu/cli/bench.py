@@ -12,15 +12,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from orcu.cli.options import bad_data, check_paths, launching, working
-from orcu.errors import InputError
+from orcu.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
+    from orcu.bench.paper import PaperTable
     from orcu.bench.plan import Plan
     from orcu.bench.run import Moment, Summary
     from orcu.bench.tables import Table as BenchTable
     from orcu.launchers import Launcher
 
 UNFINISHED = 1
+LAYOUTS = ("lines", "paper")
 
 bench_app = typer.Typer(help="The benchmark: every table of the paper, and your own.", no_args_is_help=True)
 SpecFile = Annotated[str, typer.Argument(help="A TOML file, or the name of a spec that comes with orcu.")]
@@ -145,11 +147,21 @@ def table(
     against: Annotated[
         str | None, typer.Option(help="Mark what is better (▲) or worse (▼) than this loss beyond chance.")
     ] = None,
+    layout: Annotated[
+        str, typer.Option(help="lines (a row per loss), or paper (metrics below each other, losses side by side).")
+    ] = "lines",
+    with_paper: Annotated[bool, typer.Option("--with-paper", help="The paper's numbers below ours.")] = False,
 ) -> None:
     """Print the table: mean and standard deviation over folds, best bold, second underlined."""
     from orcu import bench
 
     with bad_data():
+        if layout not in LAYOUTS:
+            raise UnknownNameError("layout", layout, LAYOUTS)
+        if layout == "lines" and with_paper:
+            raise InputError("--with-paper: belongs to --layout paper; `orcu bench compare` prints both line by line.")
+        if layout == "paper" and against is not None:
+            raise InputError("--against: belongs to the layout of lines.")
         planned = bench.status(spec, results=results, more=more)
         left = len(planned.runs) - len(planned.some_finished())
         if left:
@@ -159,6 +171,9 @@ def table(
                 highlight=False,
             )
         whole = bench.table(planned, against=against)
+        if layout == "paper":
+            _print_as_in_the_paper(whole, form, with_paper)
+            return
         if form != "rich":
             typer.echo(whole.text(form), nl=False)
     if form == "rich":
@@ -196,26 +211,71 @@ def report(
 
 @bench_app.command()
 def compare(spec: SpecFile, results: Results = None, more: More = None) -> None:
-    """Print our numbers beside the paper's, where the task is the same."""
+    """Print our numbers beside the paper's, where the task is the same, and what differs where it is not."""
     from orcu import bench
 
     with bad_data():
-        rows = bench.compare(spec, results=results, more=more)
-    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("data", "loss", "calibrator", "metric", "paper", "ours", "difference", "folds"):
-        shown.add_column(heading, justify="left" if heading in {"data", "loss", "calibrator", "metric"} else "right")
-    for row in rows:
-        shown.add_row(
-            row["data"],
-            row["loss"],
-            row["calibrator"],
-            row["metric"],
-            f"{row['paper']:.2f}",
-            f"{row['ours']:.2f}",
-            f"{row['difference']:+.2f}",
-            str(row["folds"]),
-        )
-    Console().print(shown)
+        comparison = bench.compare(spec, results=results, more=more)
+    console = Console()
+    if comparison.rows:
+        shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        names = ("data", "loss", "calibrator", "metric")
+        for heading in (*names, "paper", "ours", "difference", "in std", "folds"):
+            shown.add_column(heading, justify="left" if heading in names else "right", no_wrap=True)
+        for row in comparison:
+            shown.add_row(
+                *(escape(row[name]) for name in names),
+                _with_deviation(row["paper"], row["paper_std"]) + (" †" if row["conflict"] else ""),
+                _with_deviation(row["ours"], row["ours_std"]),
+                f"{row['difference']:+.2f}",
+                "" if row["in_units"] is None else f"{row['in_units']:+.1f}",
+                str(row["folds"]),
+            )
+        console.print(shown)
+        console.print("in std: the difference in units of both standard deviations together", highlight=False)
+    for data, differs in comparison.unlike.items():
+        console.print(f"not compared, another task: {escape(data)}: {escape('; '.join(differs))}", highlight=False)
+    for row in comparison:
+        if row["conflict"]:
+            words = f"{row['data']}, {row['loss']}, {row['metric']}: the paper contradicts itself ({row['conflict']})"
+            console.print(f"† {escape(words)}", highlight=False)
+
+
+def _print_as_in_the_paper(whole: "BenchTable", form: str, with_paper: bool) -> None:
+    from orcu.bench.paper import differences, in_paper_layout
+
+    spec = whole.plan.spec
+    for number, table in enumerate(in_paper_layout(spec, whole.lines, with_paper=with_paper)):
+        comment = {"latex": "% {}", "html": "<!-- {} -->"}.get(form, "{}")
+        if form == "rich":
+            Console().print(_as_rich(table))
+            continue
+        if form != "csv":
+            typer.echo(("\n" if number else "") + comment.format(table.title) + "\n")
+        typer.echo(table.text(form), nl=False)
+    if with_paper:
+        screen = Console(stderr=True, soft_wrap=True)
+        for data in spec.data:
+            if differs := differences(data, spec):
+                screen.print(f"another task than the paper's: {escape(data.title)}: {escape('; '.join(differs))}")
+
+
+def _as_rich(table: "PaperTable") -> Table:
+    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), title=table.title, title_justify="left")
+    for heading in table.headings:
+        shown.add_column(escape(heading), no_wrap=True)
+    for row in table.rows:
+        cells = []
+        for cell in row:
+            style = "" if isinstance(cell, str) else {"best": "bold", "second": "underline"}.get(cell.emphasis, "")
+            words = escape(cell if isinstance(cell, str) else cell.text)
+            cells.append(f"[{style}]{words}[/]" if style else words)
+        shown.add_row(*cells)
+    return shown
+
+
+def _with_deviation(mean: float, std: float | None) -> str:
+    return f"{mean:.2f}" if std is None else f"{mean:.2f} ± {std:.2f}"
 
 
 @bench_app.command("convert")

@@ -32,6 +32,7 @@ from orcu.cli.options import (
 )
 from orcu.errors import InputError, UnknownNameError
 from orcu.tables.files import replacing
+from orcu.threads import keep_freed_memory
 
 if TYPE_CHECKING:
     from orcu.evaluation.evaluation import Evaluation
@@ -87,6 +88,7 @@ def evaluate(
     from orcu.decisions.rules import RULES
     from orcu.evaluation.gates import Gate
 
+    keep_freed_memory()
     gates = [Gate.parse(text) for text in fail_if or []]
     paths = [*files, *(compare or [])]
     check_paths(paths, [report, json_path], folders=True)

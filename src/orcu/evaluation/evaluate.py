@@ -37,6 +37,7 @@ from orcu.predictions.predictions import Predictions, PredictionsSource, reuse_n
 from orcu.threads import in_order
 
 Source = Predictions | PredictionsSource
+REFERENCE_ROWS = 50_000  # from which the noise of a calibrated model is drawn
 FEWEST_DRAWN = 50_000  # of a group, if it has more rows
 
 
@@ -119,9 +120,10 @@ def _evaluate(
     tell("intervals", evidence.rows)
     evaluation = _evaluation(name, evidence, bootstrap, seed)
     drawn = max(FEWEST_DRAWN, DRAWN_ROWS // max(len(groups), 1))  # of each group: as many together as of all rows
-    for group_name, part in groups.items():
-        tell(f"intervals of group {group_name}", part.rows)
-        evaluation.groups[group_name] = _evaluation(group_name, part, bootstrap, seed, drawn)
+    tell("intervals of groups", evidence.rows)
+    judge = partial(_evaluation, bootstrap=bootstrap, seed=seed, most_drawn=drawn)
+    judged = in_order(lambda name: judge(name, groups[name]), groups, threads=_threads(evidence.rows))
+    evaluation.groups = dict(zip(groups, judged, strict=True))
     for other_name, other in compare.items():
         if other_name == name or other_name in evaluation.differences:
             raise InputError(f"compare: two models are called {other_name!r}; name them differently.")
@@ -183,8 +185,8 @@ def _notes(evidence: Evidence, drawn: int) -> list[str]:
     notes = [*evidence.sample.notes, *reuse_notes(evidence.sample.history)]
     if drawn < evidence.rows:
         notes.append(
-            f"AUC, calibration lines, the referral curve and the calibrated reference come from {drawn:,} rows spread "
-            f"evenly over the {evidence.rows:,}; everything else from all rows"
+            f"AUC, calibration lines and the referral curve come from {drawn:,} rows spread evenly over the "
+            f"{evidence.rows:,}, the calibrated reference from at most {REFERENCE_ROWS:,}; all else from all rows"
         )
     if evidence.sampled:
         notes.append(f"the file was streamed: the examples come from {len(evidence.sample):,} of its rows")
@@ -226,6 +228,7 @@ class _Reference:
             self._around, self._draws = evidence.totals, draws
             return
         layout, vector = evidence.layout, evidence.vector
+        rows = rows[:: -(-len(rows) // REFERENCE_ROWS)]
         if len(rows) < evidence.rows:
             vector = plain_sums(layout, rows)
         self._draws = calibrated_sums(layout, rows, vector, default_draws(len(rows), layout), seed + 1)

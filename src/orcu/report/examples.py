@@ -11,6 +11,7 @@ from orcu.metrics.rows import Rows
 from orcu.metrics.scoring import rps_rows
 
 PER_KIND = 3
+MOST_ROWS = 200_000  # that are looked through
 MANY_CLASSES = 60  # of which a picture shows little, and takes long
 
 
@@ -24,8 +25,12 @@ class Example:
 
 
 def examples(evaluation: Evaluation) -> list[Example]:
-    """At most three rows of each kind, the same for the same predictions; of very many classes one."""
-    rows = Rows.of(evaluation.sample)
+    """At most three rows of each kind, the same for the same predictions; of very many classes one.
+
+    Of very many rows they are chosen among an even part.
+    """
+    step = -(-len(evaluation.sample) // MOST_ROWS)
+    rows = Rows.of(evaluation.sample[::step])
     per_kind = PER_KIND if rows.num_classes <= MANY_CLASSES else 1
     score = rps_rows(rows.probs, rows.y)
     order = np.argsort(score, kind="stable")
@@ -38,6 +43,6 @@ def examples(evaluation: Evaluation) -> list[Example]:
 
     def listed(kind: str, picked: IntArray) -> list[Example]:
         unique = dict.fromkeys(int(row) for row in picked)
-        return [Example(row, kind, f"RPS {score[row]:.2f}") for row in unique]
+        return [Example(step * row, kind, f"RPS {score[row]:.2f}") for row in unique]
 
     return [*listed("typical", np.array(quartiles)), *listed("worst", worst), *listed("several humps", humps)]
