@@ -78,9 +78,14 @@ def test_adience_in_its_publishers_layout(tmp_path, image):
     assert prepared.manifest.ids[:3] == ["user0/1.a.jpg", "user0/2.b.jpg", "user0/2.b.jpg#2"]
     assert prepared.manifest.counts() == [10, 0, 0, 0, 5, 0, 0, 0]
     assert found.doubles == 5
-    split = prepared.split("paper", 3)
-    assert {prepared.manifest.column("split")[row] for row in split["test"]} == {"3"}
-    assert {prepared.manifest.column("split")[row] for row in split["validation"]} == {"4"}
+    folds = prepared.manifest.column("split")
+    split = prepared.split("fold_for_validation", 3)
+    assert {folds[row] for row in split["test"]} == {"3"}
+    assert {folds[row] for row in split["validation"]} == {"4"}
+    split = prepared.split("paper", 3)  # validation is cut from the four other folds, whole subjects
+    assert {folds[row] for row in split["test"]} == {"3"}
+    assert len({folds[row] for row in split["validation"]}) == 1
+    assert {folds[row] for row in split["train"]}.isdisjoint({folds[row] for row in split["validation"]})
 
 
 def test_adience_real_fold_files(real_data):
@@ -202,7 +207,7 @@ def test_diabetic_retinopathy_joins_both_label_files(tmp_path, image):
     assert manifest.counts() == [8] * 5
     assert manifest.column("subject")[:2] == ["0", "0"]
     assert any("against the card's 88,702" in line for line in found.lines())
-    assert prepared.protocols() == {"paper": 5, "subject_exclusive": 5}
+    assert prepared.protocols() == {"paper": 5, "rotating": 5, "subject_exclusive": 5}
     for fold in range(5):
         split = prepared.split("subject_exclusive", fold)
         people = [{manifest.column("subject")[row] for row in rows} for rows in split.values()]

@@ -93,6 +93,18 @@ def test_rotation_tests_every_row_once_and_validates_on_the_next_part():
         Rotation(parts=5, predefined=True).folds(cases([0, 1], published=["0", "x"]))
 
 
+def test_rotation_may_cut_validation_from_the_training_parts():
+    labels = np.repeat([0, 1, 2], [500, 100, 200])
+    folds, _ = Rotation(parts=5, balanced=True, validation=0.2).folds(cases(labels))
+    tested = sum((splits == TEST).astype(int) for splits in folds)
+    used = folds[0] != UNUSED
+    assert np.bincount(labels[used]).tolist() == [100, 100, 100]
+    assert (tested[used] == 1).all()
+    for splits in folds:
+        assert [int((splits == part).sum()) for part in (TRAIN, VALIDATION, TEST)] == [192, 48, 60]
+    assert any((splits == VALIDATION).tolist() != (folds[0] == VALIDATION).tolist() for splits in folds[1:])
+
+
 def test_a_balanced_protocol_draws_as_many_of_each_class():
     labels = np.repeat([0, 1, 2], [500, 60, 40])
     folds, _ = FixedTest(parts=5, test=0.2, balanced=True).folds(cases(labels))

@@ -33,7 +33,7 @@ def test_every_statement_holds(statement, num_classes, label, scale, distance, s
 
 def test_verify_runs_all_of_them_in_order():
     checks = verify(5, 2, 3.0)
-    assert len(checks) == len(STATEMENTS) == 22
+    assert len(checks) == len(STATEMENTS) == 27
     assert all(check.passed for check in checks)
     assert checks[0].source == "Eq. 19"
     assert checks[-1].source == "Eq. 49"
@@ -74,6 +74,11 @@ def test_checks_of_the_equilibrium_fail_when_it_is_wrong(name):
     ("name", "function", "wrong"),
     [
         ("two_pair_gradient", "log_barrier_slope", lambda r, scale: 0.9 * np.ones_like(r)),
+        ("softplus_decay", "log_barrier_slope", lambda r, scale: np.exp(r)),
+        ("feasible_is_right", "gap_signs", lambda c: np.ones((c, c - 1))),
+        ("convexity_everywhere", "probs", lambda z: np.eye(z.shape[-1])[np.zeros(len(z), dtype=int)]),
+        ("lbe_lower_bound", "log_barrier", lambda r, scale: 10 * r),
+        ("objective_is_coercive", "log_barrier", lambda r, scale: 10 * r),
         ("lbe_is_unbounded", "log_barrier", lambda r, scale: np.zeros_like(r)),
         ("softce_holds_the_ray", "log_probs", lambda z: np.zeros_like(z)),
         ("strict_propriety", "log_probs", lambda z: np.zeros_like(z)),

@@ -124,17 +124,21 @@ class FixedTest(Protocol):
 
 @dataclass(frozen=True)
 class Rotation(Protocol):
-    """k parts; in fold i part i is the test part and part i + 1 (mod k) the validation part.
+    """k parts; in fold i part i is the test part and part i + 1 (mod k) the validation part, or a share of the rest is.
 
     Args:
         parts: k.
         predefined: the parts are the publisher's folds "0".."k-1", not our own.
         by_subject: keep the rows of a subject together.
+        balanced: first draw as many rows of each class as the smallest class has.
+        validation: the share of the other parts' rows that is drawn for validation; ``None`` gives up a part for it.
     """
 
     parts: int
     predefined: bool = False
     by_subject: bool = False
+    balanced: bool = False
+    validation: float | None = None
 
     @property
     def num_folds(self) -> int:
@@ -142,15 +146,23 @@ class Rotation(Protocol):
         return self.parts
 
     def _assign(self, cases: Cases, seed: int) -> Iterator[SplitArray]:
+        used = balanced_sample(cases, seed) if self.balanced else np.arange(len(cases))
+        part = np.full(len(cases), UNUSED)
         if self.predefined:
-            part = _numbered(cases.published, self.parts)
+            part[used] = _numbered(cases.published, self.parts)[used]
         else:
             shares = [1 / self.parts] * self.parts
-            part = partition(cases, shares, by_subject=self.by_subject, seed=seed)
+            part[used] = partition(cases.take(used), shares, by_subject=self.by_subject, seed=seed)
         for fold in range(self.parts):
-            splits = np.full(len(cases), TRAIN, dtype=np.int8)
+            splits = np.where(part == UNUSED, UNUSED, TRAIN).astype(np.int8)
             splits[part == fold] = TEST
-            splits[part == (fold + 1) % self.parts] = VALIDATION
+            if self.validation is None:
+                splits[part == (fold + 1) % self.parts] = VALIDATION
+            else:
+                rest = np.flatnonzero(splits == TRAIN)
+                shares = [1 - self.validation, self.validation]
+                held = partition(cases.take(rest), shares, by_subject=self.by_subject, seed=seed + 1 + fold)
+                splits[rest[held == 1]] = VALIDATION
             yield splits
 
 

@@ -34,7 +34,7 @@ class Tally:
 
     Args:
         num_classes: how many classes, C.
-        bins: B of the binned errors, 15 in the paper.
+        bins: B of the binned errors; the paper does not say, 15 is usual.
 
     Example:
         >>> a, b = Tally(num_classes=2), Tally(num_classes=2)

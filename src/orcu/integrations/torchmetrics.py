@@ -91,7 +91,7 @@ class OrdinalMetrics(_Tallied):
 
     Args:
         num_classes: how many classes, C.
-        bins: B of the binned errors, 15 in the paper.
+        bins: B of the binned errors; the paper does not say, 15 is usual.
         names: which metrics, see `names`; all by default.
         prefix: put before each name, such as ``"val_"``.
         inputs: what `update` is given: "logits" or "probs". It is never guessed.

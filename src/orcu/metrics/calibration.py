@@ -32,7 +32,7 @@ def ece(probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight
     Args:
         probs: class probabilities, shape (n, C).
         y: labels 0..C-1, shape (n,).
-        bins: B, 15 in the paper.
+        bins: B; the paper does not say how many, 15 is usual.
         convention: the rule for the edges: paper, mdca, torchmetrics, nixon or netcal.
         weight: one non-negative weight per row.
 
@@ -78,7 +78,7 @@ def sce(probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight
     Args:
         probs: class probabilities, shape (n, C).
         y: labels 0..C-1, shape (n,).
-        bins: B, 15 in the paper.
+        bins: B; the paper does not say how many, 15 is usual.
         convention: the rule for the edges: paper, mdca, torchmetrics, nixon or netcal.
         weight: one non-negative weight per row.
 
@@ -98,7 +98,7 @@ def class_ce(probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", w
     Args:
         probs: class probabilities, shape (n, C).
         y: labels 0..C-1, shape (n,).
-        bins: B, 15 in the paper.
+        bins: B; the paper does not say how many, 15 is usual.
         convention: the rule for the edges: paper, mdca, torchmetrics, nixon or netcal.
         weight: one non-negative weight per row.
 
@@ -145,7 +145,7 @@ def ace(probs: Any, y: Any, *, bins: int = 15, convention: str = "paper", weight
     Args:
         probs: class probabilities, shape (n, C).
         y: labels 0..C-1, shape (n,).
-        bins: R, 15 in the paper.
+        bins: R; the paper does not say how many, 15 as for the others.
         convention: paper, weighted (groups count by their rows), mdca, nixon, or netcal for what
             that library calls ACE.
         weight: one non-negative weight per row; groups are cut by number of rows, weights act inside.

@@ -63,7 +63,7 @@ def verify(
     Example:
         >>> results = verify(num_classes=5, label=2, scale=3.0)
         >>> len(results), [check.statement for check in results if check.passed is False]
-        (22, [])
+        (27, [])
     """
     setting = Setting(num_classes, label, scale, distance, seed=seed)
     return [statement(setting) for statement in STATEMENTS]
@@ -159,6 +159,78 @@ def strict_convexity(case: Setting) -> Check:
     matrix[np.diag_indices_from(matrix)] += (eq.log_shift < np.log(case.scale)) / case.scale
     smallest: FloatArray = np.linalg.eigvalsh(matrix)[:1].astype(np.float64)
     return _positive("Eq. 28", "F_s strictly convex: one minimiser", smallest)
+
+
+def convexity_everywhere(case: Setting) -> Check:
+    """The Hessian diag(p) - p p^T + B^T diag(I''(r)) B is positive definite off the constants at random logits too.
+
+    The logits are held within a range of 10: beyond, its smallest eigenvalue drowns in the rounding of float64.
+    """
+    logits = case.logits[: max(4, 1_000_000 // case.num_classes**2)]  # of very many classes a few rows
+    logits = logits * np.minimum(1.0, 10 / np.ptp(logits, axis=1, keepdims=True))
+    p = geometry.probs(logits)
+    r = geometry.directed_gaps(logits, case.y[: len(logits)])
+    inside = r <= -1 / case.scale**2
+    bend = np.where(inside, 1 / (case.scale * np.where(inside, r, 1.0) ** 2), 0.0)  # I'' of the barrier branch
+    hessian = p[:, :, None] * np.eye(case.num_classes) - p[:, :, None] * p[:, None]
+    pairs = np.diff(np.eye(case.num_classes), axis=0)  # B, up to signs that squares do not see
+    hessian += np.einsum("ka,nk,kb->nab", pairs, bend, pairs)
+    hessian += 1.0 / case.num_classes  # the constants, which softmax does not see, get an eigenvalue of 1
+    return _positive("Eq. 28", "F_s strictly convex at random points", np.linalg.eigvalsh(hessian)[:, 0])
+
+
+def lbe_lower_bound(case: Setting) -> Check:
+    """LBE >= -((C-1)/s) log(1 + R) - C_s, with C_s = (C-1) (2/s) max(0, -log s): each branch on its own."""
+    slack = case.lbe(case.logits) - _lbe_floor(case, np.ptp(case.logits, axis=1))
+    return _positive("Eq. 30", "LBE ≥ -(C-1)/s log(1+R) - C_s", slack / max(1.0, case.scale), strict=False)
+
+
+def objective_is_coercive(case: Setting) -> Check:
+    """F_s >= a_min R - ((C-1)/s) log(1 + R) - C_s, which grows without end in R."""
+    source, statement, requirement = "Eq. 31", "F_s coercive: above a_min R - O(log R)", "≥ 0"
+    reach = np.ptp(case.logits, axis=1)
+    least = float(case.anchor.min())
+    with np.errstate(over="ignore", divide="ignore"):
+        turn = float(np.divide(case.num_classes - 1, case.scale * least))  # from here on the bound rises
+    if not turn < 1e290:
+        return Check(source, statement, np.nan, requirement, None, "a_min too small for any float R")
+    slack = case.softce(case.logits) + case.lbe(case.logits) - least * reach - _lbe_floor(case, reach)
+    far = max(1.0, turn) * np.logspace(0.5, 6, 12)
+    rising = np.diff(least * far + _lbe_floor(case, far))
+    smallest = float(min(slack.min() / max(1.0, case.scale), np.sign(rising).min()))
+    return Check(source, statement, smallest, requirement, smallest >= -ROUNDING)
+
+
+def feasible_is_right(case: Setting) -> Check:
+    """Logits in F, all r_k <= -1/s^2, have their unique maximum at y, by at least the margin."""
+    margin = 1 / case.scale**2
+    drops = margin + np.abs(case.gaps)  # outward, each at least the margin
+    signs = geometry.gap_signs(case.num_classes)[case.label]
+    steps = -signs * drops
+    logits = np.concatenate([np.zeros((len(steps), 1)), np.cumsum(steps, axis=1)], axis=1)
+    others = np.delete(logits, case.label, axis=1)
+    lead = (logits[:, case.label] - others.max(axis=1)) / margin
+    rounding = np.finfo(np.float64).eps * np.abs(logits).max() / margin
+    inside = bool(geometry.is_feasible(logits * (1 + 4 * np.finfo(np.float64).eps), case.y, scale=case.scale).all())
+    passed = float(lead.min()) >= 1 - 8 * max(rounding, EXACT) and (inside or rounding > EXACT)
+    return Check("Sec. III-D", "feasible: y is the unique maximum", float(lead.min()), "≥ 1 margin", passed)
+
+
+def softplus_decay(case: Setting) -> Check:
+    """SoftPlus' slope is at most e^r, LBE's is 1/(s |r|): deep inside only the latter is felt."""
+    t = (20 + 4 * np.log1p(case.scale) + 1 / case.scale**2) * np.linspace(1.0, 4.0, 10)
+    slope = geometry.log_barrier_slope(-t, scale=case.scale)
+    log_softplus = -t - np.log1p(np.exp(-t))  # log of the derivative of log(1 + e^r) at r = -t
+    stronger = np.log(slope) - log_softplus
+    error = np.concatenate([slope * case.scale * t - 1, np.maximum(log_softplus + t, 0.0)])
+    return _identity("Sec. III-C", "SoftPlus' slope ≤ eʳ, LBE's is 1/(s|r|)", error, stronger)
+
+
+def _lbe_floor(case: Setting, reach: FloatArray) -> FloatArray:
+    """The right-hand side of Eq. 30 for logits that lie R apart."""
+    constant = (case.num_classes - 1) * 2 / case.scale * max(0.0, -np.log(case.scale))
+    floor: FloatArray = -(case.num_classes - 1) / case.scale * np.log1p(reach) - constant
+    return floor
 
 
 def coercivity(case: Setting) -> Check:
@@ -301,12 +373,17 @@ STATEMENTS: tuple[Callable[[Setting], Check], ...] = (
     ce_margin_growth,
     ce_has_no_finite_optimum,
     pair_update,
+    softplus_decay,
+    feasible_is_right,
     two_pair_gradient,
     strict_propriety,
     lbe_is_unbounded,
     softce_holds_the_ray,
     strict_convexity,
+    convexity_everywhere,
     coercivity,
+    lbe_lower_bound,
+    objective_is_coercive,
     strict_unimodality,
     stationarity,
     shift_range,

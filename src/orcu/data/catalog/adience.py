@@ -38,7 +38,11 @@ class Adience(Dataset):
         "paper does not say",
         paper=True,
     )
-    protocols: ClassVar[Mapping[str, Protocol]] = {"paper": Rotation(parts=5, predefined=True)}
+    protocols: ClassVar[Mapping[str, Protocol]] = {
+        # Paper: Appendix II-A has four folds for training, about 80 %; validation is cut from them.
+        "paper": Rotation(parts=5, predefined=True, by_subject=True, validation=0.2),
+        "fold_for_validation": Rotation(parts=5, predefined=True),
+    }
 
     def __init__(self, *, images: str = "faces") -> None:
         if images not in PREFIXES:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from orcu.data.base import DATASETS, IMAGES, Card, Dataset, Row, need_file, position
 from orcu.data.catalog.aptos2019 import GRADES, Aptos2019
-from orcu.data.folds import FixedTest, Protocol
+from orcu.data.folds import FixedTest, Protocol, Rotation
 from orcu.data.images import without_dark_border
 from orcu.errors import InputError
 
@@ -43,6 +43,7 @@ class DiabeticRetinopathy(Dataset):
     protocols: ClassVar[Mapping[str, Protocol]] = {
         "paper": FixedTest(parts=5, test=0.2, balanced=True),
         "subject_exclusive": FixedTest(parts=5, test=0.2, balanced=True, by_subject=True),
+        "rotating": Rotation(parts=5, balanced=True, validation=0.2),
     }
 
     def __init__(self, *, aptos: str | None = None) -> None:

@@ -9,7 +9,7 @@ from statistics import median
 from typing import ClassVar
 
 from orcu.data.base import DATASETS, IMAGES, Card, Dataset, Row, need_file
-from orcu.data.folds import FixedTest, Protocol
+from orcu.data.folds import FixedTest, Protocol, Rotation
 from orcu.errors import InputError, UnknownNameError
 
 TSV = "beauty-icwsm15-dataset.tsv"
@@ -44,7 +44,10 @@ class ImageAesthetics(Dataset):
         notes="the paper does not say how medians between two levels are rounded; see the option halves",
         paper=True,
     )
-    protocols: ClassVar[Mapping[str, Protocol]] = {"paper": FixedTest(parts=5, test=0.2)}
+    protocols: ClassVar[Mapping[str, Protocol]] = {
+        "paper": FixedTest(parts=5, test=0.2),
+        "rotating": Rotation(parts=5, validation=0.2),
+    }
 
     def __init__(self, *, halves: str = "nearest") -> None:
         if halves not in {*HALVES, "nearest"}:
