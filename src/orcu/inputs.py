@@ -78,7 +78,8 @@ def normalised(
     off = miss > _FLOAT_NOISE
     if not off.any():
         return probs, miss[off]
-    return np.where(off[:, None], probs / sums[:, None], probs), miss[off]
+    moved = probs / sums[:, None]
+    return moved if off.all() else np.where(off[:, None], moved, probs), miss[off]
 
 
 def sums_of_distributions(
@@ -96,8 +97,8 @@ def sums_of_distributions(
         InputError: if a value is outside [0, 1], or a row misses 1 by more than C times the rounding and by more than
             1e-3, or by more than 1e-2; the text ends in the hint.
     """
-    outside = (probs < 0) | (probs > 1)
-    if outside.any():
+    if probs.min() < 0 or probs.max() > 1:
+        outside = (probs < 0) | (probs > 1)
         row, column = (int(i) for i in np.argwhere(outside)[0])
         place = column if columns is None else repr(columns[column])
         raise InputError(

@@ -208,6 +208,8 @@ def test_diabetic_retinopathy_joins_both_label_files(tmp_path, image):
     assert manifest.column("subject")[:2] == ["0", "0"]
     assert any("against the card's 88,702" in line for line in found.lines())
     assert prepared.protocols() == {"paper": 5, "rotating": 5, "subject_exclusive": 5}
+    assert prepared.used_counts("paper") == [8] * 5
+    assert prepared.used_counts("official") is None
     for fold in range(5):
         split = prepared.split("subject_exclusive", fold)
         people = [{manifest.column("subject")[row] for row in rows} for rows in split.values()]

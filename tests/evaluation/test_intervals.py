@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from orcu import evaluate
+from orcu.evaluation.evidence import plain_sums
 from orcu.evaluation.intervals import (
     BLOCKS,
     blocks_of,
@@ -129,6 +130,28 @@ def test_the_reference_draws_labels_from_the_probabilities(softmax):
             assert table[..., 0, :].sum() == pytest.approx(
                 (500 if w is None else w.sum()) * table[..., 0, :].size / table.shape[-1]
             )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_bins_of_many_rows_are_drawn_as_rows_would_be(weighted, monkeypatch, softmax):
+    rng = np.random.default_rng(11)
+    probs = softmax(2 * rng.normal(size=(6_000, 4)))
+    weight = rng.random(6_000) if weighted else None
+    layout = Layout(4, 15)
+    rows = Rows(probs, rng.integers(4, size=6_000), weight).grouped(15)
+    vector = plain_sums(layout, rows)
+    by_bin = calibrated_sums(layout, rows, vector, 2000, seed=1)
+    monkeypatch.setattr("orcu.evaluation.intervals.NORMAL_ROWS", 10_000)
+    by_row = calibrated_sums(layout, rows, vector, 600, seed=2)
+    for metric in all_metrics():
+        if metric.binned:
+            mine, theirs = metric(by_bin), metric(by_row)
+            close = 0.1 if metric.name == "mce" else 0.04  # of 600 draws the mean is known to some 2 %
+            assert mine.mean() == pytest.approx(theirs.mean(), rel=close), metric.name
+            assert np.quantile(mine, 0.95) == pytest.approx(np.quantile(theirs, 0.95), rel=2 * close), metric.name
+    # the sums of all classes are the rows, or their weight, in every draw
+    total = 6_000 if weight is None else weight.sum()
+    assert by_bin.classes[:, :, 2].sum((1, 2)) == pytest.approx(np.full(2000, total), rel=1e-6)
 
 
 def test_intervals_of_special_values():

@@ -183,19 +183,23 @@ def table(markdown: Annotated[bool, typer.Option("--markdown", help="Print Markd
     from orcu.data.store import prepared_names, store_folder
     from orcu.tables import text
 
-    sets = [data.load(name).manifest for name in prepared_names()]
+    sets: dict[str, list[int]] = {}
+    for name in prepared_names():
+        prepared = data.load(name)
+        sets[name] = prepared.manifest.counts()
+        used = prepared.used_counts("paper")
+        if used is not None and used != sets[name]:  # what the paper counts: a balanced part, say
+            sets[f"{name}, as used"] = used
     if not sets:
         raise InputError(f"{store_folder()}: nothing is prepared; see `orcu data list`.")
-    headings = ["label", *(name for name in prepared_names())]
+    headings = ["label", *sets]
     lines = []
-    for label in range(max(len(one.classes) for one in sets)):
+    for label in range(max(map(len, sets.values()))):
         cells = [str(label)]
-        for one in sets:
-            counts = one.counts()
-            there = label < len(counts)
-            cells.append(f"{counts[label]:,} ({counts[label] / len(one):.2%})" if there else "-")
+        for counts in sets.values():
+            cells.append(f"{counts[label]:,} ({counts[label] / sum(counts):.2%})" if label < len(counts) else "-")
         lines.append(cells)
-    lines.append(["total", *(f"{len(one):,}" for one in sets)])
+    lines.append(["total", *(f"{sum(counts):,}" for counts in sets.values())])
     if markdown:
         typer.echo(text.markdown(headings, lines, "l" + "r" * len(sets)), nl=False)
         return

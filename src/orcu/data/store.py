@@ -111,6 +111,14 @@ class Prepared:
         splits = part.column("split")
         return {name: np.sort(rows[pc.equal(splits, name).to_numpy()]) for name in SPLITS}
 
+    def used_counts(self, protocol: str) -> list[int] | None:
+        """The rows of each class that a protocol uses; ``None`` if the set has no such protocol."""
+        if protocol not in self.protocols():
+            return None
+        rows = np.concatenate(list(self.split(protocol, 0).values()))
+        counts: list[int] = np.bincount(self.manifest.labels[rows], minlength=len(self.manifest.classes)).tolist()
+        return counts
+
     def cache(self, size: int) -> ImageCache:
         """The images at one size.
 
