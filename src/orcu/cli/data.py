@@ -195,10 +195,11 @@ def table(markdown: Annotated[bool, typer.Option("--markdown", help="Print Markd
     headings = ["label", *sets]
     lines = []
     for label in range(max(map(len, sets.values()))):
-        cells = [str(label)]
-        for counts in sets.values():
-            cells.append(f"{counts[label]:,} ({counts[label] / sum(counts):.2%})" if label < len(counts) else "-")
-        lines.append(cells)
+        shares = (
+            f"{counts[label]:,} ({counts[label] / sum(counts):.2%})" if label < len(counts) else "-"
+            for counts in sets.values()
+        )
+        lines.append([str(label), *shares])
     lines.append(["total", *(f"{sum(counts):,}" for counts in sets.values())])
     if markdown:
         typer.echo(text.markdown(headings, lines, "l" + "r" * len(sets)), nl=False)
