@@ -58,7 +58,7 @@ def test_the_usual_variable_limits_the_threads(wanted, most, monkeypatch):
     assert threads.cores() == (all_cores if most is None else most)
 
 
-def large(rows=30_000, num_classes=4):
+def large(rows=24_000, num_classes=4):
     rng = np.random.default_rng(3)
     logits = rng.normal(0, 1.5, (rows, num_classes))
     probs = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
