@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import orcu
+
 ROOT = Path(__file__).parents[1]
 UV = Path(sys.executable).with_name("uv")
 
@@ -93,18 +95,18 @@ def installed(wheel, folder, extra):
 @pytest.mark.slow
 def test_what_is_in_the_wheel(wheel):
     names = zipfile.ZipFile(wheel).namelist()
-    assert wheel.name.startswith("orcu-0.1.0-")
+    assert wheel.name.startswith(f"orcu-{orcu.__version__}-")
     for needed in (
         "orcu/py.typed",
         "orcu/bench/configs/demo.toml",
         "orcu/bench/configs/results_tables.toml",
         "orcu/bench/paper_results.csv",
         "orcu/explore/model.js",
-        "orcu-0.1.0.dist-info/licenses/LICENSE",
+        f"orcu-{orcu.__version__}.dist-info/licenses/LICENSE",
     ):
         assert needed in names
     assert any(name.startswith("orcu/report/") and name.endswith(".j2") for name in names)
-    strange = [name for name in names if not name.startswith(("orcu/", "orcu-0.1.0.dist-info/"))]
+    strange = [name for name in names if not name.startswith(("orcu/", f"orcu-{orcu.__version__}.dist-info/"))]
     assert not strange
     assert wheel.stat().st_size < 2_000_000
 
@@ -114,7 +116,7 @@ def test_the_judging_half_in_an_empty_environment(wheel, tmp_path):
     python = installed(wheel, tmp_path, "")
     run(python, "-I", "-c", JUDGING, cwd=tmp_path)
     command = python.with_name("orcu")
-    assert run(command, "--version", cwd=tmp_path).stdout.strip().endswith("0.1.0")
+    assert run(command, "--version", cwd=tmp_path).stdout.strip().endswith(orcu.__version__)
     judged = run(command, "evaluate", "preds.csv", "--label", "y", "--probs", "p_*", "--report", "r.html", cwd=tmp_path)
     assert "sce" in judged.stdout.lower()
     assert (tmp_path / "r.html").stat().st_size > 10_000

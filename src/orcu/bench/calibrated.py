@@ -14,7 +14,7 @@ import numpy as np
 
 import orcu
 from orcu import calibrators
-from orcu.bench.spec import CalibratorSpec, calibrator_name
+from orcu.bench.spec import CalibratorSpec
 from orcu.bench.store import Store
 from orcu.evaluation.evidence import need_two_classes
 from orcu.evaluation.tally import Tally
@@ -66,13 +66,15 @@ def values_after(store: Store, run: str, calibrator: CalibratorSpec) -> dict[str
 
 
 def check_calibrator(calibrator: CalibratorSpec) -> None:
-    """Make it once.
+    """Make it and fit it on a few made-up rows, since some options are looked at by the fit only.
 
     Raises:
         InputError: if it cannot be made.
     """
     if calibrator != NONE:
-        calibrators.create(_options(calibrator))
+        rng = np.random.default_rng(0)
+        rows = Predictions(logits=rng.normal(size=(30, 3)), y=np.arange(30) % 3)
+        calibrated(calibrator, rows, rows[:3])
 
 
 def _options(calibrator: CalibratorSpec) -> Any:
@@ -83,7 +85,9 @@ def _options(calibrator: CalibratorSpec) -> Any:
 
 
 def _key(calibrator: CalibratorSpec) -> str:
-    """The name under which a calibrator's values are kept: what it is called, and what they depend on."""
+    """The name under which a calibrator's values are kept: by what they depend on, whatever its label."""
     text = json.dumps([_options(calibrator), orcu.__version__, BINS], sort_keys=True)
-    called = "".join(letter if letter.isalnum() else "_" for letter in calibrator_name(calibrator))
+    options = _options(calibrator)
+    name = options if isinstance(options, str) else options.get("name", "")
+    called = "".join(letter if letter.isalnum() else "_" for letter in str(name))
     return f"{called[:40]}-{sha256(text.encode()).hexdigest()[:12]}"

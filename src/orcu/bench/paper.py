@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from orcu.bench.columns import column, heading
 from orcu.bench.plan import Benchmark, status
 from orcu.bench.spec import DataSpec, Spec, TwoStage
 from orcu.bench.tables import FORMATS, Cell, Line, lines
@@ -133,9 +134,13 @@ def compare(spec: Benchmark, *, results: str | os.PathLike[str] | None = None, m
     """
     plan = status(spec, results=results, more=more)
     if not plan.spec.paper:
-        raise InputError(f"nothing to compare: {plan.spec.name} answers no table of the paper.")
+        raise InputError(
+            f"nothing to compare: {plan.spec.name} answers no table of the paper (its spec has no paper = [...])."
+        )
     if not plan.finished:
-        raise InputError(f"nothing to compare: no run of {plan.spec.name} is finished yet.")
+        raise InputError(
+            f"nothing to compare: no run of {plan.spec.name} is finished yet; `orcu bench run {plan.called}` does them."
+        )
     return compared(plan.spec, lines(plan.spec, plan.records()))
 
 
@@ -271,7 +276,7 @@ def in_paper_layout(spec: Spec, table: list[Line], *, with_paper: bool = False) 
             for calibrator in spec.calibrator_names:
                 block = {line.loss: line for line in table if (line.data, line.calibrator) == (data.title, calibrator)}
                 for metric in metrics if block else []:
-                    start = [data.title, *([calibrator] if several else []), metric]
+                    start = [data.title, *([calibrator] if several else []), _row_name(metric)]
                     cells = [_cell(block.get(loss), metric) for loss in losses]
                     rows.append([*start, *(["ours"] if with_paper else []), *cells])
                     theirs = _of_paper(known, name, data, calibrator, metric)
@@ -279,6 +284,12 @@ def in_paper_layout(spec: Spec, table: list[Line], *, with_paper: bool = False) 
                         rows.append([*start, "paper", *(theirs.get(loss, "-") for loss in losses)])
         tables.append(PaperTable(PAPER_TABLES.get(name, spec.title or spec.name), headings, rows))
     return tables
+
+
+def _row_name(metric: str) -> str:
+    """A metric as it is printed: in percent, or times 100 as the paper has it, and the way that is better."""
+    name = heading(metric)
+    return name if column(metric).percent or metric == "alignment" else f"100 {name}"
 
 
 def _cell(line: Line | None, metric: str) -> str | text.Cell:

@@ -93,8 +93,9 @@ def run(
     if to_do:
         _share(to_do, tell)
         Store(folder).make()
-        known = planned(whole.spec, folder)  # all data are prepared now, so that every run has its id
-        write_index(folder / whole.spec.name, [(one.run, one.job) for one in known if one.run is not None])
+    known = planned(whole.spec, folder)  # all data are prepared now, so that every run has its id
+    write_index(folder / whole.spec.name, [(one.run, one.job) for one in known if one.run is not None])
+    if to_do:
         tell(Moment("runs", 0, len(to_do), outcomes.copy()))
         with spread as workers:
             for position, outcome in workers.results(partial(execute, results=folder), to_do):

@@ -97,6 +97,7 @@ def run(
         if not prepared:
             raise InputError("none of the data are prepared; see the commands above.")
         if not to_do:
+            bench.run(planned, launcher=workers)  # notes which of the shared runs are this spec's
             console.print(f"all {prepared} runs are finished", highlight=False)
             return
         console.print(
@@ -154,10 +155,13 @@ def table(
 ) -> None:
     """Print the table: mean and standard deviation over folds, best bold, second underlined."""
     from orcu import bench
+    from orcu.bench.tables import FORMATS
 
     with bad_data():
         if layout not in LAYOUTS:
             raise UnknownNameError("layout", layout, LAYOUTS)
+        if form not in (*FORMATS, "rich"):
+            raise UnknownNameError("format", form, (*FORMATS, "rich"))
         if layout == "lines" and with_paper:
             raise InputError("--with-paper: belongs to --layout paper; `orcu bench compare` prints both line by line.")
         if layout == "paper" and against is not None:
@@ -203,6 +207,8 @@ def report(
         planned = bench.status(spec, results=results, more=more)
         planned.some_finished()
         target = out or planned.folder / REPORT
+        if out is None:
+            planned.folder.mkdir(parents=True, exist_ok=True)
         check_paths([], [target])
         with Console(stderr=True).status("drawing"):
             bench.report(planned, out=target)
@@ -248,13 +254,18 @@ def _print_as_in_the_paper(whole: "BenchTable", form: str, with_paper: bool) -> 
     for number, table in enumerate(in_paper_layout(spec, whole.lines, with_paper=with_paper)):
         comment = {"latex": "% {}", "html": "<!-- {} -->"}.get(form, "{}")
         if form == "rich":
-            Console().print(_as_rich(table))
+            # Cells are never cut: a terminal that is too narrow breaks lines, a file or a pager does not.
+            Console(width=max(Console().width, 40 + 18 * len(table.headings))).print(_as_rich(table))
             continue
         if form != "csv":
             typer.echo(("\n" if number else "") + comment.format(table.title) + "\n")
         typer.echo(table.text(form), nl=False)
+    screen = Console(stderr=True, soft_wrap=True)
+    screen.print(
+        "means ± standard deviations over runs; of each row the best is bold, the second underlined", highlight=False
+    )
     if with_paper:
-        screen = Console(stderr=True, soft_wrap=True)
+        screen.print("paper: as printed there; † where it contradicts itself", highlight=False)
         for data in spec.data:
             if differs := differences(data, spec):
                 screen.print(f"another task than the paper's: {escape(data.title)}: {escape('; '.join(differs))}")
