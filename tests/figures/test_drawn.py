@@ -184,6 +184,7 @@ def test_the_legend_shows_the_gaps_own_colour(tmp_path):
     assert matplotlib.colors.to_hex(swatch.get_facecolor()) == "#c2571a"
 
 
+@pytest.mark.slow
 def test_ticks_of_many_classes_are_thinned_and_markers_whole(tmp_path):
     sources = written(tmp_path, [f"class {k}" for k in range(40)])
     logits = ",".join(str(-abs(k - 20)) for k in range(40))

@@ -56,6 +56,7 @@ def test_long_names_and_groups_called_na_are_names(folder):
     assert set(json.loads((folder / "out.json").read_text())["groups"]) == {LONG, "NA"}
 
 
+@pytest.mark.slow
 def test_many_classes_are_judged_within_bounds(tmp_path):  # in 0.1.0: 18 GB and minutes
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.dirichlet(np.ones(1000), size=50), columns=[f"p_{k}" for k in range(1000)])

@@ -90,6 +90,7 @@ def test_no_split_changes_a_bit(sample):
     assert first.tally().rows == 1000
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_bits_of_one(sample, tmp_path):
     logits, y = sample
     torch.save({"logits": logits, "y": y}, tmp_path / "rows.pt")
