@@ -232,6 +232,16 @@ def test_only_the_same_task_is_compared():
         beside = compared(spec, lines(spec, told))
         assert {row["data"] for row in beside} == {"diabetic_retinopathy"}
         assert {name: "; ".join(differs) for name, differs in beside.unlike.items()} == {other.title: words}
+    tuned = [
+        {"label": "orcu", "name": "orcu", "scale": 5.0},
+        {"label": "cdw_ce", "name": "cdw_ce", "alpha": 2.0},
+        "sord",
+    ]
+    spec = main.model_copy(update={"data": [main.data[3]], "losses": tuned})
+    told = [{**record, "data": "diabetic_retinopathy", "loss": loss} for loss in ("orcu", "cdw_ce", "sord")]
+    beside = compared(spec, lines(spec, told))
+    assert {row["loss"] for row in beside} == {"sord"}  # a label does not make another loss the paper's
+    assert set(beside.unlike) == {"diabetic_retinopathy, orcu", "diabetic_retinopathy, cdw_ce"}
     sord = {**record, "data": "diabetic_retinopathy", "loss": "sord"}
     twice = [{**sord, "fold": fold, "sce": 0.5 + 0.02 * fold} for fold in (0, 1)]
     rows = {row["metric"]: row for row in compared(main, lines(main, twice))}

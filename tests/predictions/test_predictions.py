@@ -422,3 +422,11 @@ def test_half_precision_rows_are_taken():
     for dtype in (torch.float16, torch.bfloat16):
         told = Predictions(probs=probs.to(dtype))
         assert told.probs.sum(1) == pytest.approx(np.ones(500), abs=1e-6)
+
+
+@pytest.mark.parametrize("strange", [["a"], {"k": 1}, {"a"}], ids=["list", "dict", "set"])
+def test_a_group_that_is_no_text_or_number_is_refused(strange):
+    group = np.empty(2, dtype=object)
+    group[:] = ["a", strange]
+    with pytest.raises(InputError, match="group: row 1 holds .* expected a text or a number"):
+        Predictions(probs=[[0.6, 0.4], [0.5, 0.5]], y=[0, 1], group=group)

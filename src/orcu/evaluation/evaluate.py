@@ -10,7 +10,7 @@ from orcu import blas
 from orcu.errors import InputError
 from orcu.evaluation.comparison import aligned, check_same_rows, paired_differences
 from orcu.evaluation.evaluation import Estimate, Evaluation
-from orcu.evaluation.evidence import DRAWN_ROWS, Evidence, Progress, gather, plain_sums, silent
+from orcu.evaluation.evidence import DRAWN_ROWS, Evidence, Progress, gather, plain_sums, silent, spread
 from orcu.evaluation.intervals import (
     LEVEL,
     Interval,
@@ -228,7 +228,8 @@ class _Reference:
             self._around, self._draws = evidence.totals, draws
             return
         layout, vector = evidence.layout, evidence.vector
-        rows = rows[:: -(-len(rows) // REFERENCE_ROWS)]
+        if len(rows) > REFERENCE_ROWS:
+            rows = rows[spread(len(rows), REFERENCE_ROWS)]
         if len(rows) < evidence.rows:
             vector = plain_sums(layout, rows)
         self._draws = calibrated_sums(layout, rows, vector, default_draws(len(rows), layout), seed + 1)

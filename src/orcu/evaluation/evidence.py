@@ -81,7 +81,7 @@ class Evidence:
         rows, count = self.sample_rows(), len(self.sample)
         if count <= most:
             return rows, self.sample_unit
-        keep = np.flatnonzero(_hashed_share(np.arange(count)) < most / count)
+        keep = spread(count, most)
         return rows[keep], self.sample_unit[keep]
 
 
@@ -431,6 +431,16 @@ def _added(
         if progress is not None:
             progress("counting", task.first_row[0] + whole.read.rows)
     return whole
+
+
+def spread(count: int, most: int) -> IntArray:
+    """Numbers of about ``most`` of so many rows, spread evenly but in no step that rows may repeat in.
+
+    Example:
+        >>> spread(10, 4).tolist(), spread(3, 4).tolist()
+        ([0, 2, 5, 7], [0, 1, 2])
+    """
+    return np.flatnonzero(_hashed_share(np.arange(count)) < most / count)
 
 
 def _hashes(subject: npt.NDArray[Any]) -> IntArray:

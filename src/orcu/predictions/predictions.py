@@ -906,8 +906,10 @@ def _column(values: Any, rows: int, name: str) -> ObjectArray | None:
         raise InputError(f"{name}: expected one entry per row, shape ({rows},); got {column.shape}.")
     if column.dtype == object or column.dtype.kind == "f":
         values = column.tolist()
-        missing = {value for value in set(values) if is_missing(value)}
-        if missing:
+        strange = next((row for row, value in enumerate(values) if isinstance(value, (list, dict, set))), None)
+        if strange is not None:
+            raise InputError(f"{name}: row {strange} holds {values[strange]!r}, expected a text or a number.")
+        if any(is_missing(value) for value in set(values)):
             row = next(row for row, value in enumerate(values) if is_missing(value))
             raise InputError(f"{name}: row {row} is empty; every row needs an entry there.")
     return column

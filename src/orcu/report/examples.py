@@ -6,6 +6,7 @@ import numpy as np
 
 from orcu import geometry
 from orcu.evaluation.evaluation import Evaluation
+from orcu.evaluation.evidence import spread
 from orcu.inputs import IntArray
 from orcu.metrics.rows import Rows
 from orcu.metrics.scoring import rps_rows
@@ -29,8 +30,8 @@ def examples(evaluation: Evaluation) -> list[Example]:
 
     Of very many rows they are chosen among an even part.
     """
-    step = -(-len(evaluation.sample) // MOST_ROWS)
-    rows = Rows.of(evaluation.sample[::step])
+    number = spread(len(evaluation.sample), MOST_ROWS)
+    rows = Rows.of(evaluation.sample[number])
     per_kind = PER_KIND if rows.num_classes <= MANY_CLASSES else 1
     score = rps_rows(rows.probs, rows.y)
     order = np.argsort(score, kind="stable")
@@ -43,6 +44,6 @@ def examples(evaluation: Evaluation) -> list[Example]:
 
     def listed(kind: str, picked: IntArray) -> list[Example]:
         unique = dict.fromkeys(int(row) for row in picked)
-        return [Example(step * row, kind, f"RPS {score[row]:.2f}") for row in unique]
+        return [Example(int(number[row]), kind, f"RPS {score[row]:.2f}") for row in unique]
 
     return [*listed("typical", np.array(quartiles)), *listed("worst", worst), *listed("several humps", humps)]
