@@ -386,7 +386,9 @@ def test_specs_share_their_runs(spec_file, tmp_path):
     bench.run(other, results=results)
     index = json.loads((results / "other" / "runs.json").read_text())
     assert [(entry["loss"], entry["fold"]) for entry in index] == [("plain", 0), ("plain", 1)]
-    assert bench.report(other, results=results).exists()
+    assert "Beside the paper" not in report(other, results)
+    answering = other.model_copy(update={"paper": ["main"]})
+    assert "Not compared, another task: lev: set lev" in report(answering, results)
 
 
 def old_store(results, spec):
