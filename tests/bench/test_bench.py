@@ -99,6 +99,7 @@ def test_ties_share_the_first_place(spec_file):
         (("folds = [0, 1]", "folds = []"), "folds"),
         (('name = "small"', 'name = "small"\nseeds = [0, 0]'), "seeds: 0 stands twice"),
         (('name = "small"', 'name = "small"\nseeds = [-1]'), "seeds"),
+        (('set = "lev"', 'set = "lev"\nseeds = [2, 2]'), "seeds of lev: 2 stands twice"),
         (('name = "small"', 'name = "../small"'), "name"),
         (('calibrators = ["none", "temperature"]', "calibrators = []"), "calibrators"),
         (("hidden = [16]", "hidden = [-4]"), "hidden"),

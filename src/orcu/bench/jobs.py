@@ -48,7 +48,7 @@ class Job:
     def described(self) -> dict[str, Any]:
         """What the result depends on, as plain data; the manifest's digest joins when the run starts."""
         parts = {
-            "data": self.data.model_dump(exclude={"name", "prepared", "folds", "without", "select"}),
+            "data": self.data.model_dump(exclude={"name", "prepared", "folds", "seeds", "without", "select"}),
             "loss": self.loss_spec,
             "fold": self.fold,
             "seed": self.seed,
@@ -92,7 +92,7 @@ def jobs(spec: Spec) -> list[Job]:
         for fold in folds:
             if not 0 <= fold < count:
                 raise InputError(f"{data.title}: {data.protocol} has folds 0..{count - 1}, got {fold}.")
-            for seed in spec.seeds:
+            for seed in data.seeds or spec.seeds:
                 here = [
                     Job(data, loss, fold, seed, tuple(spec.calibrators), spec.threads, spec.keep_models, spec.two_stage)
                     for loss in spec.losses or [""]

@@ -35,6 +35,7 @@ class DataSpec(_Strict):
         options: of the data set.
         protocol: how it is divided.
         folds: which folds; all by default.
+        seeds: in place of the spec's, where one division is all there is.
         backbone: see `orcu.training.run.Settings`, as for the following.
         weights: of the backbone.
         frozen: train on features of a frozen backbone.
@@ -52,6 +53,7 @@ class DataSpec(_Strict):
     options: dict[str, Any] = Field(default_factory=dict)
     protocol: str = "five_folds"
     folds: list[NonNegativeInt] | None = Field(default=None, min_length=1)
+    seeds: list[NonNegativeInt] | None = Field(default=None, min_length=1)
     backbone: str = ""
     weights: str = "pretrained"
     frozen: bool = False
@@ -209,6 +211,7 @@ def _check_names(spec: Spec, file: Path) -> None:
         "columns": spec.columns,
         "data": [one.title for one in spec.data],
         **{f"folds of {one.title}": one.folds or [] for one in spec.data},
+        **{f"seeds of {one.title}": one.seeds or [] for one in spec.data},
     }
     for what, names in lists.items():
         twice = [name for k, name in enumerate(names) if name in names[:k]]
