@@ -14,7 +14,7 @@ FLOORS = [
     ["errors"],
     ["registry", "inputs", "blas", "threads"],
     ["geometry"],
-    ["tables", "targets"],
+    ["tables", "targets", "terms"],
     ["predictions"],
     ["decisions"],
     ["metrics"],

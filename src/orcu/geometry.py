@@ -13,16 +13,22 @@ import numpy as np
 from orcu.inputs import FloatArray
 
 
-def _namespace(array: Any) -> ModuleType:
+def namespace(array: Any) -> ModuleType:
+    """Numpy for arrays, torch for tensors.
+
+    Example:
+        >>> namespace(np.zeros(2)).__name__
+        'numpy'
+    """
     torch = sys.modules.get("torch")  # a tensor can only exist once torch has been imported
     return torch if torch is not None and isinstance(array, torch.Tensor) else np
 
 
 def _points_away(y: Any, num_classes: int) -> Any:
     """Whether the step from class k to k + 1 leads away from y (k >= y), for k = 0..C-2."""
-    if _namespace(y) is np:
+    if namespace(y) is np:
         return np.arange(num_classes - 1) >= np.asarray(y)[..., None]
-    return _namespace(y).arange(num_classes - 1, device=y.device) >= y[..., None]
+    return namespace(y).arange(num_classes - 1, device=y.device) >= y[..., None]
 
 
 def log_probs(logits: Any) -> Any:
@@ -32,7 +38,7 @@ def log_probs(logits: Any) -> Any:
         >>> log_probs(np.array([0.0, 0.0])).round(4)
         array([-0.6931, -0.6931])
     """
-    if _namespace(logits) is not np:
+    if namespace(logits) is not np:
         return logits.log_softmax(-1)
     logits = np.ascontiguousarray(logits)  # a row's sum must not depend on the memory layout
     centered = logits - logits.max(axis=-1, keepdims=True)
@@ -47,7 +53,7 @@ def probs(logits: Any) -> Any:
         [0.5, 0.5]
     """
     logs = log_probs(logits)
-    return np.exp(logs) if _namespace(logits) is np else logs.exp()
+    return np.exp(logs) if namespace(logits) is np else logs.exp()
 
 
 def gap_signs(num_classes: int) -> FloatArray:
@@ -81,7 +87,7 @@ def directed_gaps(z: Any, y: Any) -> Any:
         array([ 1. , -0.5])
     """
     steps = z[..., 1:] - z[..., :-1]
-    return _namespace(z).where(_points_away(y, z.shape[-1]), steps, -steps)
+    return namespace(z).where(_points_away(y, z.shape[-1]), steps, -steps)
 
 
 def is_feasible(z: Any, y: Any, *, scale: float) -> Any:
@@ -108,7 +114,7 @@ def is_unimodal(probs: Any, *, tolerance: float = 0.0) -> Any:
         >>> is_unimodal(np.array([[0.1, 0.6, 0.3], [0.5, 0.1, 0.4], [0.4, 0.4, 0.2]]))
         array([ True, False,  True])
     """
-    if tolerance == 0 and _namespace(probs) is np:
+    if tolerance == 0 and namespace(probs) is np:
         return _never_rises_after_a_fall(probs)
     return (directed_gaps(probs, probs.argmax(-1)) <= tolerance).all(-1)
 
@@ -130,7 +136,7 @@ def adjacent_violations(probs: Any, y: Any) -> Any:
         >>> adjacent_violations(np.array([0.5, 0.2, 0.3]), np.array(1)).round(3)
         array([0.3, 0.1])
     """
-    return _namespace(probs).clip(directed_gaps(probs, y), min=0.0)
+    return namespace(probs).clip(directed_gaps(probs, y), min=0.0)
 
 
 def farther_fraction(z: Any, y: Any) -> Any:
@@ -150,7 +156,7 @@ def mass_imbalance(z: Any, y: Any) -> Any:
         >>> mass_imbalance(np.array([1.0, 0.0, -1.0]), np.array(1)).round(4)
         array([ 0.4621, -0.4621])
     """
-    return _namespace(z).tanh(directed_gaps(z, y) / 2)
+    return namespace(z).tanh(directed_gaps(z, y) / 2)
 
 
 def cumulative(probs: Any) -> Any:
@@ -174,7 +180,7 @@ def log_barrier(r: Any, *, scale: float) -> Any:
         >>> log_barrier(np.array([-5.0, 0.0]), scale=3.0).round(4)
         array([-0.5365,  1.0657])
     """
-    xp = _namespace(r)
+    xp = namespace(r)
     inside = xp.clip(r, max=-1 / scale**2)
     return scale * (r - inside) - xp.log(-inside) / scale
 
@@ -186,7 +192,17 @@ def log_barrier_slope(r: Any, *, scale: float) -> Any:
         >>> log_barrier_slope(np.array([-5.0, 0.0]), scale=3.0).round(4)
         array([0.0667, 3.    ])
     """
-    return -1 / (scale * _namespace(r).clip(r, max=-1 / scale**2))
+    return -1 / (scale * namespace(r).clip(r, max=-1 / scale**2))
+
+
+def indicator(condition: Any, like: Any) -> Any:
+    """1 where a condition holds, else 0, in the type of ``like``; many times quicker than numpy's ``where``.
+
+    Example:
+        >>> indicator(np.array([True, False]), np.zeros(1))
+        array([1., 0.])
+    """
+    return condition.astype(like.dtype) if namespace(like) is np else condition.to(like.dtype)
 
 
 def hinge(r: Any, *, margin: float) -> Any:
@@ -196,7 +212,7 @@ def hinge(r: Any, *, margin: float) -> Any:
         >>> hinge(np.array([-5.0, 0.0]), margin=0.25)
         array([0.  , 0.25])
     """
-    return _namespace(r).clip(r + margin, min=0.0)
+    return namespace(r).clip(r + margin, min=0.0)
 
 
 def hinge_slope(r: Any, *, margin: float) -> Any:
@@ -206,8 +222,7 @@ def hinge_slope(r: Any, *, margin: float) -> Any:
         >>> hinge_slope(np.array([-5.0, 0.0]), margin=0.25)
         array([0., 1.])
     """
-    xp = _namespace(r)
-    return xp.where(r > -margin, xp.ones_like(r), xp.zeros_like(r))
+    return indicator(r > -margin, r)
 
 
 def softplus(r: Any) -> Any:
@@ -217,7 +232,7 @@ def softplus(r: Any) -> Any:
         >>> softplus(np.array([-5.0, 0.0])).round(4)
         array([0.0067, 0.6931])
     """
-    xp = _namespace(r)
+    xp = namespace(r)
     return xp.logaddexp(r, xp.zeros_like(r))
 
 
@@ -228,4 +243,4 @@ def sigmoid(r: Any) -> Any:
         >>> sigmoid(np.array([-5.0, 0.0])).round(4)
         array([0.0067, 0.5   ])
     """
-    return (1 + _namespace(r).tanh(r / 2)) / 2
+    return (1 + namespace(r).tanh(r / 2)) / 2

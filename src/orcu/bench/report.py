@@ -74,7 +74,7 @@ def page(whole: Table) -> str:
         finished=plan.states[State.FINISHED],
         total=len(plan.runs),
         failed=plan.states[State.FAILED],
-        seeds=max((len(one.seeds or spec.seeds) for one in spec.data)),
+        seeds=max(len(one.seeds or spec.seeds) for one in spec.data),
         several=len(spec.calibrators) > 1,
         headings=[heading(column) for column in spec.columns],
         blocks=[block for block in blocks if block["rows"]],

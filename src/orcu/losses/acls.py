@@ -1,16 +1,17 @@
 """ACLS: large logits are pushed down and small ones pulled up, each beyond a margin."""
 
 from collections.abc import Sequence
+from typing import Any
 
-import torch
 from torch import Tensor
 
 from orcu.errors import UnknownNameError
 from orcu.inputs import as_positive
 from orcu.losses.base import LossCard, register_loss, register_regularizer
 from orcu.losses.ce import CrossEntropyLoss
-from orcu.losses.closed_form import ClassFirst, ClosedFormLoss, Term
+from orcu.losses.closed_form import ClosedFormLoss
 from orcu.losses.compose import Composed
+from orcu.terms import ClassFirst, Term, adaptive_margin
 
 FORMULA = "pos max(0, z_top - m)^2 + neg/(C-1) sum_{k not top} max(0, sg(z_top) - z_k - m)^2  (sg: no gradient)"
 PAPER = "Park et al., 2023"
@@ -82,21 +83,10 @@ class AdaptiveLogitMargin(ClosedFormLoss):
             raise UnknownNameError("form of acls", form, FORMS)
         self.form = form
 
-    def terms(self, batch: ClassFirst, y: Tensor) -> dict[str, Term]:
+    def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:
         """The two squared hinges and their gradient, less what is stopped."""
-        fixed = batch.z.detach()
-        top = fixed.amax(0)
-        is_top = (fixed == top).to(fixed.dtype)
-        floor = fixed.amin(0) if self.form == "paper" else 0.0
-        above = (batch.z - (floor + self.margin)).relu() * is_top
-        below = ((top - self.margin) - batch.z).relu()  # 0 at the top itself
-        neg = self.neg / (self.num_classes - 1)
-        value = self.pos * above.square().sum(0) + neg * below.square().sum(0)
-
-        def gradient() -> Tensor:
-            return torch.sub(2 * self.pos * above, below, alpha=2 * neg)
-
-        return {self.term: Term(value, gradient)}
+        from_lowest = self.form == "paper"
+        return {self.term: adaptive_margin(batch, self.margin, pos=self.pos, neg=self.neg, from_lowest=from_lowest)}
 
 
 @register_loss(

@@ -65,7 +65,7 @@ class OrdinalLoss(nn.Module):
     soft_labels: bool = True  # whether y may be label distributions, shape (n, C)
     default_strength: ClassVar[float] = 1.0  # the factor of this term in a sum
     needs_head: ClassVar[bool] = False  # whether it takes the output of its own head, not logits
-    batch_statistic: ClassVar[bool] = False  # whether the value is no mean over samples
+    batch_statistic: bool = False  # whether the value is no mean over samples
     stops_gradient: ClassVar[bool] = False  # whether autograd sees less than the whole derivative
     shift_invariant: ClassVar[bool] = True  # whether z + constant has the same value as z
 

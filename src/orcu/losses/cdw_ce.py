@@ -1,14 +1,15 @@
 """CDW-CE: every wrong class pays for its probability, the more the farther it lies."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from orcu.inputs import as_fraction, as_positive
 from orcu.losses.base import LossCard, register_loss
-from orcu.losses.closed_form import ClassFirst, ClosedFormLoss, Term
+from orcu.losses.closed_form import ClosedFormLoss
+from orcu.terms import ClassFirst, Term, distance_weighted, distance_weighted_beyond
 
 
 @register_loss(
@@ -61,40 +62,9 @@ class CDWCELoss(ClosedFormLoss):
         distance = np.abs(np.subtract.outer(np.arange(num_classes), np.arange(num_classes)))
         self.add_table("costs", distance.astype(np.float64) ** self.alpha)
 
-    def terms(self, batch: ClassFirst, y: Tensor) -> dict[str, Term]:
+    def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:
         """The weighted sum over wrong classes and its gradient."""
         costs = self.columns("costs", batch, y)
-        return {self.term: _beyond_margin(batch, costs, self.margin) if self.margin else _plain(batch, costs)}
-
-
-def _plain(batch: ClassFirst, costs: Tensor) -> Term:
-    # Only the largest p_k can exceed 1/2, so only its 1 - p_k needs the log-sum-exp of the rest.
-    top_logit, index = batch.z.max(0)
-    top = index[None]
-    top_cost = costs.gather(0, top)[0]
-    others = batch.z.scatter(0, top, -torch.inf)
-    second = others.detach().amax(0)
-    exps = (others - second).exp()
-    sums = exps.sum(0)
-    rest = sums.log() + second
-    total = torch.logaddexp(rest, top_logit)
-    among = exps / sums  # softmax among the others; 0 at the top
-    probs = among * (rest - total).exp()
-    value = -(costs * torch.log1p(-probs)).sum(0) - top_cost * (rest - total)
-
-    def gradient() -> Tensor:
-        # w_j o_j - p_j sum_k w_k o_k with odds o = p / (1 - p); the top's odds, which may be
-        # infinite, enter as p_j o_top = among_j p_top and o_top (1 - p_top) = p_top
-        odds = costs * probs / (1 - probs)
-        sum_of_odds = odds.sum(0)
-        top_prob = (top_logit - total).exp()
-        slopes = odds - probs * sum_of_odds - among * (top_cost * top_prob)
-        return slopes.scatter_(0, top, (top_prob * (top_cost - sum_of_odds))[None])
-
-    return Term(value, gradient)
-
-
-def _beyond_margin(batch: ClassFirst, costs: Tensor, margin: float) -> Term:
-    beyond = (batch.probs - margin).clamp(min=0)
-    value = -(costs * torch.log1p(-beyond)).sum(0)
-    return Term(value, lambda: batch.through_softmax(costs * (beyond > 0) / (1 - beyond)))
+        if self.margin:
+            return {self.term: distance_weighted_beyond(batch, costs, self.margin)}
+        return {self.term: distance_weighted(batch, costs)}

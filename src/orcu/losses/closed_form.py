@@ -1,37 +1,23 @@
-"""Losses that state their gradient beside their value, and the one autograd node that uses it.
+"""Losses that state their gradient beside their value (see `orcu.terms`), and the one autograd node that uses it.
 
-A chain of small operations costs autograd more in bookkeeping than in arithmetic, and kernels that
-reduce over a short last axis go value by value. So these losses work class-first, (C, n), where
-reductions over classes add long rows, and give value and gradient together. Where the closed form
-is not wanted (second derivatives, `torch.compile`, weights that are learned) autograd
+Where the closed form is not wanted (second derivatives, `torch.compile`, weights that are learned) autograd
 differentiates the value as usual.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from orcu.geometry import namespace
 from orcu.losses.base import OrdinalLoss, is_traced, reduce
+from orcu.terms import ClassFirst, Term
 
 # Rows worked on at a time on a CPU: fewer pay for the calls, more for memory fresh from the system.
 CHUNK = 16384
-
-
-class Term(NamedTuple):
-    """A part of a loss: factor times the value of each sample.
-
-    Attributes:
-        value: shape (n,).
-        gradient: gives the gradient of the values in the logits, shape (C, n), when called.
-        factor: what both are multiplied by.
-    """
-
-    value: Tensor
-    gradient: Callable[[], Tensor]
-    factor: float = 1.0
+SMALL = 1 << 15  # logits of a batch, up to which numpy is quicker than torch: its calls cost a third
 
 
 def class_first(logits: Tensor) -> Tensor:
@@ -39,33 +25,6 @@ def class_first(logits: Tensor) -> Tensor:
     if len(logits) > 32 * logits.shape[1] and not is_traced():
         return torch.stack(logits.unbind(1))
     return logits.t().clone(memory_format=torch.contiguous_format)
-
-
-class ClassFirst:
-    """Logits with the classes on the first axis, and what the terms of a loss share of them."""
-
-    def __init__(self, logits: Tensor) -> None:
-        self.z = class_first(logits)
-        self._log_probs: Tensor | None = None
-        self._probs: Tensor | None = None
-
-    @property
-    def log_probs(self) -> Tensor:
-        """Log softmax, (C, n)."""
-        if self._log_probs is None:
-            self._log_probs = self.z.log_softmax(0)
-        return self._log_probs
-
-    @property
-    def probs(self) -> Tensor:
-        """Softmax, (C, n)."""
-        if self._probs is None:
-            self._probs = self.log_probs.exp()
-        return self._probs
-
-    def through_softmax(self, slopes: Tensor) -> Tensor:
-        """The gradient in the logits of a term with the given gradient in the probabilities."""
-        return self.probs * (slopes - (slopes * self.probs).sum(0))
 
 
 class ClosedFormLoss(OrdinalLoss, ABC):
@@ -77,8 +36,8 @@ class ClosedFormLoss(OrdinalLoss, ABC):
         return True
 
     @abstractmethod
-    def terms(self, batch: ClassFirst, y: Tensor) -> dict[str, Term]:
-        """The named parts whose sum is the loss."""
+    def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:
+        """The named parts whose sum is the loss; of tensors, or of numpy's arrays."""
 
     def evaluate(self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
         """The reduced loss, with its gradient in closed form where that serves."""
@@ -96,13 +55,17 @@ class ClosedFormLoss(OrdinalLoss, ABC):
 
     def evaluate_open(self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
         """The reduced loss as autograd sees it."""
-        terms = self.terms(ClassFirst(logits), y)
+        terms = self.terms(ClassFirst(class_first(logits), weight), y)
         values = {name: t.factor * reduce(t.value, weight, reduction) for name, t in terms.items()}
         self.record(values)
         return torch.stack(list(values.values())).sum(0)
 
-    def columns(self, name: str, batch: ClassFirst, y: Tensor) -> Tensor:
+    def columns(self, name: str, batch: ClassFirst, y: Any) -> Any:
         """The table's row of each label as columns, (K, n), averaged over a label distribution."""
+        if namespace(batch.z) is np:
+            kind = torch.float32 if batch.z.dtype == np.float32 else torch.float64
+            rows = self.table(name, torch.empty(0, dtype=kind), transpose=True).numpy()
+            return rows.take(y, axis=1) if y.ndim == 1 else rows @ y.T
         table = self.table(name, batch.z, transpose=True)
         return table.index_select(1, y) if y.dim() == 1 else table @ y.t()
 
@@ -114,22 +77,12 @@ class _Node(torch.autograd.Function):
     def forward(
         ctx: Any, logits: Tensor, y: Tensor, weight: Tensor | None, loss: ClosedFormLoss, reduction: str
     ) -> Tensor:
-        rows = CHUNK if logits.device.type == "cpu" else len(logits)
-        values: dict[str, list[Tensor]] = {}
-        gradients: list[Tensor] = []
-        terms: dict[str, Term] = {}
-        for start in range(0, len(logits), rows):
-            part = slice(start, start + rows)
-            terms = loss.terms(ClassFirst(logits[part]), y[part])
-            for name, term in terms.items():
-                values.setdefault(name, []).append(term.value)
-            gradients.append(_sum([(t.gradient(), t.factor) for t in terms.values()]).t())
-        gradient = gradients[0] if len(gradients) == 1 else torch.cat(gradients)
-        reduced = {name: reduce(_join(parts), weight, reduction) for name, parts in values.items()}
-        loss.record({name: terms[name].factor * value for name, value in reduced.items()})
+        on_cpu = logits.device.type == "cpu"
+        work = _in_numpy if on_cpu and logits.numel() <= SMALL else _in_torch
+        value, gradient = work(logits, y, weight, loss, reduction)
         ctx.save_for_backward(logits, y, weight, gradient)
         ctx.loss, ctx.reduction = loss, reduction
-        return _sum([(value, terms[name].factor) for name, value in reduced.items()])
+        return value
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
@@ -145,11 +98,55 @@ class _Node(torch.autograd.Function):
         return gradient * (factor[:, None] if factor.dim() else factor), None, None, None, None
 
 
-def _sum(parts: list[tuple[Tensor, float]]) -> Tensor:
+def _in_torch(
+    logits: Tensor, y: Tensor, weight: Tensor | None, loss: ClosedFormLoss, reduction: str
+) -> tuple[Tensor, Tensor]:
+    """The reduced value, and the gradient of each sample's."""
+    whole = loss.batch_statistic or logits.device.type != "cpu"
+    rows = len(logits) if whole else CHUNK
+    values: dict[str, list[Tensor]] = {}
+    gradients: list[Tensor] = []
+    terms: dict[str, Term] = {}
+    for start in range(0, len(logits), rows):
+        part = slice(start, start + rows)
+        terms = loss.terms(ClassFirst(class_first(logits[part]), weight if weight is None else weight[part]), y[part])
+        for name, term in terms.items():
+            values.setdefault(name, []).append(term.value)
+        gradients.append(_sum([(t.gradient(), t.factor) for t in terms.values()]).t())
+    gradient = gradients[0] if len(gradients) == 1 else torch.cat(gradients)
+    reduced = {name: reduce(_join(parts), weight, reduction) for name, parts in values.items()}
+    loss.record({name: terms[name].factor * value for name, value in reduced.items()})
+    return _sum([(value, terms[name].factor) for name, value in reduced.items()]), gradient
+
+
+def _in_numpy(
+    logits: Tensor, y: Tensor, weight: Tensor | None, loss: ClosedFormLoss, reduction: str
+) -> tuple[Tensor, Tensor]:
+    """As `_in_torch`, of a batch whose arithmetic is little."""
+    weights = None if weight is None else weight.detach().numpy()
+    with np.errstate(all="ignore"):  # infinite logits give NaN, as in torch: without a word
+        terms = loss.terms(ClassFirst(logits.detach().numpy().T.copy(), weights), y.detach().numpy())
+        gradient = _sum([(t.gradient(), t.factor) for t in terms.values()])
+        if reduction == "none":
+            each = {n: t.factor * (t.value if weights is None else t.value * weights) for n, t in terms.items()}
+            loss.record({name: torch.from_numpy(value) for name, value in each.items()})
+            value = torch.from_numpy(_sum([(value, 1.0) for value in each.values()]))
+        else:
+            sums = {
+                n: t.factor * float(t.value.sum() if weights is None else t.value @ weights) for n, t in terms.items()
+            }
+            count = 1.0 if reduction == "sum" else float(len(y) if weights is None else weights.sum())
+            parts = {name: total / count for name, total in sums.items()}
+            loss.set_parts(parts, logits.dtype)
+            value = logits.new_full((), sum(parts.values()))
+    return value, torch.from_numpy(gradient.T)
+
+
+def _sum(parts: list[tuple[Any, float]]) -> Any:
     first, factor = parts[0]
     total = first if factor == 1 else factor * first
-    for tensor, factor in parts[1:]:
-        total = torch.add(total, tensor, alpha=factor)
+    for array, factor in parts[1:]:
+        total = total + array if factor == 1 else total + factor * array
     return total
 
 

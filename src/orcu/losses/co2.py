@@ -1,6 +1,7 @@
 """CO2: cross-entropy plus a hinge on adjacent probabilities that step the wrong way."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from torch import Tensor
 
@@ -8,9 +9,9 @@ from orcu import geometry
 from orcu.inputs import as_positive
 from orcu.losses.base import LossCard, register_loss
 from orcu.losses.ce import CrossEntropyLoss
-from orcu.losses.closed_form import ClassFirst, Term
 from orcu.losses.compose import Composed
 from orcu.losses.gap_regularizers import GapPenalty
+from orcu.terms import ClassFirst, Term
 
 
 class AdjacentProbabilityHinge(GapPenalty):
@@ -22,15 +23,15 @@ class AdjacentProbabilityHinge(GapPenalty):
         super().__init__(num_classes)
         self.omega = as_positive(omega, name="omega")
 
-    def penalty(self, r: Tensor) -> Tensor:
+    def penalty(self, r: Any) -> Any:
         """max(0, r + omega)."""
         return geometry.hinge(r, margin=self.omega)
 
-    def slope(self, r: Tensor) -> Tensor:
+    def slope(self, r: Any) -> Any:
         """1 where the margin is missed, else 0."""
         return geometry.hinge_slope(r, margin=self.omega)
 
-    def terms(self, batch: ClassFirst, y: Tensor) -> dict[str, Term]:
+    def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:
         """The sum over adjacent pairs of probabilities."""
         steps = self.over_gaps(batch.probs, batch, y)
         return {self.term: Term(steps.value, lambda: batch.through_softmax(steps.gradient()))}

@@ -9,8 +9,9 @@ from torch import Tensor
 from orcu.errors import InputError, UnknownNameError
 from orcu.inputs import as_positive
 from orcu.losses.base import LOSSES, REGULARIZERS, OrdinalLoss
-from orcu.losses.closed_form import ClassFirst, ClosedFormLoss, Term
+from orcu.losses.closed_form import ClosedFormLoss
 from orcu.targets import distances
+from orcu.terms import ClassFirst, Term
 
 COMPOSED_KEYS = ("anchor", "regularizer", "strength")
 
@@ -67,9 +68,10 @@ class Composed(ClosedFormLoss):
         if strength is None:
             strength = regularizer.default_strength
         self.strength = as_positive(strength, name="strength")
+        self.batch_statistic = anchor.batch_statistic or regularizer.batch_statistic
         self.soft_labels = anchor.soft_labels and regularizer.soft_labels
 
-    def terms(self, batch: ClassFirst, y: Tensor) -> dict[str, Term]:
+    def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:
         """Those of the anchor, and those of the regularizer times the strength."""
         anchor, regularizer = (cast(ClosedFormLoss, self.anchor), cast(ClosedFormLoss, self.regularizer))
         terms = dict(anchor.terms(batch, y))

@@ -1,14 +1,17 @@
 """Focal loss whose exponent depends on the sample: FLSD-53."""
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from orcu.errors import InputError
+from orcu.geometry import indicator
 from orcu.inputs import as_positive
-from orcu.losses.base import LossCard, OrdinalLoss, register_loss
+from orcu.losses.base import LossCard, register_loss
+from orcu.losses.closed_form import ClosedFormLoss
+from orcu.terms import ClassFirst, Term, focal
 
 THRESHOLD_SLACK = 1e-6
 
@@ -23,7 +26,7 @@ THRESHOLD_SLACK = 1e-6
         notes="g is a constant for the gradient. Mean over samples; the authors' code sums.",
     )
 )
-class FLSDLoss(OrdinalLoss):
+class FLSDLoss(ClosedFormLoss):
     """Sample-dependent focal loss: -(1 - p_y)^g log p_y with g = 5 where p_y < 0.2, else 3.
 
     A p_y within a millionth of the threshold counts as on it, so that float32 and float64 agree
@@ -64,14 +67,17 @@ class FLSDLoss(OrdinalLoss):
         self.gamma = _as_exponent(gamma, "gamma")
         self.threshold = as_positive(threshold, name="threshold")
 
-    def per_sample(self, logits: Tensor, y: Tensor) -> Tensor:
-        """The focal loss with each sample's exponent, shape (n,)."""
-        nll = F.cross_entropy(logits, y, reduction="none")
-        hard = (-nll.detach()).exp() < self.threshold * (1 - THRESHOLD_SLACK)
-        return focal(nll, torch.where(hard, self.gamma_hard, self.gamma))
+    def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:
+        """The focal loss with each sample's exponent."""
+        least = -math.log(self.threshold * (1 - THRESHOLD_SLACK))
+
+        def gamma(nll: Any) -> Any:
+            return self.gamma + (self.gamma_hard - self.gamma) * indicator(nll > least, nll)
+
+        return {self.term: focal(batch, y, gamma)}
 
 
-class FocalLoss(OrdinalLoss):
+class FocalLoss(ClosedFormLoss):
     """Focal loss (Lin et al., 2017): -(1 - p_y)^gamma log p_y; a base of MDCA."""
 
     soft_labels = False
@@ -81,9 +87,9 @@ class FocalLoss(OrdinalLoss):
         super().__init__(num_classes)
         self.gamma = _as_exponent(gamma, "gamma")
 
-    def per_sample(self, logits: Tensor, y: Tensor) -> Tensor:
-        """The focal loss, shape (n,)."""
-        return focal(F.cross_entropy(logits, y, reduction="none"), self.gamma)
+    def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:
+        """The focal loss."""
+        return {self.term: focal(batch, y, lambda _: self.gamma)}
 
 
 def _as_exponent(value: float, name: str) -> float:
@@ -91,8 +97,3 @@ def _as_exponent(value: float, name: str) -> float:
     if exponent < 1:  # the slope of (1 - p)^gamma would be infinite at p = 1
         raise InputError(f"{name}: expected a number of at least 1, got {value!r}.")
     return exponent
-
-
-def focal(nll: Tensor, gamma: Tensor | float) -> Tensor:
-    """(1 - p)^gamma nll with p = e^-nll; expm1 keeps 1 - p exact where p is close to 1."""
-    return (-torch.expm1(-nll)) ** gamma * nll

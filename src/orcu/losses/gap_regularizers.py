@@ -10,7 +10,8 @@ from orcu import geometry
 from orcu.errors import InputError
 from orcu.inputs import as_positive
 from orcu.losses.base import LossCard, register_regularizer
-from orcu.losses.closed_form import ClassFirst, ClosedFormLoss, Term
+from orcu.losses.closed_form import ClosedFormLoss
+from orcu.terms import ClassFirst, Term, expected_gap_penalty, gap_penalty
 
 
 class GapPenalty(ClosedFormLoss):
@@ -23,45 +24,24 @@ class GapPenalty(ClosedFormLoss):
         self.add_table("signs", geometry.gap_signs(self.num_classes))
 
     @abstractmethod
-    def penalty(self, r: Tensor) -> Tensor:
+    def penalty(self, r: Any) -> Any:
         """The penalty of each gap, element by element."""
 
     @abstractmethod
-    def slope(self, r: Tensor) -> Tensor:
+    def slope(self, r: Any) -> Any:
         """The derivative of the penalty."""
 
-    def over_gaps(self, scores: Tensor, batch: ClassFirst, y: Tensor) -> Term:
-        """The penalties of the gaps of class-first scores, summed, and the gradient in the scores.
-
-        Where y holds label distributions, gap k points upward for the labels up to k and downward
-        for the rest.
-        """
-        steps = scores[1:] - scores[:-1]
-        if y.dim() == 1:
-            signs = self.columns("signs", batch, y)
-            r = steps * signs
-            return Term(self.penalty(r).sum(0), lambda: _from_steps(signs * self.slope(r)))
-        below = geometry.cumulative(y).t()
-        value = (below * self.penalty(steps) + (1 - below) * self.penalty(-steps)).sum(0)
-
-        def gradient() -> Tensor:
-            return _from_steps(below * self.slope(steps) - (1 - below) * self.slope(-steps))
-
-        return Term(value, gradient)
-
-
-def _from_steps(slopes: Tensor) -> Tensor:
-    """The gradient in the scores of a term with the given gradient in the steps z_{k+1} - z_k."""
-    gradient = slopes.new_zeros(len(slopes) + 1, slopes.shape[1])
-    gradient[1:] += slopes
-    gradient[:-1] -= slopes
-    return gradient
+    def over_gaps(self, scores: Any, batch: ClassFirst, y: Any) -> Term:
+        """The penalties of the gaps of class-first scores, summed, and the gradient in the scores."""
+        if y.ndim == 1:
+            return gap_penalty(scores, self.columns("signs", batch, y), self.penalty, self.slope)
+        return expected_gap_penalty(scores, y, self.penalty, self.slope)
 
 
 class GapRegularizer(GapPenalty):
     """A penalty on the directed adjacent gaps of the logits (Eq. 4)."""
 
-    def terms(self, batch: ClassFirst, y: Tensor) -> dict[str, Term]:
+    def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:
         """The sum over the C - 1 gaps; its gradient is that of Eqs. 80-83."""
         return {self.term: self.over_gaps(batch.z, batch, y)}
 
@@ -125,11 +105,11 @@ class LogBarrier(ScaledGapRegularizer):
         7.0657
     """
 
-    def penalty(self, r: Tensor) -> Tensor:
+    def penalty(self, r: Any) -> Any:
         """I(r)."""
         return geometry.log_barrier(r, scale=self.scale)
 
-    def slope(self, r: Tensor) -> Tensor:
+    def slope(self, r: Any) -> Any:
         """I'(r)."""
         return geometry.log_barrier_slope(r, scale=self.scale)
 
@@ -161,11 +141,11 @@ class GapHinge(ScaledGapRegularizer):
         2.25
     """
 
-    def penalty(self, r: Tensor) -> Tensor:
+    def penalty(self, r: Any) -> Any:
         """max(0, r + 1/s^2)."""
         return geometry.hinge(r, margin=1 / self.scale**2)
 
-    def slope(self, r: Tensor) -> Tensor:
+    def slope(self, r: Any) -> Any:
         """1 where the margin is missed, else 0."""
         return geometry.hinge_slope(r, margin=1 / self.scale**2)
 
@@ -198,10 +178,10 @@ class GapSoftPlus(GapRegularizer):
         1.3863
     """
 
-    def penalty(self, r: Tensor) -> Tensor:
+    def penalty(self, r: Any) -> Any:
         """log(1 + e^r)."""
         return geometry.softplus(r)
 
-    def slope(self, r: Tensor) -> Tensor:
+    def slope(self, r: Any) -> Any:
         """sigmoid(r)."""
         return geometry.sigmoid(r)

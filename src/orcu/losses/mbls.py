@@ -1,14 +1,16 @@
 """MbLS: logits may fall behind the largest by a margin, and pay for more."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from torch import Tensor
 
 from orcu.inputs import as_positive
 from orcu.losses.base import LossCard, register_loss, register_regularizer
 from orcu.losses.ce import CrossEntropyLoss
-from orcu.losses.closed_form import ClassFirst, ClosedFormLoss, Term
+from orcu.losses.closed_form import ClosedFormLoss
 from orcu.losses.compose import Composed
+from orcu.terms import ClassFirst, Term, logit_margin
 
 FORMULA = "(1/C) sum_k max(0, max_j z_j - z_k - m)"
 PAPER = "Liu et al., 2022"
@@ -28,7 +30,8 @@ MARGIN = "Margin 10 and strength 0.1 as in the authors' configuration; the ORCU 
 class LogitMargin(ClosedFormLoss):
     """Hinge on the distance to the largest logit: (1/C) sum_k max(0, max_j z_j - z_k - m).
 
-    The gradient reaches the largest logit too (one of them, if several tie). y is not used.
+    The gradient reaches the largest logit too, shared where several tie (the authors' code takes one of them). y is not
+    used.
 
     Args:
         num_classes: how many classes, C.
@@ -58,16 +61,9 @@ class LogitMargin(ClosedFormLoss):
         super().__init__(num_classes, reduction=reduction, weight=weight)
         self.margin = as_positive(margin, name="margin")
 
-    def terms(self, batch: ClassFirst, y: Tensor) -> dict[str, Term]:
+    def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:
         """The mean over classes and its gradient."""
-        largest, top = batch.z.max(0)
-        beyond = (largest - batch.z - self.margin).relu()
-
-        def gradient() -> Tensor:
-            share = (beyond > 0).to(beyond.dtype) / self.num_classes
-            return (-share).scatter_add_(0, top[None], share.sum(0, keepdim=True))
-
-        return {self.term: Term(beyond.mean(0), gradient)}
+        return {self.term: logit_margin(batch, self.margin)}
 
 
 @register_loss(

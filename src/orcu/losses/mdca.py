@@ -1,15 +1,18 @@
 """MDCA: over a batch, the mean probability of each class should match its share of the labels."""
 
 from collections.abc import Sequence
+from typing import Any
 
-import torch
+import numpy as np
 from torch import Tensor
 
 from orcu.errors import UnknownNameError
-from orcu.losses.base import LossCard, OrdinalLoss, register_loss, register_regularizer
+from orcu.losses.base import LossCard, register_loss, register_regularizer
 from orcu.losses.ce import CrossEntropyLoss
+from orcu.losses.closed_form import ClosedFormLoss
 from orcu.losses.compose import Composed
 from orcu.losses.flsd import FocalLoss
+from orcu.terms import ClassFirst, Term, confidence_frequency_gap
 
 FORMULA = "(1/C) sum_k |mean_n p_nk - mean_n 1[y_n = k]|"
 PAPER = "Hebbalaguppe et al., 2022"
@@ -27,7 +30,7 @@ BASES = ("ce", "focal")
         notes=BATCH,
     )
 )
-class ConfidenceFrequencyGap(OrdinalLoss):
+class ConfidenceFrequencyGap(ClosedFormLoss):
     """Mean probability against label frequency over the batch: (1/C) sum_k |mean p_k - freq_k|.
 
     With weights both means are weighted. ``"sum"`` is the mean times the number of samples (or the
@@ -50,17 +53,15 @@ class ConfidenceFrequencyGap(OrdinalLoss):
 
     batch_statistic = True
 
-    def evaluate(self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
+    def __init__(
+        self, num_classes: int, *, reduction: str = "mean", weight: Sequence[float] | Tensor | None = None
+    ) -> None:
+        super().__init__(num_classes, reduction=reduction, weight=weight)
+        self.add_table("labels", np.eye(self.num_classes))
+
+    def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:
         """The statistic of the batch."""
-        probs = logits.t().softmax(0)
-        each = logits.new_ones(len(logits)) if weight is None else weight
-        if y.dim() == 1:
-            counts = torch.zeros_like(each[:1]).expand(self.num_classes).index_add(0, y, each)
-        else:
-            counts = (each[:, None] * y).sum(0)
-        masses = (probs if weight is None else probs * weight).sum(1)
-        gap = (masses - counts).abs().mean()
-        return gap if reduction == "sum" else gap / each.sum()
+        return {self.term: confidence_frequency_gap(batch, self.columns("labels", batch, y))}
 
 
 @register_loss(

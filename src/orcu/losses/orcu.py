@@ -9,13 +9,12 @@ from torch import Tensor
 
 from orcu import geometry
 from orcu.losses.base import LossCard, is_traced, register_loss
-from orcu.losses.closed_form import class_first
+from orcu.losses.closed_form import SMALL, class_first
 from orcu.losses.compose import Composed
 from orcu.losses.gap_regularizers import LogBarrier, as_scale
 from orcu.losses.sord import SORDLoss
 from orcu.targets import log_targets
 
-SMALL = 1 << 15  # logits of a batch, up to which numpy is quicker than torch
 FEW = 1 << 12  # numbers whose logarithms take no longer than anything that would spare them
 
 

@@ -1,15 +1,14 @@
 """Cross-entropy against a table of soft targets: what CE, label smoothing and SORD have in common."""
 
-from torch import Tensor
+from typing import Any
 
-from orcu.losses.closed_form import ClassFirst, ClosedFormLoss, Term
+from orcu.losses.closed_form import ClosedFormLoss
+from orcu.terms import ClassFirst, Term, soft_cross_entropy
 
 
 class SoftTargetLoss(ClosedFormLoss):
     """-sum_k t_k log p_k, with row y of the table ``targets`` as t; a subclass adds the table."""
 
-    def terms(self, batch: ClassFirst, y: Tensor) -> dict[str, Term]:
+    def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:
         """The cross-entropy; its gradient is p - t (Eq. 62)."""
-        targets = self.columns("targets", batch, y)
-        value = -(targets * batch.log_probs).sum(0)
-        return {self.term: Term(value, lambda: batch.probs - targets)}
+        return {self.term: soft_cross_entropy(batch, self.columns("targets", batch, y))}

@@ -1,0 +1,259 @@
+"""The terms that losses are made of: value and gradient together, in closed form.
+
+A chain of small operations costs autograd more in bookkeeping than in arithmetic, and kernels that reduce over a short
+last axis go value by value. So these work class-first, (C, n), where reductions over classes add long rows. Every
+function takes numpy arrays or torch tensors and answers in kind; autograd may differentiate the values of the torch
+form, and no gradient is computed before it is asked for.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from orcu import geometry
+from orcu.geometry import indicator, namespace
+
+
+class Term(NamedTuple):
+    """A part of a loss: factor times the value of each sample.
+
+    Attributes:
+        value: shape (n,).
+        gradient: gives the gradient of the values in the logits, shape (C, n), when called.
+        factor: what both are multiplied by.
+    """
+
+    value: Any
+    gradient: Callable[[], Any]
+    factor: float = 1.0
+
+
+class ClassFirst:
+    """Logits with the classes on the first axis, and what the terms of a loss share of them.
+
+    Args:
+        z: logits, shape (C, n).
+        weight: of the samples, shape (n,), for terms that are statistics of the batch; or ``None``.
+    """
+
+    def __init__(self, z: Any, weight: Any = None) -> None:
+        self.z, self.weight = z, weight
+        self._log_probs: Any = None
+        self._probs: Any = None
+
+    @property
+    def log_probs(self) -> Any:
+        """Log softmax, (C, n)."""
+        if self._log_probs is None:
+            if namespace(self.z) is np:
+                self._log_probs = self.z - self.z.max(0)
+                exps = np.exp(self._log_probs)
+                totals = exps.sum(0)
+                exps /= totals
+                self._probs = exps
+                self._log_probs -= np.log(totals)
+            else:
+                self._log_probs = self.z.log_softmax(0)
+        return self._log_probs
+
+    @property
+    def probs(self) -> Any:
+        """Softmax, (C, n)."""
+        logs = self.log_probs
+        if self._probs is None:
+            self._probs = logs.exp()
+        return self._probs
+
+    def through_softmax(self, slopes: Any) -> Any:
+        """The gradient in the logits of a term with the given gradient in the probabilities."""
+        return self.probs * (slopes - (slopes * self.probs).sum(0))
+
+
+def positive_part(values: Any) -> Any:
+    """max(0, x)."""
+    return np.maximum(values, 0) if namespace(values) is np else values.relu()
+
+
+def largest(values: Any) -> Any:
+    """The largest value of each column."""
+    return values.max(0) if namespace(values) is np else values.amax(0)
+
+
+def top_class(z: Any) -> tuple[Any, Any]:
+    """The largest logit of each sample and its class, the first of those that tie; shapes (n,)."""
+    if namespace(z) is not np:
+        values, index = z.max(0)
+        return values, index
+    highest = z.max(0)
+    ranks = np.arange(len(z), 0, -1, dtype=z.dtype)[:, None]  # argmax over a first axis is six times as slow as this
+    first = ((z == highest) * ranks).max(0, initial=1)  # NaN equals nothing: any class will do
+    return highest, len(z) - first.astype(np.intp)
+
+
+def at_class(values: Any, index: Any) -> Any:
+    """The value of one class in each column, shape (n,)."""
+    if namespace(values) is np:
+        return values[index, np.arange(len(index))]
+    return values.gather(0, index[None])[0]
+
+
+def with_class(values: Any, index: Any, new: Any) -> Any:
+    """The values with that of one class in each column replaced."""
+    if namespace(values) is not np:
+        return values.scatter(0, index[None], new if isinstance(new, float) else new[None])
+    copy = values.copy()
+    copy[index, np.arange(len(index))] = new
+    return copy
+
+
+def soft_cross_entropy(batch: ClassFirst, targets: Any) -> Term:
+    """-sum_k t_k log p_k with the gradient p - t (Eq. 62)."""
+    return Term(-(targets * batch.log_probs).sum(0), lambda: batch.probs - targets)
+
+
+def gap_penalty(scores: Any, signs: Any, penalty: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Term:
+    """A penalty of the directed gaps of class-first scores, summed, and its gradient in the scores (Eqs. 80-83).
+
+    Args:
+        scores: logits or probabilities, shape (C, n).
+        signs: which way each gap points, as `orcu.geometry.gap_signs`, shape (C - 1, n).
+        penalty: of each gap, element by element.
+        slope: its derivative.
+    """
+    r = (scores[1:] - scores[:-1]) * signs
+    return Term(penalty(r).sum(0), lambda: _from_steps(signs * slope(r)))
+
+
+def expected_gap_penalty(scores: Any, y: Any, penalty: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Term:
+    """As `gap_penalty` for label distributions, shape (n, C): gap k points up for labels up to k, down for the rest."""
+    steps, below = scores[1:] - scores[:-1], geometry.cumulative(y).T
+    value = (below * penalty(steps) + (1 - below) * penalty(-steps)).sum(0)
+    return Term(value, lambda: _from_steps(below * slope(steps) - (1 - below) * slope(-steps)))
+
+
+def _from_steps(slopes: Any) -> Any:
+    """The gradient in the scores of a term with the given gradient in the steps z_{k+1} - z_k."""
+    xp = namespace(slopes)
+    gradient = xp.empty((len(slopes) + 1, slopes.shape[1]), dtype=slopes.dtype, **_device(slopes))
+    gradient[0], gradient[-1] = -slopes[0], slopes[-1]
+    if len(slopes) > 1:
+        xp.subtract(slopes[:-1], slopes[1:], out=gradient[1:-1])
+    return gradient
+
+
+def _device(values: Any) -> dict[str, Any]:
+    return {} if namespace(values) is np else {"device": values.device}
+
+
+def focal(batch: ClassFirst, y: Any, gamma: Callable[[Any], Any]) -> Term:
+    """-(1 - p_y)^gamma log p_y; the exponent, a constant for the gradient, may depend on -log p_y.
+
+    With l = -log p_y the slope in l is (1 - p_y)^gamma + gamma (1 - p_y)^(gamma - 1) p_y l; expm1 keeps 1 - p_y exact
+    where p_y is close to 1.
+    """
+    xp = namespace(batch.z)
+    nll = -at_class(batch.log_probs, y)
+    exponent, wrong = gamma(nll), -xp.expm1(-nll)
+
+    def gradient() -> Any:
+        slope = wrong**exponent + exponent * wrong ** (exponent - 1) * (1 - wrong) * nll
+        whole = batch.probs * slope
+        return with_class(whole, y, -wrong * slope)
+
+    return Term(wrong**exponent * nll, gradient)
+
+
+def distance_weighted(batch: ClassFirst, costs: Any) -> Term:
+    """-sum_k w_k log(1 - p_k), the w_k of each sample in a column of ``costs``.
+
+    Only the largest p_k can exceed 1/2, so only its 1 - p_k needs the log-sum-exp of the others.
+    """
+    xp = namespace(batch.z)
+    top_logit, top = top_class(batch.z)
+    top_cost = at_class(costs, top)
+    others = with_class(batch.z, top, -np.inf)
+    second = largest(others if xp is np else others.detach())
+    exps = xp.exp(others - second)
+    sums = exps.sum(0)
+    rest = xp.log(sums) + second
+    total = xp.logaddexp(rest, top_logit)
+    among = exps / sums  # softmax among the others; 0 at the top
+    probs = among * xp.exp(rest - total)
+    value = -(costs * xp.log1p(-probs)).sum(0) - top_cost * (rest - total)
+
+    def gradient() -> Any:
+        # w_j o_j - p_j sum_k w_k o_k with odds o = p / (1 - p); the top's odds, which may be
+        # infinite, enter as p_j o_top = among_j p_top and o_top (1 - p_top) = p_top
+        odds = costs * probs / (1 - probs)
+        sum_of_odds = odds.sum(0)
+        top_prob = xp.exp(top_logit - total)
+        slopes = odds - probs * sum_of_odds - among * (top_cost * top_prob)
+        return with_class(slopes, top, top_prob * (top_cost - sum_of_odds))
+
+    return Term(value, gradient)
+
+
+def distance_weighted_beyond(batch: ClassFirst, costs: Any, margin: float) -> Term:
+    """-sum_k w_k log(min(1, 1 - p_k + m)): a wrong class with p_k <= m costs nothing."""
+    beyond = positive_part(batch.probs - margin)
+    value = -(costs * namespace(beyond).log1p(-beyond)).sum(0)
+    return Term(value, lambda: batch.through_softmax(costs * indicator(beyond > 0, beyond) / (1 - beyond)))
+
+
+def logit_margin(batch: ClassFirst, margin: float) -> Term:
+    """(1/C) sum_k max(0, max_j z_j - z_k - m); the gradient reaches the largest logit too, shared where several tie."""
+    num_classes, top = len(batch.z), largest(batch.z)
+    beyond = positive_part(top - batch.z - margin)
+
+    def gradient() -> Any:
+        share = indicator(beyond > 0, beyond) * (-1 / num_classes)
+        is_top = indicator(batch.z == top, beyond)
+        return share - is_top * (share.sum(0) / is_top.sum(0))
+
+    return Term(beyond.sum(0) / num_classes, gradient)
+
+
+def adaptive_margin(batch: ClassFirst, margin: float, *, pos: float, neg: float, from_lowest: bool) -> Term:
+    """Squared hinges: pos max(0, z_top - m)^2 + neg/(C-1) sum_{k not top} max(0, sg(z_top) - z_k - m)^2.
+
+    Every logit equal to the largest counts as top.
+
+    Args:
+        batch: the logits.
+        margin: m.
+        pos: the factor of the first part.
+        neg: the factor of the second part.
+        from_lowest: take z_top - sg(min_k z_k) in the first part.
+    """
+    fixed = batch.z if namespace(batch.z) is np else batch.z.detach()
+    top = largest(fixed)
+    is_top = indicator(fixed == top, fixed)
+    floor = -largest(-fixed) if from_lowest else 0.0
+    above = positive_part(batch.z - (floor + margin)) * is_top
+    below = positive_part((top - margin) - batch.z)  # 0 at the top itself
+    each = neg / (len(batch.z) - 1)
+    value = pos * (above * above).sum(0) + each * (below * below).sum(0)
+    return Term(value, lambda: 2 * pos * above - 2 * each * below)
+
+
+def confidence_frequency_gap(batch: ClassFirst, labels: Any) -> Term:
+    """(1/C) sum_k |mean_n p_nk - mean_n t_nk|: a statistic of the batch, as the same value of every sample.
+
+    Args:
+        batch: the logits, with the weights that both means take.
+        labels: one-hot labels or label distributions t, shape (C, n).
+    """
+    xp = namespace(batch.z)
+    num_classes, n = batch.z.shape
+    if batch.weight is None:
+        gaps = (batch.probs - labels).sum(1) / n
+    else:
+        gaps = ((batch.probs - labels) * batch.weight).sum(1) / batch.weight.sum()
+    value = xp.abs(gaps).sum() / num_classes
+
+    def gradient() -> Any:
+        slopes = xp.sign(gaps) / num_classes
+        return batch.probs * (slopes[:, None] - slopes @ batch.probs)
+
+    return Term(xp.broadcast_to(value, (n,)), gradient)
