@@ -10,7 +10,7 @@ from sklearn.model_selection import cross_val_score
 
 from orcu import CalibratedOrdinal, decide, metrics
 from orcu.calibrators import GapScaling, recommend
-from orcu.calibrators.cross_validation import chosen, stratified_folds
+from orcu.calibrators.cross_validation import cross_validated, stratified_folds
 from orcu.calibrators.recommend import cross_fitted
 from orcu.errors import InputError
 from orcu.estimators.calibrated import ordered_labels
@@ -138,7 +138,7 @@ def test_of_maps_that_are_level_the_strongest_pull_is_chosen():
             own = -np.array([1.0 + noise[0], 1.0 + noise[1] - gain])
             return [np.repeat(one[judge, None], 2, axis=1) for one in own]
 
-        return chosen(y, np.ones(400), log_probs)
+        return cross_validated(y, np.ones(400), log_probs).simplest()
 
     assert told(0.005) == 0  # a quarter of the standard error of the difference, 0.3 sqrt(2) / 20
     assert told(0.2) == 1

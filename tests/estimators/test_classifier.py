@@ -23,6 +23,7 @@ EXPECTED = {
     "check_sample_weight_equivalence_on_dense_data": "rows are dealt to jobs; a row given twice is dealt twice",
 }
 QUICK = {"hidden": (16,), "epochs": 12, "learning_rate": 0.03, "random_state": 0}
+ALONE = QUICK | {"loss": "orcu", "folds": 1}  # one network, with rows held back
 
 
 def sample(rows=1000, noise=0.5, seed=0):
@@ -166,6 +167,11 @@ def test_rows_have_one_job():
         {"calibrator": 5},
         {"loss": 5},
         {"loss": "nope"},
+        {"loss": ()},
+        {"loss": ("ce", "ce")},
+        {"folds": 0},
+        {"sets": "nope"},
+        {"budget": -1.0},
         {"metric": "nope"},
         {"class_weight": "nope"},
         {"module": torch.nn.Linear},
@@ -176,7 +182,7 @@ def test_rows_have_one_job():
 )
 def test_wrong_options_are_told_and_lose_nothing(wrong):
     x, y = sample(300)
-    model = OrdinalClassifier(**QUICK, scale=3.0, calibrator=None).fit(x, y)
+    model = OrdinalClassifier(**ALONE, scale=3.0, calibrator=None).fit(x, y)
     before = model.predict_proba(x)
     usual = model.get_params()
     with pytest.raises((InputError, TypeError), match=next(iter(wrong))):
@@ -190,7 +196,7 @@ def test_wrong_options_are_told_and_lose_nothing(wrong):
 
 def test_no_rows_held_back():
     x, y = sample(300)
-    model = OrdinalClassifier(**QUICK, scale=3.0, calibration_fraction=0, calibrator=None).fit(x, y)
+    model = OrdinalClassifier(**ALONE, scale=3.0, calibration_fraction=0, calibrator=None).fit(x, y)
     assert model.score(x, y) > 0.6
     with pytest.raises(InputError, match="0 rows were held back for sets"):
         model.predict_sets(x)
@@ -198,7 +204,7 @@ def test_no_rows_held_back():
 
 def test_rows_that_train_later_are_not_held_back_any_more():
     x, y = sample(900)
-    model = OrdinalClassifier(**QUICK, scale=3.0).fit(x, y).partial_fit(x, y)
+    model = OrdinalClassifier(**ALONE, scale=3.0).fit(x, y).partial_fit(x, y)
     with pytest.raises(InputError, match="0 rows were held back"):
         model.predict_sets(x)
     with pytest.raises(InputError, match="diagnose"):
@@ -211,7 +217,9 @@ def test_sets_cover_after_calibration(alpha):
     inside = []
     for seed in range(12):
         x, y = sample(1600, noise=1.2, seed=seed)
-        model = OrdinalClassifier(hidden=(8,), epochs=4, scale=3.0, random_state=seed).fit(x[:600], y[:600])
+        model = OrdinalClassifier("orcu", folds=1, hidden=(8,), epochs=4, scale=3.0, random_state=seed).fit(
+            x[:600], y[:600]
+        )
         low, high = model.predict_sets(x[600:], alpha).T
         inside.append(((low <= y[600:]) & (y[600:] <= high)).mean())
     # 60 rows fit each threshold: the mean over draws has a deviation of about 0.04 / sqrt(12)
@@ -221,7 +229,7 @@ def test_sets_cover_after_calibration(alpha):
 def test_too_few_rows_are_told():
     x, y = sample(60)
     with pytest.warns(CalibrationWarning, match="projected, not calibrated"):
-        model = OrdinalClassifier(**QUICK).fit(x, y)
+        model = OrdinalClassifier(**ALONE).fit(x, y)
     assert metrics.unimodality(model.predict_proba(x)) == 1
     assert isinstance(model.calibrator_, UnimodalProjection)
     with pytest.raises(InputError, match="6 rows were held back"):
@@ -234,12 +242,12 @@ def test_too_few_rows_are_told():
 
 def test_the_scale_chooses_itself():
     x, y = sample(2000, noise=0.3)
-    model = OrdinalClassifier(**QUICK | {"epochs": 20}, calibrator=None).fit(x, y)
+    model = OrdinalClassifier(**ALONE | {"epochs": 20}, calibrator=None).fit(x, y)
     tried = {trial.scale: trial.value for trial in model.chosen_.trials}
     assert 3.0 in tried
     assert len(tried) >= 4
     assert model.scale_ == min(tried, key=tried.get)
-    fixed = OrdinalClassifier(**QUICK | {"epochs": 20}, calibrator=None, scale=3.0).fit(x, y)
+    fixed = OrdinalClassifier(**ALONE | {"epochs": 20}, calibrator=None, scale=3.0).fit(x, y)
     assert fixed.scale_ == 3.0
     new, labels = sample(4000, noise=0.3, seed=9)
     chosen, three = (metrics.sce(one.predict_proba(new), labels) for one in (model, fixed))
@@ -248,20 +256,20 @@ def test_the_scale_chooses_itself():
 
 def test_diagnosis_says_which_is_better():
     x, y = sample(3000, noise=0.8)
-    model = OrdinalClassifier(**QUICK).fit(x, y)
+    model = OrdinalClassifier(**ALONE).fit(x, y)
     found = model.diagnose()
     assert found.rows == 600
     assert set(found.ours) == set(found.baseline)
     assert "On 600 held-out rows" in str(found)
     assert found.ours["unimodality"] == 1
-    broken = OrdinalClassifier(**QUICK | {"epochs": 1, "learning_rate": 1e-6}, patience=None).fit(x, y)
+    broken = OrdinalClassifier(**ALONE | {"epochs": 1, "learning_rate": 1e-6}, patience=None).fit(x, y)
     told = broken.diagnose()
     assert "neither better nor worse" in told.verdict or "unimodality" in told.verdict
 
 
 def test_going_on():
     x, y = sample(600)
-    warm = OrdinalClassifier(**QUICK | {"epochs": 2}, scale=3.0, warm_start=True, patience=None)
+    warm = OrdinalClassifier(**ALONE | {"epochs": 2}, scale=3.0, warm_start=True, patience=None)
     first = warm.fit(x, y).score(x, y)
     for _ in range(4):
         warm.fit(x, y)
@@ -328,7 +336,7 @@ def test_categories_that_training_has_not_seen_are_told():
 
 def test_a_warm_start_of_another_shape_is_refused_and_loses_nothing():
     x, y = sample(300)
-    model = OrdinalClassifier(**QUICK, scale=3.0, calibrator=None, warm_start=True).fit(x, y)
+    model = OrdinalClassifier(**ALONE, scale=3.0, calibrator=None, warm_start=True).fit(x, y)
     before = model.predict_proba(x)
     with pytest.raises(InputError, match="the last fit has other classes"):
         model.fit(x, (y > 1).astype(int))

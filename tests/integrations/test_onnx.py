@@ -176,7 +176,7 @@ def test_what_cannot_be_exported_is_told(fitted, tmp_path):
     own = Doubled().fit(*rows())
     file = tmp_path / "no.onnx"
     for wrong, message in (
-        ({"calibrator": own}, "Doubled has no form that can be exported; known: chain, dirichlet"),
+        ({"calibrator": own}, "Doubled has no form that can be exported; known: auto, chain, dirichlet"),
         ({"calibrator": calibrators.create("gap")}, "is not fitted"),
         ({"example": torch.zeros(2, 3), "calibrator": fitted["gap"]}, "fitted for 4 classes"),
         ({"classes": ["a", "b"]}, "2 names for 4 classes"),

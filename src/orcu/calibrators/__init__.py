@@ -1,5 +1,6 @@
 """Calibrators: maps from a model's logits to probabilities that can be trusted, ordinal shape included."""
 
+from orcu.calibrators.auto import AutoCalibration
 from orcu.calibrators.base import CALIBRATORS, Calibrator, from_dict, load
 from orcu.calibrators.chain import Chain, create
 from orcu.calibrators.dirichlet import DirichletCalibration
@@ -12,6 +13,7 @@ from orcu.calibrators.vector import VectorScaling
 from orcu.errors import CalibrationWarning
 
 __all__ = [
+    "AutoCalibration",
     "CalibrationWarning",
     "Calibrator",
     "Chain",
@@ -34,7 +36,8 @@ def names() -> list[str]:
     """The names that `create` knows.
 
     Example:
-        >>> names()
-        ['chain', 'dirichlet', 'dirichlet_paper', 'gap', 'ordinal_dirichlet', 'projection', 'temperature', 'vector']
+        >>> names()  # doctest: +NORMALIZE_WHITESPACE
+        ['auto', 'chain', 'dirichlet', 'dirichlet_paper', 'gap', 'ordinal_dirichlet', 'projection', 'temperature',
+         'vector']
     """
     return CALIBRATORS.names()

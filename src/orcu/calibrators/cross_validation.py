@@ -1,6 +1,7 @@
 """Choosing an option by the likelihood of rows it was not fitted on."""
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,13 +39,38 @@ def splits(y: IntArray, seed: int = 0) -> Iterator[tuple[npt.NDArray[np.intp], n
         yield rows[fold != k], rows[fold == k]
 
 
-def chosen(
-    y: IntArray, weight: FloatArray, log_probs: Callable[[npt.NDArray[np.intp], npt.NDArray[np.intp]], list[FloatArray]]
-) -> int:
-    """The first candidate whose cross-validated likelihood is within one standard error of the best.
+class LogScores(NamedTuple):
+    """How candidates fared on rows they were not fitted on.
 
-    Candidates stand from the strongest pull to the weakest, so that on few rows, where the best
-    likelihood is mostly luck, the tamer map wins.
+    Attributes:
+        own: the log loss of each candidate on each row, shape (K, n).
+        share: of each row in the mean, summing to 1.
+    """
+
+    own: FloatArray
+    share: FloatArray
+
+    @property
+    def means(self) -> FloatArray:
+        """The mean log loss of each candidate."""
+        return self.own @ self.share
+
+    def simplest(self, errors: float = 1.0) -> int:
+        """The first candidate that is at most so many standard errors behind the best.
+
+        Candidates stand from the simplest, or the strongest pull, on: on few rows, where the best likelihood is mostly
+        luck, the tamer map wins.
+        """
+        apart = self.own - self.own[np.argmin(self.means)]
+        behind = apart @ self.share
+        error = np.sqrt(((apart - behind[:, None]) * self.share) ** 2 @ np.ones(len(self.share)))
+        return int(np.argmax(behind <= errors * error))
+
+
+def cross_validated(
+    y: IntArray, weight: FloatArray, log_probs: Callable[[npt.NDArray[np.intp], npt.NDArray[np.intp]], list[FloatArray]]
+) -> LogScores:
+    """Score candidates by five folds.
 
     Args:
         y: labels.
@@ -57,10 +83,5 @@ def chosen(
         candidates = log_probs(fit, judge)
         losses.append(-np.array([log[np.arange(len(judge)), y[judge]] for log in candidates]))
         weights.append(weight[judge])
-    own, share = np.concatenate(losses, axis=1), np.concatenate(weights)
-    share = share / share.sum()
-    means = own @ share
-    apart = own - own[np.argmin(means)]
-    behind = apart @ share
-    error = np.sqrt(((apart - behind[:, None]) * share) ** 2 @ np.ones(len(share)))
-    return int(np.argmax(behind <= error))
+    share = np.concatenate(weights)
+    return LogScores(np.concatenate(losses, axis=1), share / share.sum())

@@ -6,7 +6,7 @@ import numpy as np
 
 from orcu import geometry
 from orcu.calibrators.base import CALIBRATORS
-from orcu.calibrators.cross_validation import chosen
+from orcu.calibrators.cross_validation import cross_validated
 from orcu.calibrators.linear_map import LinearMap, Problem, present, solve
 from orcu.calibrators.shrinkage import as_shrinkage
 from orcu.errors import UnknownNameError
@@ -101,7 +101,7 @@ class DirichletCalibration(LinearMap):
             return [geometry.log_probs(features[judge] @ parameters.T) for parameters in path]
 
         if self.select != "fit":
-            return grid[chosen(y, weight, log_probs)]
+            return grid[cross_validated(y, weight, log_probs).simplest()]
         everything = np.arange(len(y))
         own = [log[everything, y] for log in log_probs(everything, everything)]
         return grid[int(np.argmax(np.array(own) @ weight))]

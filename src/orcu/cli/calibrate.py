@@ -46,8 +46,8 @@ def fit(
     file: Annotated[Path, typer.Argument(help="Labelled predictions the model was not trained on.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="Write the calibrator here, as JSON.")],
     method: Annotated[
-        str, typer.Option(help="A calibrator, or several joined by +, such as dirichlet+projection.")
-    ] = "gap",
+        str, typer.Option(help="A calibrator, or several joined by +, such as dirichlet+projection; auto chooses.")
+    ] = "auto",
     label: Label = None,
     probs: Probs = None,
     logits: Logits = None,
@@ -88,6 +88,8 @@ def fit(
             after = metric_row(y, logits=predictions.calibrated(calibrator).logits, weight=predictions.weight)
     _print_notes(console, predictions, calibrator.floor_)
     write_fitted(out, calibrator, predictions, file)
+    if isinstance(calibrator, calibrators.AutoCalibration):
+        console.print(escape(calibrator.reason_), highlight=False)
     console.print(_table({"as it was": before, method: after}, "on the fitting rows, which flatters it"))
     console.print(f"wrote {escape(str(out))}", highlight=False)
 

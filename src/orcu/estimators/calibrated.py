@@ -24,7 +24,8 @@ class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Args:
         estimator: any classifier with ``predict_proba``.
-        method: a calibrator, or its name: "gap", "dirichlet+projection", ...
+        method: a calibrator, or its name: "gap", "dirichlet+projection", ...; "auto" chooses (see
+            `orcu.calibrators.AutoCalibration`).
         cv: folds, or a splitter of scikit-learn.
         decide: how ``predict`` decides, as for `orcu.decide`: "argmax", "median", "mean" or a cost matrix.
         classes: labels from lowest to highest. Needed for strings; numbers and ordered pandas
@@ -46,7 +47,7 @@ class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         estimator: Any,
         *,
-        method: Any = "gap",
+        method: Any = "auto",
         cv: Any = 5,
         decide: Any = "argmax",
         classes: Sequence[Any] | None = None,

@@ -1,8 +1,10 @@
 """`OrdinalClassifier`: a scikit-learn classifier whose probabilities are unimodal and calibrated."""
 
 import copy
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -12,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from orcu import calibrators, geometry
-from orcu.decisions.conformal import OrdinalPredictionSets
+from orcu.decisions.conformal import CrossConformalSets, OrdinalPredictionSets
 from orcu.decisions.rules import RULES, decide_checked
 from orcu.errors import CalibrationWarning, InputError, UnknownNameError, require
 from orcu.estimators.diagnosis import Diagnosis, beside_baseline
@@ -27,13 +29,29 @@ if TYPE_CHECKING:
     import torch
 
     from orcu.estimators.network import Cases
+    from orcu.training.committee import Pool
+    from orcu.training.cross_fitting import CrossFitted, Fold
     from orcu.training.recipes import Recipe
 
-FEW = 40  # rows for which a calibrator is not worth it
+FEW = 10  # rows for which a calibrator is not worth it
+DIAGNOSED = 80  # rows that a diagnosis takes
+COMMITTEE = ("ce", "sord", "orcu")
+SETS = ("cv+", "split")
+ROWS_PER_FOLD = 4  # at least
 SCORES = {"accuracy": accuracy, "qwk": qwk}
 # Options that are neither numbers nor names of a list: which values can be used, and how to call them.
 USABLE: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "loss": (lambda loss: isinstance(loss, (str, Mapping)), "a name or a table"),
+    "loss": (
+        lambda loss: (
+            isinstance(loss, (str, Mapping))
+            or (
+                isinstance(loss, (tuple, list))
+                and len(loss) > 0
+                and all(isinstance(one, (str, Mapping)) for one in loss)
+            )
+        ),
+        "a name or a table, or several of them",
+    ),
     "calibrator": (
         lambda calibrator: calibrator is None or isinstance(calibrator, (str, dict)) or hasattr(calibrator, "fit"),
         "a name or a calibrator",
@@ -54,15 +72,28 @@ USABLE: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A multilayer perceptron (or your module) trained with an ordinal loss, calibrated, unimodal.
+    """A committee of networks, cross-fitted, calibrated on all rows, unimodal.
 
-    Rows have one job each: most train; ``validation_fraction`` of them stop the training and choose the scale;
-    ``calibration_fraction`` fit the calibrator, and as many again the prediction sets.
+    The rows are dealt into five folds. For each fold and loss a perceptron (or your module) is trained on the others;
+    what it says of its own fold's rows, which it has not seen, weighs the losses and fits one calibrator. So every row
+    trains and every row calibrates, and none does both for the same network. A prediction averages the
+    log-probabilities of all networks, then calibrates.
+
+    With ``folds=1`` there is one network (ORCU's, if several losses are named), and rows have one job each: most train;
+    ``validation_fraction`` of them stop the training and choose the scale; ``calibration_fraction`` fit the calibrator,
+    and as many again the prediction sets.
 
     Args:
-        loss: a name or a table, as for `orcu.losses.create`.
-        scale: s of ORCU: a number, or "auto" to choose it on the validation rows (see `orcu.suggest_scale`).
-        calibrator: a name or a chain such as "gap+projection", which "auto" stands for; ``None`` for none.
+        loss: names or tables, as for `orcu.losses.create`; or a single one.
+        folds: how many; 1 for networks that do not see all rows.
+        scale: s of ORCU: a number, or "auto": the paper's 3 in a committee, whose calibrator does what another scale
+            would; chosen on the validation rows where ORCU is alone and ``folds=1`` (see `orcu.suggest_scale`).
+        calibrator: a name or a chain such as "gap+projection"; "auto" chooses one (see
+            `orcu.calibrators.AutoCalibration`); ``None`` for none.
+        sets: how `predict_sets` is fitted: "cv+" from what was predicted out of fold; "split" on
+            ``calibration_fraction`` of the rows, which nothing else sees: a stronger promise, and fewer rows to learn
+            from. ``folds=1`` always splits.
+        budget: seconds after which no further loss is added to the committee; ``None`` for all of them.
         hidden: layers of the perceptron.
         module: any ``nn.Module`` from a float32 tensor of rows to logits (n, C), in place of the perceptron.
         epochs: passes over the training rows, at most.
@@ -71,7 +102,8 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weight_decay: AdamW's.
         patience: epochs without a lower validation RPS before training stops; ``None`` for all epochs.
         validation_fraction: share of the rows that stop the training and choose s; 0 for none.
-        calibration_fraction: share for the calibrator, and again for the sets; 0 for neither.
+        calibration_fraction: share for the calibrator, and again for the sets; 0 for neither. Of a committee only
+            ``sets="split"`` takes it.
         class_weight: ``None``, "balanced", or a dictionary from class to weight.
         decide: how ``predict`` decides, as for `orcu.decide`.
         metric: of ``score``: "accuracy" or "qwk".
@@ -94,16 +126,22 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     knows_order = True  # of its classes, whatever the alphabet says
     model_: Any  # nn.Module
     scale_: float | str | None
+    chosen_: Any  # of `orcu.training.choose_scale`, where the scale was chosen
     n_iter_: int
+    weights_: dict[str, float]  # of the losses in the committee
+    pool_: "Pool | None"  # what the networks say out of fold; None with folds=1
     _sets: tuple[FloatArray, IntArray] | None  # logits and labels of the rows held back for sets
     _fitted_on: "tuple[Cases, dict[str, IntArray]] | None"  # the rows of the fit and their jobs
 
     def __init__(
         self,
-        loss: Any = "orcu",
+        loss: Any = COMMITTEE,
         *,
+        folds: int = 5,
         scale: float | str = "auto",
         calibrator: Any = "auto",
+        sets: str = "cv+",
+        budget: float | None = None,
         hidden: Sequence[int] = (256,),
         module: Any = None,
         epochs: int = 50,
@@ -121,8 +159,11 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         random_state: Any = None,
     ) -> None:
         self.loss = loss
+        self.folds = folds
         self.scale = scale
         self.calibrator = calibrator
+        self.sets = sets
+        self.budget = budget
         self.hidden = hidden
         self.module = module
         self.epochs = epochs
@@ -139,13 +180,14 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.warm_start = warm_start
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train, choose the scale, calibrate.
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Train, weigh, calibrate.
 
         Args:
             X: an array of numbers (gaps as NaN), or a frame of numbers and categories.
             y: labels.
             sample_weight: one weight per row.
+            groups: of each row, such as its subject; the rows of a group stay in one fold.
 
         Raises:
             InputError: if the order of the classes is not known, a label is none of them, or an option
@@ -153,7 +195,7 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         require("torch", extra="train", what="OrdinalClassifier")
         self._check_options()
-        return self._become(copy.copy(self)._fit(X, y, sample_weight))
+        return self._become(copy.copy(self)._fit(X, y, sample_weight, groups))
 
     def _become(self, other: Self) -> Self:
         """Take over what another has learned; until then, a fit that fails leaves this one as it was."""
@@ -161,10 +203,116 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.__dict__.update(other.__dict__)
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
+        x, codes, weight, classes, groups = self._read(X, y, sample_weight, groups=groups)
+        folds = self._used_folds(len(codes))
+        if folds > 1:
+            return self._fit_committee(x, codes, weight, classes, groups, folds)
+        if groups is not None:
+            raise InputError("groups: with folds=1 rows are divided one by one; use folds=2 or more.")
+        return self._fit_divided(x, codes, weight, classes)
+
+    def _used_folds(self, rows: int) -> int:
+        """The folds that so many rows allow; a warning where they are fewer than asked for."""
+        used = max(1, min(self.folds, rows // ROWS_PER_FOLD))
+        if used < self.folds:
+            warnings.warn(
+                f"{rows} rows are few for {self.folds} folds: {used} {'are' if used > 1 else 'is'} used. Fit on more "
+                "rows.",
+                CalibrationWarning,
+                stacklevel=4,
+            )
+        return used
+
+    def _fit_committee(
+        self, x: Any, codes: IntArray, weight: FloatArray | None, classes: npt.NDArray[Any], groups: Any, folds: int
+    ) -> Self:
+        """Cross-fit every loss, weigh them, calibrate on what was said out of fold."""
+        from orcu.training.committee import pool
+        from orcu.training.cross_fitting import deal, first_rows
+
+        if self.warm_start:
+            raise InputError("warm_start: a committee is fitted anew; use folds=1 to go on from the last fit.")
+        self.classes_ = classes
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        self._seed, self._passes = seed, 0
+        held = np.zeros(0, np.int64)
+        if self.sets == "split":
+            order = np.random.default_rng(seed).permutation(len(codes))
+            held = np.sort(first_rows(order, self.calibration_fraction * len(codes), groups))
+        rows = np.setdiff1d(np.arange(len(codes)), held)
+        self._learn_columns(x, rows)
+        cases = self._cases(x, codes, weight)
+        fitting, known = cases[rows], None if groups is None else groups[rows]
+        dealt = deal(fitting.y, folds, stop=self.validation_fraction, groups=known, seed=seed)
+        members = self._cross_fitted(fitting, dealt, seed)
+        own = None if fitting.weight is None else fitting.weight.astype(np.float64)
+        self.pool_ = pool(members, dealt, fitting.y, own)
+        self.model_, self.weights_ = self.pool_.committee, self.pool_.weights
+        self.scale_, self.chosen_ = (self._fixed_scale() if self._has_orcu() else None), None
+        self.n_iter_ = max((epochs for one in members for epochs in one.epochs), default=self.epochs)
+        self._pooled_labels = fitting.y
+        self.calibrator_ = self._fitted_calibrator(self.pool_.logits, fitting.y, own)
+        self._sets = (self._logits(cases.x[held]), codes[held]) if len(held) else None
+        self._fitted_on = (fitting, {})
+        return self
+
+    def _cross_fitted(self, cases: "Cases", folds: "list[Fold]", seed: int) -> "list[CrossFitted]":
+        """Every loss in every fold: perceptrons together, other networks one by one; within the budget."""
+        from orcu.estimators import network
+        from orcu.training.cross_fitting import CrossFitted, out_of_fold, train_together
+
+        recipe = self._recipe(selects=all(len(fold.stop) for fold in folds))
+        counted = self._counted(cases)
+        started = time.monotonic()
+        members: list[CrossFitted] = []
+        together: dict[str, Any] = {}
+        for name, spec in self._losses().items():
+            criterion = self._loss(spec, self._fixed_scale(), reduction="sum")
+            if self.module is None and not (criterion.needs_head or criterion.batch_statistic):
+                together[name] = criterion
+        # With a budget one loss after the other, so that some are whole when it is used up.
+        batches = [[name] for name in together] if self.budget is not None else [list(together)] if together else []
+        batches += [[name] for name in self._losses() if name not in together]
+        for names in batches:
+            if members and self.budget is not None and time.monotonic() - started > self.budget:
+                break
+            if names[0] in together:
+                members += train_together(
+                    {name: together[name] for name in names},
+                    cases.x,
+                    cases.y,
+                    folds,
+                    recipe,
+                    num_classes=len(self.classes_),
+                    hidden=self.hidden,
+                    weight=counted.weight,
+                    seed=seed,
+                )
+                continue
+            networks, epochs = [], []
+            for number, fold in enumerate(folds):
+                model = self._network(self._losses()[names[0]], seed + number)
+                criterion = self._loss(self._losses()[names[0]], self._fixed_scale())
+                stop = counted[fold.stop] if len(fold.stop) else None
+                curve = network.train(model, criterion, counted[fold.train], stop, recipe, seed=seed + number)
+                networks.append(model)
+                epochs.append(len(curve))
+            said = out_of_fold(networks, cases.x, folds, len(self.classes_))
+            members.append(CrossFitted(names[0], networks, said, epochs))
+        return members
+
+    def _counted(self, cases: "Cases") -> "Cases":
+        """The rows with the weights that training gives them: those of rows times those of classes."""
+        if self.class_weight is None:
+            return cases
+        by_class = np.array(self._class_weights(cases.y), dtype=np.float32)[cases.y]
+        return replace(cases, weight=by_class if cases.weight is None else cases.weight * by_class)
+
+    def _fit_divided(self, x: Any, codes: IntArray, weight: FloatArray | None, classes: npt.NDArray[Any]) -> Self:
+        """One network, with rows held back for everything else."""
         from orcu.estimators.network import logits
 
-        x, codes, weight, classes = self._read(X, y, sample_weight)
         going_on = self.warm_start and hasattr(self, "model_")
         if going_on:
             self._check_same_network(classes)
@@ -177,7 +325,11 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         cases = self._cases(x, codes, weight)
         start = copy.deepcopy(self.model_.state_dict()) if going_on else None
         self._train(cases, jobs, seed, start)
-        self.calibrator_ = self._fitted_calibrator(cases[jobs["calibration"]])
+        self.weights_, self.pool_ = {self._name(self._one_loss()): 1.0}, None
+        held = cases[jobs["calibration"]]
+        own = None if held.weight is None else held.weight.astype(np.float64)
+        said = logits(self.model_, held.x) if len(held.y) else np.zeros((0, len(classes)))
+        self.calibrator_ = self._fitted_calibrator(said, held.y, own)
         held = cases[jobs["sets"]]
         self._sets = (logits(self.model_, held.x), held.y) if len(held.y) else None
         self._fitted_on = (cases, jobs)
@@ -210,15 +362,16 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"{', '.join(map(str, classes))}."
             )
         known = classes if known is None else known
-        x, codes, weight, self.classes_ = self._read(X, y, sample_weight, classes=known, reset=first)
+        x, codes, weight, self.classes_, _ = self._read(X, y, sample_weight, classes=known, reset=first)
         if first:
             self._seed = int(check_random_state(self.random_state).randint(2**31))
             self._learn_columns(x, np.arange(len(codes)))
-            self._build(self._seed)
+            self.model_ = self._network(self._one_loss(), self._seed)
             self.scale_ = FIRST if self.scale == "auto" else self.scale
             self._passes = 0
         else:
             self.model_ = copy.deepcopy(self.model_)
+        self.weights_, self.pool_ = {self._name(self._one_loss()): 1.0}, None
         # What a fit has held back may be trained on now, and the network moves on.
         self.calibrator_, self._sets, self._fitted_on = calibrators.UnimodalProjection(), None, None
         self._passes += 1
@@ -227,21 +380,43 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         network.train(self.model_, criterion, cases, None, recipe, seed=self._seed + self._passes)
         return self
 
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Calibrated, unimodal probabilities, columns in the order of ``classes_``, shape (n, C)."""
-        return self._probs(self.predict_logits(X))
+    def predict_proba(self, X: Any, members: bool = False) -> FloatArray:
+        """Calibrated, unimodal probabilities, columns in the order of ``classes_``, shape (n, C).
+
+        Args:
+            X: rows.
+            members: those of every network in the committee instead, each calibrated alike, shape (M, n, C); see
+                `orcu.decisions.disagreement.mutual_information` for what they disagree about.
+        """
+        if not members:
+            return self._probs(self.predict_logits(X))
+        return np.stack([self._probs(logits) for logits in self._members(self._inputs(X))])
 
     def predict_logits(self, X: Any) -> FloatArray:
-        """The network's logits, before the calibrator, shape (n, C)."""
-        check_is_fitted(self, "model_")
+        """The committee's logits (of a single network its own), before the calibrator, shape (n, C)."""
+        return self._logits(self._inputs(X))
+
+    def _logits(self, x: "torch.Tensor") -> FloatArray:
         from orcu.estimators.network import logits
 
+        return logits(self.model_, x)
+
+    def _members(self, x: "torch.Tensor") -> FloatArray:
+        """The log-probabilities of every network, (M, n, C)."""
+        from orcu.estimators.network import logits
+
+        models = self.model_.members if self.pool_ is not None else [self.model_]
+        return np.stack([geometry.log_probs(logits(model, x)) for model in models])
+
+    def _inputs(self, X: Any) -> "torch.Tensor":
+        """Rows as the networks take them, with a warning for what they have not seen."""
+        check_is_fitted(self, "model_")
         x = self._checked(X, reset=False)
         tensor = self._tensor(x)
         if self.module is None:
             for note in self.encoder_.unseen(x):
-                warnings.warn(f"X: {note}.", UserWarning, stacklevel=2)
-        return logits(self.model_, tensor)
+                warnings.warn(f"X: {note}.", UserWarning, stacklevel=3)
+        return tensor
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The decided class of each row, the most likely one unless ``decide`` says otherwise."""
@@ -249,12 +424,17 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.classes_[decide_checked(probs, self.decide)]
 
     def predict_sets(self, X: Any, alpha: float = 0.1) -> npt.NDArray[Any]:
-        """The lowest and the highest class of each row's set, shape (n, 2); the truth is inside with 1 - alpha.
+        """The lowest and the highest class of each row's set, shape (n, 2).
+
+        With ``sets="split"`` the truth is inside with 1 - alpha or more; with "cv+" about as often, and by proof with
+        about 1 - 2 alpha (see `orcu.decisions.conformal.CrossConformalSets`).
 
         Raises:
             InputError: if too few rows were held back for this alpha.
         """
         alpha = as_fraction(alpha, name="alpha")
+        if self._sets is None and getattr(self, "pool_", None) is not None:
+            return self._cross_conformal(X, alpha)
         probs = self.predict_proba(X)
         held, y = self._sets or (np.zeros((0, 2)), np.zeros(0, np.int64))
         if not alpha or len(y) < 1 / alpha - 1:
@@ -263,6 +443,14 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "calibration_fraction, or ask for a larger alpha."
             )
         low, high = OrdinalPredictionSets(alpha=alpha).fit(self._probs(held), y).predict(probs)
+        return np.stack([self.classes_[low], self.classes_[high]], axis=1)
+
+    def _cross_conformal(self, X: Any, alpha: float) -> npt.NDArray[Any]:
+        pool = self.pool_
+        assert pool is not None  # noqa: S101
+        sets = CrossConformalSets(alpha=alpha).fit(self._probs(pool.logits), self._pooled_labels, fold=pool.fold)
+        by_fold = pool.by_fold(self._members(self._inputs(X)))
+        low, high = sets.predict(np.stack([self._probs(logits) for logits in by_fold]))
         return np.stack([self.classes_[low], self.classes_[high]], axis=1)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -280,8 +468,8 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def diagnose(self) -> Diagnosis:
         """Compare with plain cross-entropy and temperature scaling on rows that neither was trained on.
 
-        The baseline is trained on the same rows and stopped by the same ones; both calibrators are
-        cross-fitted on the rows held back.
+        The baseline is a single network, trained on the same rows and stopped by the same ones; of a committee both are
+        judged out of fold, on all rows. Both calibrators are cross-fitted on the rows that are judged.
 
         Raises:
             InputError: if the model was not fitted with rows to spare.
@@ -295,15 +483,32 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "call it after fit, on the model that was fitted."
             )
         cases, jobs = self._fitted_on
+        if self.pool_ is not None:
+            return self._diagnose_committee(cases)
         held = cases[np.concatenate([jobs["calibration"], jobs["sets"]])]
-        if len(held.y) < 2 * FEW:
-            needed = f"at least {2 * FEW} are needed; fit on more rows, or raise calibration_fraction."
+        if len(held.y) < DIAGNOSED:
+            needed = f"at least {DIAGNOSED} are needed; fit on more rows, or raise calibration_fraction."
             raise InputError(f"diagnose: {len(held.y)} rows were held back, {needed}")
         baseline = copy.copy(self).set_params(loss="ce", calibrator=None, warm_start=False)
         baseline._train(cases, jobs, self._seed, None)
         ours, theirs = (logits(model.model_, held.x) for model in (self, baseline))
-        chain = "none" if self.calibrator_ is None else self._chain()
-        return beside_baseline(ours, theirs, held.y, chain, what=str(self.loss))
+        chain = "none" if self.calibrator_ is None else self.calibrator
+        return beside_baseline(ours, theirs, held.y, chain, what=self._name(self._one_loss()))
+
+    def _diagnose_committee(self, cases: "Cases") -> Diagnosis:
+        from orcu.training.cross_fitting import deal
+
+        pool = self.pool_
+        assert pool is not None  # noqa: S101
+        if len(cases.y) < DIAGNOSED:
+            raise InputError(f"diagnose: the model was fitted on {len(cases.y)} rows, at least {DIAGNOSED} are needed.")
+        theirs = next((one.log_probs for one in pool.kept if one.name == "ce"), None)
+        if theirs is None:
+            dealt = deal(cases.y, int(pool.fold.max()) + 1, stop=self.validation_fraction, seed=self._seed)
+            plain = copy.copy(self).set_params(loss="ce", module=self.module)
+            theirs = plain._cross_fitted(cases, dealt, self._seed)[0].log_probs
+        chain = "none" if self.calibrator_ is None else self.calibrator
+        return beside_baseline(pool.logits, theirs, cases.y, chain, what="the committee")
 
     # --- the parts of a fit ---
 
@@ -319,7 +524,16 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if not usable(value):
                 raise InputError(f"{name}: expected {expected}, got {value!r}.")
         if isinstance(self.calibrator, (str, dict)):
-            calibrators.create(self._chain())
+            calibrators.create(self.calibrator)
+        as_count(self.folds, name="folds", minimum=1)
+        if self.sets not in SETS:
+            raise UnknownNameError("way to fit sets", self.sets, SETS)
+        if self.budget is not None:
+            as_positive(self.budget, name="budget")
+        names = [self._name(spec) for spec in self._specs()]
+        twice = [name for place, name in enumerate(names) if name in names[:place]]
+        if twice:
+            raise InputError(f"loss: {twice[0]!r} stands twice; give one of them a label in its table.")
         if isinstance(self.decide, str) and self.decide not in RULES:
             raise UnknownNameError("decision rule", self.decide, list(RULES))
         if self.metric not in SCORES:
@@ -334,7 +548,7 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         fresh = copy.copy(self)
         fresh.classes_ = classes
-        fresh._build(0)
+        fresh.model_ = fresh._network(self._one_loss(), 0)
         before, now = ({name: value.shape for name, value in one.model_.state_dict().items()} for one in (self, fresh))
         if before != now:
             raise InputError(
@@ -343,8 +557,8 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
 
     def _read(
-        self, X: Any, y: Any, sample_weight: Any, *, classes: Any = None, reset: bool = True
-    ) -> tuple[Any, IntArray, FloatArray | None, npt.NDArray[Any]]:
+        self, X: Any, y: Any, sample_weight: Any, *, classes: Any = None, groups: Any = None, reset: bool = True
+    ) -> tuple[Any, IntArray, FloatArray | None, npt.NDArray[Any], npt.NDArray[Any] | None]:
         from sklearn.utils.multiclass import check_classification_targets
         from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
@@ -361,6 +575,10 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         weight = None
+        if groups is not None:
+            check_no_gaps(groups, None)
+            groups = column_or_1d(np.asarray(groups))
+            check_consistent_length(X, groups)
         if sample_weight is not None:
             if not np.asarray(sample_weight).any():
                 raise InputError("sample_weight: every weight is zero; at least one must not be.")
@@ -370,13 +588,14 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             counts = weight > 0  # a row of no weight is no row
             x = x[counts] if isinstance(x, np.ndarray) else {k: v[counts] for k, v in x.items()}
             y, weight = y[counts], weight[counts]
+            groups = None if groups is None else groups[counts]
         labels = ordered_labels(y, order)
         codes = class_codes(y, labels)
         if classes is None and len(np.unique(codes)) < 2:
             raise InputError(
                 f"y: every row has the class {labels.tolist()[codes[0]]!r}; a classifier needs more than one class."
             )
-        return x, codes, weight, labels
+        return x, codes, weight, labels, groups
 
     def _names(self) -> tuple[str, ...]:
         return tuple(canonical(label) for label in self.classes_.tolist())
@@ -417,7 +636,36 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _jobs(self, codes: IntArray, seed: int) -> dict[str, IntArray]:
         return rows_by_job(codes, validation=self.validation_fraction, calibration=self.calibration_fraction, seed=seed)
 
-    def _build(self, seed: int) -> None:
+    def _specs(self) -> list[Any]:
+        return list(self.loss) if isinstance(self.loss, (tuple, list)) else [self.loss]
+
+    def _losses(self) -> dict[str, Any]:
+        """The losses by name, as they stand in ``weights_``."""
+        return {self._name(spec): spec for spec in self._specs()}
+
+    def _name(self, spec: Any) -> str:
+        if isinstance(spec, str):
+            return spec
+        return str(spec.get("label") or spec.get("name") or dict(spec))
+
+    def _one_loss(self) -> Any:
+        """The loss where there is one network: ORCU, if it is among several."""
+        specs = self._specs()
+        return next((spec for spec in specs if self._is_orcu(spec)), specs[0])
+
+    def _is_orcu(self, spec: Any) -> bool:
+        return spec == "orcu" or (isinstance(spec, Mapping) and spec.get("name") == "orcu")
+
+    def _has_orcu(self) -> bool:
+        return any(self._is_orcu(spec) for spec in self._specs())
+
+    def _fixed_scale(self) -> float | str:
+        from orcu.training.choose_scale import FIRST
+
+        return FIRST if self.scale == "auto" else self.scale
+
+    def _network(self, spec: Any, seed: int) -> Any:
+        """A fresh network for a loss."""
         import torch
 
         from orcu.models.classifier import Classifier
@@ -426,22 +674,22 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             if self.module is not None:
-                self.model_ = copy.deepcopy(self.module)
-                return
+                return copy.deepcopy(self.module)
             body = Mlp(self.encoder_.width, hidden=tuple(self.hidden))
-            head = "poe" if self._criterion(1.0, None).needs_head else "linear"
-            self.model_ = Classifier(body, len(self.classes_), head=head)
+            head = "poe" if self._loss(spec, 1.0).needs_head else "linear"
+            return Classifier(body, len(self.classes_), head=head)
 
-    def _criterion(self, scale: Any, codes: IntArray | None) -> Any:
+    def _loss(self, spec: Any, scale: Any, **options: Any) -> Any:
         from orcu import losses
 
-        spec = {"name": self.loss} if isinstance(self.loss, str) else dict(self.loss)
-        if spec.get("name") == "orcu":
-            spec.setdefault("scale", scale)
-        options = {}
-        if self.class_weight is not None and codes is not None:
-            options["weight"] = self._class_weights(codes)
-        return losses.create(spec, num_classes=len(self.classes_), **options)
+        table = {"name": spec} if isinstance(spec, str) else {key: spec[key] for key in spec if key != "label"}
+        if table.get("name") == "orcu":
+            table.setdefault("scale", scale)
+        return losses.create(table, num_classes=len(self.classes_), **options)
+
+    def _criterion(self, scale: Any, codes: IntArray) -> Any:
+        options = {} if self.class_weight is None else {"weight": self._class_weights(codes)}
+        return self._loss(self._one_loss(), scale, **options)
 
     def _class_weights(self, codes: IntArray) -> list[float]:
         counts = np.bincount(codes, minlength=len(self.classes_))
@@ -480,7 +728,7 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         def train_with(scale: Any, first: Any) -> None:
             """A whole training, or a short one that goes on from the weights of the first."""
-            self._build(seed)
+            self.model_ = self._network(self._one_loss(), seed)
             weights = start if first is None else first
             if weights is not None:
                 self.model_.load_state_dict(weights)
@@ -491,9 +739,10 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 self.n_iter_, self.curve_ = len(curve), curve
 
         self.scale_, self.chosen_ = None, None
-        if self.loss == "orcu" or (isinstance(self.loss, Mapping) and self.loss.get("name") == "orcu"):
+        one = self._one_loss()
+        if self._is_orcu(one):
             self.scale_ = FIRST if self.scale == "auto" else self.scale
-        if validation is None or self.loss != "orcu" or self.scale != "auto":
+        if validation is None or one != "orcu" or self.scale != "auto":
             train_with(self.scale_, None)
             return
 
@@ -512,24 +761,19 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         calibrated: FloatArray = self.calibrator_.predict_proba(logits)
         return calibrated
 
-    def _chain(self) -> Any:
-        return "gap+projection" if self.calibrator == "auto" else self.calibrator
-
-    def _fitted_calibrator(self, held: "Cases") -> Any:
+    def _fitted_calibrator(self, logits: FloatArray, y: IntArray, weight: FloatArray | None) -> Any:
         """The calibrator, fitted; with too few rows only the projection, and a warning."""
-        from orcu.estimators.network import logits
-
         if self.calibrator is None:
             return None
-        if len(held.y) >= FEW:
-            chain = self._chain()
-            calibrator = calibrators.create(chain) if isinstance(chain, (str, dict)) else copy.deepcopy(chain)
-            return calibrator.fit(logits(self.model_, held.x), held.y, weight=held.weight)
+        if len(y) >= FEW:
+            named = isinstance(self.calibrator, (str, dict))
+            calibrator = calibrators.create(self.calibrator) if named else copy.deepcopy(self.calibrator)
+            return calibrator.fit(logits, y, weight=weight)
         warnings.warn(
-            f"{len(held.y)} rows are held back for the calibrator, fewer than {FEW}: probabilities are projected, not "
+            f"{len(y)} rows are left for the calibrator, fewer than {FEW}: probabilities are projected, not "
             "calibrated. Fit on more rows, or raise calibration_fraction.",
             CalibrationWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
         return calibrators.UnimodalProjection()
 

@@ -1,7 +1,5 @@
 """The network of an `OrdinalClassifier`: rows as it takes them, its training, its logits."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,13 +12,12 @@ from orcu.data.batches import ArrayBatches
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray
 from orcu.metrics.scoring import rps
-from orcu.training.loop import Curve, DivergedError, fit, logits_of
+from orcu.training.loop import Curve, DivergedError, fit, logits_of, threads_for
 from orcu.training.optim import fused_adamw
 from orcu.training.recipes import Recipe
 
 AT_ONCE = 8192  # rows of a forward without gradients
 LOOKED_AT = 1000  # training rows whose logits must stay finite, where no rows validate
-SMALL = 10_000_000  # multiplications of a forward that one thread does as quickly as several
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,7 @@ def train(
         return {"validation_rps": rps(geometry.probs(z), validation.y, weight=validation.weight)}
 
     try:
-        with _threads_for(model, recipe.batch_size), torch.random.fork_rng(devices=[]):
+        with threads_for(model, recipe.batch_size), torch.random.fork_rng(devices=[]):
             curves = fit(
                 model,
                 criterion,
@@ -96,15 +93,3 @@ def logits(model: nn.Module, x: Tensor) -> FloatArray:
     parts = [logits_of(model(part)) for part in torch.split(x, AT_ONCE)]
     values: FloatArray = torch.cat(parts).double().cpu().numpy()
     return values
-
-
-@contextmanager
-def _threads_for(model: nn.Module, batch_size: int) -> Iterator[None]:
-    """One thread while steps are small: sharing them out takes as long as doing them, on every core."""
-    before = torch.get_num_threads()
-    small = batch_size * sum(weights.numel() for weights in model.parameters()) < SMALL
-    torch.set_num_threads(1 if small else before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -14,6 +14,7 @@ import torch  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 
 from orcu.calibrators import (  # noqa: E402
+    AutoCalibration,
     Calibrator,
     Chain,
     DirichletCalibration,
@@ -199,6 +200,7 @@ class ChainModule(CalibratorModule):
 
 
 _MODULES: dict[type[Calibrator], Callable[..., CalibratorModule]] = {
+    AutoCalibration: lambda chosen: calibrator_module(chosen.fitted_),
     Chain: ChainModule,
     DirichletCalibration: LinearMapModule,
     GapScaling: GapModule,

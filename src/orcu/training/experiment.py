@@ -80,7 +80,7 @@ def train(
     split: Sequence[float] = (70, 15, 15),
     protocol: str | None = None,
     fold: int = 0,
-    calibrator: str = "gap+projection",
+    calibrator: str = "auto",
     frozen: bool | None = None,
     device: str = "auto",
     watcher: Watcher | None = None,
@@ -261,7 +261,7 @@ def train_and_judge(
     settings: Settings,
     folder: Path,
     *,
-    calibrator: str = "gap+projection",
+    calibrator: str = "auto",
     device: str = "auto",
     watcher: Watcher | None = None,
 ) -> Experiment:

@@ -7,7 +7,8 @@ gathered, so its metrics are exact.
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +31,7 @@ from orcu.training.parallel import is_first
 from orcu.training.recipes import Recipe
 
 Curve = dict[str, float]
+SMALL = 10_000_000  # multiplications of a forward that one thread does as quickly as several
 ModelT = TypeVar("ModelT", bound=nn.Module)
 SAVE_EVERY = 5.0  # seconds between checkpoints, at least; epochs of a small table take milliseconds
 CURVES = ("unimodality", "ece", "sce", "ace", "qwk", "rps", "accuracy")  # of validation rows
@@ -256,3 +258,15 @@ def _stopped(curves: list[Curve], recipe: Recipe) -> bool:
         return False
     costs = [_cost(curve, recipe.select) for curve in curves]
     return len(costs) - 1 - int(np.argmin(costs)) >= recipe.patience
+
+
+@contextmanager
+def threads_for(model: nn.Module, batch_size: int) -> Iterator[None]:
+    """One thread while steps are small: sharing them out takes as long as doing them, on every core."""
+    before = torch.get_num_threads()
+    small = batch_size * sum(weights.numel() for weights in model.parameters()) < SMALL
+    torch.set_num_threads(1 if small else before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

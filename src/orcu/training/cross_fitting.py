@@ -1,0 +1,270 @@
+"""Cross-fitting: every row trains, every row is predicted by networks that have not seen it.
+
+The rows are dealt into K folds. The networks of fold k train on the others, less a part that stops them; what they say
+of fold k's own rows is out of fold. Perceptrons of all folds and losses train together, as one `Stack`: each batch goes
+through all of them at once, and a row counts for those that may learn from it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from orcu import geometry
+from orcu.errors import InputError
+from orcu.inputs import FloatArray, IntArray
+from orcu.metrics.scoring import rps
+from orcu.models.committee import Stack, perceptrons
+from orcu.training.loop import threads_for
+from orcu.training.optim import fused_adamw, schedule
+from orcu.training.recipes import Recipe
+
+FEWEST_STOPPING = 8  # rows that may stop a training; with fewer all epochs are done
+AT_ONCE = 8192  # rows of a forward without gradients
+
+
+@dataclass(frozen=True)
+class Fold:
+    """What the networks of one fold may do with which rows."""
+
+    train: IntArray
+    stop: IntArray  # stops the training; empty where rows are too few
+    held: IntArray  # is predicted
+
+
+def deal(
+    y: IntArray, folds: int, *, stop: float = 0.1, groups: npt.NDArray[Any] | None = None, seed: int = 0
+) -> list[Fold]:
+    """Rows dealt into folds, each class evenly; the rows of a group stay together.
+
+    The rows that stop the networks of a fold are part of the next one: so each of them trains the networks of the other
+    folds.
+
+    Args:
+        y: labels 0..C-1.
+        folds: K, at least 2.
+        stop: the share of all rows that stops a training, at most that of a fold.
+        groups: of each row, such as its subject; or ``None``.
+        seed: of the order.
+
+    Raises:
+        InputError: if there are fewer rows, or groups, than folds.
+
+    Example:
+        >>> dealt = deal(np.arange(40) % 4, 5)
+        >>> [(len(fold.train), len(fold.stop), len(fold.held)) for fold in dealt][:2]
+        [(32, 0, 8), (32, 0, 8)]
+        >>> [len(fold.stop) for fold in deal(np.arange(200) % 4, 5)]
+        [20, 20, 20, 20, 20]
+    """
+    fold = _by_class(y, folds, seed) if groups is None else _by_group(y, groups, folds, seed)
+    order = np.random.default_rng([seed, 1]).permutation(len(y))
+    dealt = []
+    for k in range(folds):
+        following = order[fold[order] == (k + 1) % folds]
+        stopping = first_rows(following, min(stop, 1 / folds) * len(y), groups)
+        if len(stopping) < FEWEST_STOPPING or len(stopping) == len(y) - (fold == k).sum():
+            stopping = stopping[:0]
+        train = np.flatnonzero(fold != k)
+        dealt.append(Fold(np.setdiff1d(train, stopping), np.sort(stopping), np.flatnonzero(fold == k)))
+    return dealt
+
+
+def _by_class(y: IntArray, folds: int, seed: int) -> IntArray:
+    if len(y) < folds:
+        raise InputError(f"folds: {len(y)} rows cannot be dealt into {folds} folds; use fewer folds, or more rows.")
+    order = np.random.default_rng(seed).permutation(len(y))
+    fold = np.empty(len(y), dtype=np.int64)
+    fold[order[np.argsort(y[order], kind="stable")]] = np.arange(len(y)) % folds
+    return fold
+
+
+def _by_group(y: IntArray, groups: npt.NDArray[Any], folds: int, seed: int) -> IntArray:
+    """Groups from the largest on, each to the fold that has the fewest rows of its classes so far."""
+    _, member = np.unique(groups, return_inverse=True)
+    count = int(member.max()) + 1
+    if count < folds:
+        raise InputError(
+            f"groups: {count} groups cannot be dealt into {folds} folds, since the rows of a group stay together; use "
+            f"folds={max(count, 1)} at most."
+        )
+    classes = np.zeros((count, int(y.max()) + 1))
+    np.add.at(classes, (member, y), 1.0)
+    order = np.random.default_rng(seed).permutation(count)
+    order = order[np.argsort(-classes[order].sum(axis=1), kind="stable")]
+    share = 1 / np.maximum(classes.sum(axis=0), 1)
+    filled, chosen = np.zeros((folds, classes.shape[1])), np.empty(count, dtype=np.int64)
+    for one in order:
+        after = ((filled + classes[one]) * share) ** 2
+        chosen[one] = int(np.argmin(after.sum(axis=1) - ((filled * share) ** 2).sum(axis=1)))
+        filled[chosen[one]] += classes[one]
+    return chosen[member]
+
+
+def first_rows(rows: IntArray, wanted: float, groups: npt.NDArray[Any] | None) -> IntArray:
+    """The first rows, as many as wanted; of groups whole ones, as long as they fit."""
+    if groups is None:
+        return rows[: round(wanted)]
+    taken: list[IntArray] = []
+    for group in dict.fromkeys(groups[rows].tolist()):
+        mine = rows[groups[rows] == group]
+        if sum(map(len, taken)) + len(mine) > wanted:
+            break
+        taken.append(mine)
+    return np.concatenate(taken) if taken else rows[:0]
+
+
+@dataclass(frozen=True)
+class CrossFitted:
+    """Networks of one loss, one a fold, and what they say of the rows that they have not seen."""
+
+    name: str
+    networks: list[nn.Module]
+    log_probs: FloatArray  # out of fold, (n, C)
+    epochs: list[int]  # that each network was trained for
+
+
+def train_together(
+    criteria: Mapping[str, nn.Module],
+    x: Tensor,
+    y: IntArray,
+    folds: Sequence[Fold],
+    recipe: Recipe,
+    *,
+    num_classes: int,
+    hidden: Sequence[int],
+    weight: npt.NDArray[np.float32] | None = None,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[CrossFitted]:
+    """Train a perceptron for every loss and fold, all at once.
+
+    Args:
+        criteria: losses by name, that sum over samples with weights (``reduction="sum"``).
+        x: all rows, shape (n, D).
+        y: their labels.
+        folds: as `deal` gives them.
+        recipe: of each network; ``select`` and ``patience`` are each network's own.
+        num_classes: how many classes, C.
+        hidden: layers of a perceptron.
+        weight: one per row, or ``None``.
+        seed: of weights and order.
+        progress: told after each epoch how many are done, of how many.
+
+    Raises:
+        InputError: if a training diverges.
+    """
+    losses, count = list(criteria), len(folds)
+    networks = perceptrons(len(losses) * count, x.shape[1], num_classes, hidden=hidden, seed=seed)
+    stack = Stack(networks)
+    optimizer = fused_adamw(stack, recipe)
+    learns = torch.zeros(count, len(y))
+    for k, fold in enumerate(folds):
+        own = torch.ones(len(fold.train)) if weight is None else torch.from_numpy(weight[fold.train])
+        learns[k, fold.train] = own
+    labels = torch.from_numpy(y)
+    steps = -(-len(y) // recipe.batch_size)
+    plan = schedule(optimizer, recipe, recipe.epochs * steps)
+    best = _Best(stack, folds, len(losses), recipe)
+    generator = torch.Generator().manual_seed(seed)
+
+    def one_epoch() -> None:
+        for rows in torch.split(torch.randperm(len(y), generator=generator), recipe.batch_size):
+            share = learns[:, rows]
+            share = share / share.sum(dim=1, keepdim=True).clamp(min=1e-30)  # the mean of each network's own rows
+            logits = stack(x[rows])
+            repeated = labels[rows].repeat(count)
+            total = logits.new_zeros(())
+            for place, name in enumerate(losses):
+                mine = logits[place * count : (place + 1) * count].reshape(-1, num_classes)
+                total = total + criteria[name](mine, repeated, sample_weight=share.reshape(-1))
+            optimizer.zero_grad(set_to_none=True)
+            total.backward()
+            optimizer.step()
+            plan.step()
+
+    with threads_for(stack, recipe.batch_size):
+        for epoch in range(recipe.epochs):
+            one_epoch()
+            best.look(epoch, x, y, weight)
+            if progress is not None:
+                progress(epoch + 1, recipe.epochs)
+            if best.all_stopped(epoch):
+                break
+    best.restore()
+    for place, network in enumerate(networks):
+        network.load_state_dict(stack.state_of(place))
+    out = []
+    for place, name in enumerate(losses):
+        mine = networks[place * count : (place + 1) * count]
+        epochs = best.epochs[place * count : (place + 1) * count]
+        out.append(CrossFitted(name, list(mine), out_of_fold(mine, x, folds, num_classes), epochs))
+    return out
+
+
+class _Best:
+    """The best epoch of every network in a stack, by the RPS of the rows that stop it; the last where none do."""
+
+    def __init__(self, stack: Stack, folds: Sequence[Fold], losses: int, recipe: Recipe) -> None:
+        self._stack, self._recipe = stack, recipe
+        self._stops = [fold.stop for fold in folds] * losses
+        self._selects = recipe.select is not None and all(len(rows) for rows in self._stops)
+        self._rows = np.unique(np.concatenate(self._stops)) if self._selects else np.zeros(0, np.int64)
+        self._lowest = np.full(len(self._stops), np.inf)
+        self._kept: list[Tensor] = []
+        self.epochs = [0] * len(self._stops)
+
+    @torch.no_grad()
+    def look(self, epoch: int, x: Tensor, y: IntArray, weight: npt.NDArray[np.float32] | None) -> None:
+        """Judge every network after an epoch, and keep those that are better than before."""
+        looked = self._rows if self._selects else np.arange(min(len(y), 1000))
+        parts = [self._stack(part) for part in torch.split(x[looked], AT_ONCE)]
+        logits = torch.cat(parts, dim=1).double().numpy()
+        if not np.isfinite(logits).all():
+            raise InputError(
+                f"training diverged in epoch {epoch}: logits are not finite; lower learning_rate (it is "
+                f"{self._recipe.rate:g}), or look for columns with extreme values."
+            )
+        if not self._selects:
+            self.epochs = [epoch + 1] * len(self._stops)
+            return
+        better = []
+        for network, rows in enumerate(self._stops):
+            place = np.searchsorted(looked, rows)
+            own = None if weight is None else weight[rows].astype(np.float64)
+            value = rps(geometry.probs(logits[network, place]), y[rows], weight=own)
+            if value < self._lowest[network]:
+                self._lowest[network], self.epochs[network] = value, epoch + 1
+                better.append(network)
+        if not self._kept:
+            self._kept = [parameter.detach().clone() for parameter in self._stack.parameters()]
+        elif better:
+            for kept, parameter in zip(self._kept, self._stack.parameters(), strict=True):
+                kept[better] = parameter.detach()[better]
+
+    def all_stopped(self, epoch: int) -> bool:
+        """Whether no network has become better for the recipe's patience."""
+        patience = self._recipe.patience
+        return self._selects and patience is not None and epoch + 1 - max(self.epochs) >= patience
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """Give every network its best weights."""
+        for kept, parameter in zip(self._kept, self._stack.parameters(), strict=bool(self._kept)):
+            parameter.copy_(kept)
+
+
+@torch.no_grad()
+def out_of_fold(networks: Sequence[nn.Module], x: Tensor, folds: Sequence[Fold], num_classes: int) -> FloatArray:
+    """The log-probabilities of every row by the network of its fold, (n, C)."""
+    out = np.full((len(x), num_classes), np.nan)
+    for network, fold in zip(networks, folds, strict=True):
+        network.eval()
+        parts = [network(part) for part in torch.split(x[fold.held], AT_ONCE)]
+        logits = torch.cat([getattr(part, "logits", part) for part in parts]).double().numpy()
+        out[fold.held] = geometry.log_probs(logits)
+    return out
