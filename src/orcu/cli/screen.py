@@ -99,9 +99,15 @@ class Screen(Watcher):
         left = f"{prefix}epoch {moment.epoch + 1}/{moment.epochs}, {moment.seconds_left:.0f} s left"
         self._bar("training", left, done, moment.epochs * moment.steps)
 
+    def member(self, loss: str, done: int, total: int) -> None:
+        """A bar for each loss."""
+        self._bar(loss, f"committee, {loss}: epoch {done}/{total} at most", done, total)
+
     def finished(self, experiment: Experiment) -> None:
-        """The headline, and what was written."""
+        """What was chosen, the headline, and what was written."""
         self._stop()
+        if experiment.choice:
+            self.console.print(f"[dim]committee: {escape(experiment.choice)}[/]", highlight=False)
         for sentence in headline(experiment.evaluation):
             self.console.print(escape(sentence), highlight=False)
         self.console.print(

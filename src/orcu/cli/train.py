@@ -37,7 +37,14 @@ def train(
     split: Annotated[str, typer.Option(help="Shares of train, validation and test.")] = "70/15/15",
     protocol: Annotated[str | None, typer.Option(help="A protocol of the data set, in place of --split.")] = None,
     fold: Annotated[int, typer.Option(min=0, help="The protocol's fold.")] = 0,
-    loss: Annotated[str, typer.Option(help="A loss; `orcu losses` shows them.")] = "orcu",
+    loss: Annotated[
+        str | None,
+        typer.Option(help="A loss, or several with commas between (`orcu losses`); ce,sord,orcu by default."),
+    ] = None,
+    folds: Annotated[
+        int | None,
+        typer.Option(min=1, help="Of the committee; 1 for one network. 5 by default on tables and frozen features."),
+    ] = None,
     backbone: Backbone = "",
     head: Annotated[str, typer.Option(help="linear, unimodal or poe; what the loss needs by default.")] = "",
     weights: Weights = "pretrained",
@@ -45,7 +52,9 @@ def train(
     frozen: FrozenFlag = None,
     size: Size = 224,
     set_: Set = None,
-    calibrator: Annotated[str, typer.Option(help="Fitted on validation.")] = "gap+projection",
+    calibrator: Annotated[
+        str, typer.Option(help="Fitted out of fold, or on validation with one network; auto chooses.")
+    ] = "auto",
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write the curves for TensorBoard.")] = False,
     skip_bad: SkipBad = False,
     seed: Seed = 0,
@@ -68,11 +77,12 @@ def train(
             skip_bad=skip_bad,
             protocol=protocol,
             fold=fold,
+            folds=folds,
             calibrator=calibrator,
             frozen=frozen,
             device=device,
             watcher=screen,
-            loss=loss,
+            loss=_losses(loss),
             backbone=backbone,
             head=head,
             weights=weights,
@@ -84,33 +94,41 @@ def train(
         )
 
 
+def _losses(text: str | None) -> list[str] | None:
+    """The losses in a text: names with commas between, or one table."""
+    if text is None:
+        return None
+    return [text] if "{" in text else [name.strip() for name in text.split(",") if name.strip()]
+
+
 def predict(
     model: Annotated[Path, typer.Argument(help="What `orcu train` has written.")],
     inputs: Annotated[Path, typer.Argument(help="A folder of images, a table (.csv, .parquet), or texts (.txt).")],
     out: Annotated[Path, typer.Option("-o", "--out", help="Write predictions here (.parquet, .csv).")],
+    alpha: Annotated[
+        float, typer.Option(min=0.001, max=0.5, help="Share of misses that prediction sets aim at; of committees.")
+    ] = 0.1,
     skip_bad: SkipBad = False,
     device: Device = "auto",
     no_formulas: NoFormulas = False,
 ) -> None:
-    """Apply a trained model and its calibrator to new cases."""
-    from orcu.predictions.predictions import Predictions
+    """Apply a trained model and its calibrator to new cases: probabilities, decision, set and confidence."""
     from orcu.tables.writing import write_table
-    from orcu.training.predict import predict_new
+    from orcu.training.predict import answer
 
     check_paths([], [out])
     console = Console()
     with bad_data(), Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("predicting")
-        predictions = predict_new(
+        answers = answer(
             model,
             inputs,
+            alpha=alpha,
             device=device,
             skip_bad=skip_bad,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
-        probs = Predictions(probs=predictions.probs, classes=predictions.classes, ids=predictions.ids)
-        likely = [predictions.classes[k] for k in predictions.probs.argmax(axis=1)]
-        write_table(probs.to_arrow().append_column("predicted", [likely]), out, no_formulas=no_formulas)
-    for note in predictions.notes:
+        write_table(answers.to_arrow(), out, no_formulas=no_formulas)
+    for note in answers.predictions.notes:
         console.print(f"[yellow]{escape(note)}[/]", highlight=False)
-    console.print(f"wrote {escape(str(out))}: {len(predictions):,} cases", highlight=False)
+    console.print(f"wrote {escape(str(out))}: {len(answers.predictions):,} cases", highlight=False)

@@ -245,15 +245,14 @@ class CrossConformalSets:
         Raises:
             InputError: if an argument cannot be used, or rows are too few for this alpha.
         """
-        alpha = as_fraction(self.alpha, name="alpha")
+        as_fraction(self.alpha, name="alpha")
         checked = as_probs(probs)
         self.num_classes_ = checked.shape[1]
         labels = as_labels(y, self.num_classes_, rows=len(checked))
         folds = np.asarray(fold)
         if folds.shape != labels.shape or folds.dtype.kind not in "iu" or folds.min() < 0:
             raise InputError(f"fold: expected the fold 0..K-1 of each of {len(labels)} rows.")
-        if not alpha or len(labels) < 1 / alpha - 1:
-            raise InputError(f"alpha: {len(labels)} rows are too few for {alpha}; ask for a larger alpha.")
+        self._check_enough(len(labels))
         own = scores(checked)[np.arange(len(labels)), labels]
         self.scores_ = [np.sort(own[folds == k]) for k in range(int(folds.max()) + 1)]
         return self
@@ -280,6 +279,44 @@ class CrossConformalSets:
         inside = below < (1 - self.alpha) * (sum(map(len, self.scores_)) + 1) - 1e-9
         inside[np.arange(len(inside)), np.mean(by_fold, axis=0).argmax(axis=1)] = True
         return inside.argmax(axis=1), self.num_classes_ - 1 - inside[:, ::-1].argmax(axis=1)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the scores as JSON; the file appears whole or not at all."""
+        state = {
+            "prediction_sets": "cross",
+            "state_version": STATE_VERSION,
+            "num_classes": self.num_classes_,
+            "scores": [own.tolist() for own in self.scores_],
+        }
+        write_json(path, state)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, alpha: float = 0.1) -> "CrossConformalSets":
+        """The sets in a JSON file that `save` wrote, at any alpha.
+
+        Raises:
+            InputError: if the file cannot be read as such, or its rows are too few for this alpha.
+        """
+        sets = cls(alpha=as_fraction(alpha, name="alpha"))
+        read_json(path, sets._restore)
+        sets._check_enough(sum(map(len, sets.scores_)))
+        return sets
+
+    def _restore(self, state: Any) -> "CrossConformalSets":
+        if not isinstance(state, Mapping) or state.get("prediction_sets") != "cross":
+            raise InputError("these are no prediction sets of a committee: expected the sets.json of `orcu train`.")
+        if state.get("state_version") != STATE_VERSION:
+            raise InputError(f"state_version: this orcu reads {STATE_VERSION}; train anew.")
+        from orcu.predictions.schemas import FittedCrossSets, validated
+
+        checked = validated(FittedCrossSets, state, "the sets' data")
+        self.num_classes_ = checked.num_classes
+        self.scores_ = [np.sort(np.array(own, dtype=np.float64)) for own in checked.scores]
+        return self
+
+    def _check_enough(self, rows: int) -> None:
+        if not self.alpha or rows < 1 / self.alpha - 1:
+            raise InputError(f"alpha: {rows} rows are too few for {self.alpha}; ask for a larger alpha.")
 
 
 def scores(probs: FloatArray) -> FloatArray:

@@ -85,7 +85,7 @@ class Frozen(nn.Module):
 
 
 @torch.no_grad()
-def predict(model: Classifier, batches: Any) -> tuple[Tensor, Tensor]:
+def predict(model: nn.Module, batches: Any) -> tuple[Tensor, Tensor]:
     """Logits (float32) and features of all batches, on the CPU.
 
     Args:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from orcu.models.classifier import Classifier
+from orcu.models.classifier import Classifier, Output
 from orcu.models.tabular import Mlp
 
 
@@ -38,6 +38,35 @@ class Committee(nn.Module):
     def forward(self, inputs: Any) -> Tensor:
         """The pool's logits."""
         return (self.weights[:, None, None] * self.log_probs(inputs)).sum(0)
+
+
+class CommitteeClassifier(Committee):
+    """A committee on the features of one backbone.
+
+    Args:
+        backbone: a module with an attribute ``width``, from inputs to features (n, width).
+        num_classes: how many classes, C.
+        hidden: layers of each member's perceptron.
+        weights: of the members, summing to 1.
+    """
+
+    def __init__(self, backbone: Any, num_classes: int, *, hidden: Sequence[int], weights: Sequence[float]) -> None:
+        members = [Classifier(Mlp(backbone.width, hidden=tuple(hidden)), num_classes) for _ in weights]
+        super().__init__(members, weights)
+        self.backbone = backbone
+
+    def forward(self, inputs: Any) -> Output:  # type: ignore[override]
+        """Inputs as the backbone takes them, to an `Output`; features are the backbone's."""
+        return self.on_features(self.backbone(inputs))
+
+    def on_features(self, features: Tensor) -> Output:
+        """As `forward`, where the backbone's features are at hand."""
+        logits = super().forward(features)
+        return Output(logits, features, logits)
+
+    def member_log_probs(self, inputs: Any) -> Tensor:
+        """The log-probabilities of every member, shape (M, n, C)."""
+        return self.log_probs(self.backbone(inputs))
 
 
 class Stack(nn.Module):

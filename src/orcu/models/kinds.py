@@ -5,7 +5,7 @@ A model's `Plan` names its kind; everything that depends on the kind is asked of
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -24,6 +24,7 @@ from orcu.errors import InputError, UnknownNameError
 from orcu.inputs import IntArray
 from orcu.models.backbones import PRETRAINED, ImageBackbone
 from orcu.models.classifier import Classifier, Frozen
+from orcu.models.committee import CommitteeClassifier
 from orcu.models.tabular import Mlp, TableEncoder
 from orcu.models.text import TextEncoder
 from orcu.tables.reading import read_table
@@ -49,6 +50,8 @@ class Plan:
         std: likewise.
         columns: what the table's encoder has learned.
         dataset: whose preprocessing images get.
+        weights: of the members of a committee, loss by loss and in each fold by fold; empty for a single network.
+        folds: of the committee.
     """
 
     kind: str
@@ -62,8 +65,12 @@ class Plan:
     std: list[float] = field(default_factory=list)
     columns: list[dict[str, Any]] = field(default_factory=list)
     dataset: str = ""
+    weights: list[float] = field(default_factory=list)
+    folds: int = 1
 
-    def build(self, *, weights: str = PRETRAINED, download: bool = False, seed: int = 0) -> Classifier:
+    def build(
+        self, *, weights: str = PRETRAINED, download: bool = False, seed: int = 0
+    ) -> Classifier | CommitteeClassifier:
         """A model of this plan.
 
         Args:
@@ -72,6 +79,10 @@ class Plan:
             seed: of the weights that start at random.
         """
         torch.manual_seed(seed)
+        if self.weights:
+            features = replace(self, hidden=[], weights=[])
+            body = model_kind(self.kind).backbone(features, weights=weights, download=download, seed=seed)
+            return CommitteeClassifier(body, len(self.classes), hidden=self.hidden, weights=self.weights)
         backbone = model_kind(self.kind).backbone(self, weights=weights, download=download, seed=seed)
         return Classifier(backbone, len(self.classes), head=self.head)
 

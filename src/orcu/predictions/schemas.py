@@ -4,7 +4,7 @@ They need pydantic, which takes its time to import: who reads such a file import
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -83,6 +83,15 @@ class FittedCalibrator(Schema):
     classes: list[str] | None = Field(default=None, min_length=2, max_length=MOST_CLASSES)
     file: str | None = None
     calibrated: list[str] | None = None
+
+
+class FittedCrossSets(Schema):
+    """Prediction sets of a committee, as `CrossConformalSets.save` writes them."""
+
+    prediction_sets: Literal["cross"]
+    state_version: int
+    num_classes: int = Field(ge=2, le=MOST_CLASSES)
+    scores: list[list[Annotated[float, Field(ge=0, le=2)]]] = Field(min_length=2)
 
 
 class FittedSets(Schema):

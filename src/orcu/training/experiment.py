@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,6 +22,8 @@ from orcu.models.backbones import RANDOM
 from orcu.models.heads import HEADS
 from orcu.models.kinds import model_kind
 from orcu.tables.files import replacing
+from orcu.training.committee import described
+from orcu.training.committee_run import LOSSES, SETS, committee_run, fitted_sets, stacks
 from orcu.training.loop import Moment
 from orcu.training.parallel import first_before_others, is_first, joined
 from orcu.training.predict import CALIBRATOR
@@ -29,6 +31,7 @@ from orcu.training.recipes import Recipe
 from orcu.training.run import Result, Run, Settings, Splits, best_device
 
 FEW_ROWS = 20  # of a class, in all splits
+DEFAULT_FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class Experiment:
     result: Result
     calibrator: calibrators.Calibrator
     evaluation: Evaluation
+    choice: str = ""  # what a committee was put together of, and its calibrator, in words
 
 
 class Watcher:
@@ -66,6 +70,9 @@ class Watcher:
     def training(self, moment: Moment, *, stage: str = "") -> None:
         """A step or an epoch is over."""
 
+    def member(self, loss: str, done: int, total: int) -> None:
+        """The committee's networks of a loss have done so many epochs."""
+
     def finished(self, experiment: Experiment) -> None:
         """The model is judged and everything written."""
 
@@ -80,6 +87,7 @@ def train(
     split: Sequence[float] = (70, 15, 15),
     protocol: str | None = None,
     fold: int = 0,
+    folds: int | None = None,
     calibrator: str = "auto",
     frozen: bool | None = None,
     device: str = "auto",
@@ -87,6 +95,9 @@ def train(
     **settings: Any,
 ) -> Experiment:
     """Train on your own images, texts or table, calibrate, judge on untouched rows, write it all down.
+
+    On a table or on the features of a frozen backbone this is a committee: perceptrons of several losses, cross-fitted
+    on the rows of train and validation (see `orcu.training.committee_run`). A whole backbone is trained once.
 
     What is written is listed in the documentation (Training). A training that was cut off goes on; a finished
     one is only calibrated and judged. Under torchrun every process calls this, and the first one writes.
@@ -101,11 +112,14 @@ def train(
         split: shares of train, validation and test; the rows of a subject stay together.
         protocol: a protocol of the data set, in place of ``split``.
         fold: the protocol's.
-        calibrator: a name, as for `orcu.calibrators.create`; fitted on validation rows.
+        folds: of the committee; 1 for a single network. By default 5 where a committee can be trained.
+        calibrator: a name, as for `orcu.calibrators.create`; fitted on what the committee says out of fold, or on
+            the validation rows of a single network.
         frozen: train on the features of a frozen backbone; by default where there is one and no GPU.
         device: "cpu", "cuda" or "mps"; "auto" takes the best there is.
         watcher: is told what happens.
-        **settings: of the run, as for `Settings`: ``loss``, ``backbone``, ``recipe``, ``seed`` and so on.
+        **settings: of the run, as for `Settings`: ``loss`` (or several in a list), ``backbone``, ``recipe``, ``seed``
+            and so on.
 
     Raises:
         InputError: if a name, the data or the folder cannot be used.
@@ -116,21 +130,65 @@ def train(
         >>> lev.evaluation.rows
         150
     """
-    check_settings(settings)
+    specs, settings = _losses(settings)
+    check_settings(settings | {"loss": specs[0]})
+    for spec in specs:
+        losses.create(spec, num_classes=3)
     calibrators.create(calibrator)
     with joined() as own_device:
         device = own_device or device
         watcher = watcher if watcher is not None and is_first() else Watcher()
         prepared = find_or_prepare(data, Path(out), root=root, options=options, skip_bad=skip_bad, watcher=watcher)
         chosen = choose_settings(prepared, device=device, frozen=frozen, watcher=watcher, **settings)
+        folds, specs = _committee(folds, specs, prepared, chosen)
+        chosen = replace(chosen, loss=specs[0])
         splits = prepared.split(protocol, fold) if protocol else divided(prepared, split, chosen.seed)
         slow = model_kind(prepared.manifest.about.kind).has_backbone and not chosen.frozen and _on_cpu(device)
         watcher.starting(prepared, splits, slow=slow)
-        experiment = train_and_judge(
-            prepared, splits, chosen, Path(out), calibrator=calibrator, device=device, watcher=watcher
-        )
+        options = {"calibrator": calibrator, "device": device, "watcher": watcher}
+        if folds > 1:
+            experiment = train_committee(prepared, splits, chosen, Path(out), specs, folds=folds, **options)
+        else:
+            experiment = train_and_judge(prepared, splits, chosen, Path(out), **options)
         watcher.finished(experiment)
     return experiment
+
+
+def _losses(settings: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The losses that were asked for, those of the committee by default, and the other settings.
+
+    Raises:
+        InputError: if there is none, or one stands twice.
+    """
+    others = {name: value for name, value in settings.items() if name != "loss"}
+    asked = settings.get("loss")
+    specs = list(asked) if isinstance(asked, (list, tuple)) else list(LOSSES) if asked is None else [asked]
+    if not specs:
+        raise InputError("loss: name at least one.")
+    twice = [str(spec) for place, spec in enumerate(specs) if spec in specs[:place]]
+    if twice:
+        raise InputError(f"loss: {twice[0]} stands twice.")
+    return specs, others
+
+
+def _committee(folds: int | None, specs: list[Any], prepared: Prepared, settings: Settings) -> tuple[int, list[Any]]:
+    """How many folds, and which losses: a committee where perceptrons can be trained, else ORCU or the one asked for.
+
+    Raises:
+        InputError: if folds, or several losses, are asked of what is trained once.
+    """
+    kind = model_kind(prepared.manifest.about.kind)
+    whole = kind.has_backbone and not settings.frozen
+    alone = [spec for spec in specs if not stacks(losses.create(spec, num_classes=3))]
+    if folds is None:
+        folds = 1 if whole or alone or settings.head not in ("", "linear") else DEFAULT_FOLDS
+    elif folds > 1 and whole:
+        raise InputError("folds: a whole backbone is trained once; use --frozen, or --folds 1.")
+    if folds == 1 and len(specs) > 1:
+        if tuple(specs) != LOSSES:
+            raise InputError("loss: a single network has one loss; name one, or use --folds 5.")
+        specs = [Settings.loss]
+    return folds, specs
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
@@ -297,12 +355,74 @@ def train_and_judge(
     with replacing(folder / "report.html") as temporary:
         temporary.write_text(evaluation.to_html(title=f"{prepared.name}: {settings.loss}"), encoding="utf-8")
     with replacing(folder / "card.json") as temporary:
-        card = _card(experiment, run, calibrator, before=evaluate(test))
+        training = run.spec() | {"epochs": len(result.curves), "last_epoch": result.curves[-1]}
+        about = {"name": calibrator, "fitted_on": "validation", "rows": len(splits["validation"])}
+        if isinstance(fitted, calibrators.AutoCalibration):
+            about["choice"] = fitted.reason_
+        card = _card(experiment, training, about, before=evaluate(test))
         temporary.write_text(json.dumps(card, indent=1) + "\n")
     return experiment
 
 
-def _card(experiment: Experiment, run: Run, calibrator: str, *, before: Evaluation) -> dict[str, Any]:
+def train_committee(
+    prepared: Prepared,
+    splits: Splits,
+    settings: Settings,
+    folder: Path,
+    specs: Sequence[Any],
+    *,
+    folds: int = 5,
+    calibrator: str = "auto",
+    device: str = "auto",
+    watcher: Watcher | None = None,
+) -> Experiment:
+    """As `train_and_judge`, by a committee: the rows of train and validation train and calibrate, test is untouched.
+
+    Writes everything `CommitteeRun.train` does, and calibrator.json, sets.json, test_calibrated.parquet, report.html
+    and card.json.
+
+    Args:
+        prepared: the data.
+        splits: row numbers of train, validation and test.
+        settings: of the run.
+        folder: of the result; losses that are trained already stay.
+        specs: the losses.
+        folds: how many.
+        calibrator: a name, as for `orcu.calibrators.create`.
+        device: of the frozen backbone.
+        watcher: is told what happens.
+    """
+    watcher = watcher or Watcher()
+    fitted: calibrators.Calibrator = calibrators.create(calibrator)
+    committee = committee_run(prepared, splits, settings, specs, folds=folds, device=device)
+    if settings.frozen:
+        with first_before_others():
+            committee.run.features(watcher.features)
+    result, together = committee.train(folder, progress=watcher.member)
+    test = result.predictions["test"]
+    calibrated = test.calibrated_on(result.predictions["out_of_fold"], fitted)
+    choice = described(together, fitted)
+    evaluation = evaluate(calibrated, compare={"before calibration": test}, name="calibrated")
+    evaluation = replace(evaluation, notes=[f"a committee of {choice}", *evaluation.notes])
+    experiment = Experiment(prepared, splits, result, fitted, evaluation, choice)
+    if not is_first():
+        return experiment
+    fitted.save(folder / CALIBRATOR)
+    fitted_sets(together, committee.labels, fitted).save(folder / SETS)
+    calibrated.write(folder / "test_calibrated.parquet")
+    with replacing(folder / "report.html") as temporary:
+        temporary.write_text(evaluation.to_html(title=f"{prepared.name}: committee"), encoding="utf-8")
+    with replacing(folder / "card.json") as temporary:
+        about = {"name": calibrator, "fitted_on": "out of fold", "rows": len(committee.rows), "choice": choice}
+        training = committee.spec() | {"weights": together.weights}
+        card = _card(experiment, training, about, before=evaluate(test))
+        temporary.write_text(json.dumps(card, indent=1) + "\n")
+    return experiment
+
+
+def _card(
+    experiment: Experiment, training: dict[str, Any], calibrator: dict[str, Any], *, before: Evaluation
+) -> dict[str, Any]:
     """What someone who is handed the model needs to know, all of it measured or noted."""
     result, splits, manifest = experiment.result, experiment.splits, experiment.prepared.manifest
     labels, classes = manifest.labels, manifest.classes
@@ -326,8 +446,8 @@ def _card(experiment: Experiment, run: Run, calibrator: str, *, before: Evaluati
             "subjects": None if subjects[0] is None else len(set(subjects)),
             "subject_exclusive": subjects[0] is not None,
         },
-        "training": run.spec() | {"epochs": len(result.curves), "last_epoch": result.curves[-1]},
-        "calibrator": {"name": calibrator, "fitted_on": "validation", "rows": len(splits["validation"])},
+        "training": training,
+        "calibrator": calibrator,
         "test": metrics,
         "limits": [f"class {name}: fewer than {FEW_ROWS} rows" for name in small_classes(experiment.prepared)],
     }

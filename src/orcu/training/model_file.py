@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from orcu.errors import InputError, first_line
 from orcu.models.backbones import RANDOM
 from orcu.models.classifier import Classifier
+from orcu.models.committee import CommitteeClassifier
 from orcu.models.kinds import Plan
 from orcu.predictions.schemas import MOST_CLASSES, Schema, validated
 from orcu.tables.files import read_json, replacing
@@ -44,9 +45,11 @@ class _PlanSchema(Schema):
     std: list[float]
     columns: list[_Column]
     dataset: str
+    weights: list[Annotated[float, Field(ge=0, le=1)]] = Field(default_factory=list, max_length=10_000)
+    folds: int = Field(default=1, ge=1, le=10_000)
 
 
-def save_model(folder: Path, model: Classifier, plan: Plan) -> None:
+def save_model(folder: Path, model: Classifier | CommitteeClassifier, plan: Plan) -> None:
     """Write a model; each file appears whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
     state = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
@@ -56,7 +59,7 @@ def save_model(folder: Path, model: Classifier, plan: Plan) -> None:
         temporary.write_text(json.dumps(asdict(plan) | {"version": VERSION}, indent=1) + "\n")
 
 
-def load_model(folder: Path) -> tuple[Classifier, Plan]:
+def load_model(folder: Path) -> tuple[Classifier | CommitteeClassifier, Plan]:
     """The model that `save_model` wrote, in evaluation mode, and its plan.
 
     Raises:

@@ -2,18 +2,62 @@
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from orcu import calibrators
+import numpy as np
+import pyarrow as pa
+import torch
+
+from orcu import calibrators, geometry
+from orcu.calibrators.pool import pooled
+from orcu.decisions.conformal import CrossConformalSets
+from orcu.decisions.disagreement import mutual_information
 from orcu.errors import InputError
+from orcu.inputs import FloatArray, IntArray
 from orcu.models.classifier import predict
-from orcu.models.kinds import BATCH, model_kind
+from orcu.models.committee import CommitteeClassifier
+from orcu.models.kinds import BATCH, Plan, model_kind
 from orcu.predictions.predictions import Predictions
+from orcu.training.committee_run import SETS
 from orcu.training.model_file import load_model
 from orcu.training.run import best_device
 
 CALIBRATOR, CARD = "calibrator.json", "card.json"
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a trained model says of new cases.
+
+    Attributes:
+        predictions: calibrated distributions.
+        low: the lowest class of each prediction set; ``None`` for a single network, which has none.
+        high: the highest.
+        epistemic: what the members of a committee disagree about, in nats (see
+            `orcu.decisions.disagreement.mutual_information`); ``None`` for a single network.
+    """
+
+    predictions: Predictions
+    low: IntArray | None = None
+    high: IntArray | None = None
+    epistemic: FloatArray | None = None
+
+    def to_arrow(self) -> pa.Table:
+        """A row per case: id, a column per class, predicted, confidence, and what a committee adds."""
+        probs, classes = self.predictions.probs, self.predictions.classes
+        plain = Predictions(probs=probs, classes=classes, ids=self.predictions.ids)
+        table = plain.to_arrow().append_column("predicted", [[classes[k] for k in probs.argmax(axis=1)]])
+        columns: dict[str, Any] = {"confidence": probs.max(axis=1)}
+        if self.low is not None and self.high is not None:
+            columns["set_low"] = [classes[k] for k in self.low]
+            columns["set_high"] = [classes[k] for k in self.high]
+        if self.epistemic is not None:
+            columns["epistemic"] = self.epistemic
+        for name, values in columns.items():
+            table = table.append_column(name, pa.array(values))
+        return table
 
 
 def predict_new(
@@ -24,12 +68,26 @@ def predict_new(
     skip_bad: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Predictions:
-    """Predictions of a trained model for new cases, moved by its calibrator.
+    """Predictions of a trained model for new cases, moved by its calibrator; as `answer`, without sets."""
+    return _said(folder, inputs, device=device, skip_bad=skip_bad, progress=progress)[0]
+
+
+def answer(
+    folder: str | os.PathLike[str],
+    inputs: str | os.PathLike[str],
+    *,
+    alpha: float = 0.1,
+    device: str = "auto",
+    skip_bad: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Answers:
+    """What a trained model says of new cases; a committee also gives sets, and what its members disagree about.
 
     Args:
         folder: what `orcu train` has written.
         inputs: a folder of images or one image; a .csv or .parquet table; for texts a table with a
             column "text", or a .txt file with a text a line.
+        alpha: the share of misses that sets aim at.
         device: "cpu", "cuda" or "mps"; "auto" takes the best there is.
         skip_bad: go on without images that cannot be decoded; ``notes`` tells which.
         progress: called with the cases done, and all.
@@ -37,6 +95,30 @@ def predict_new(
     Raises:
         InputError: if the model or the inputs cannot be used.
     """
+    predictions, members, plan = _said(folder, inputs, device=device, skip_bad=skip_bad, progress=progress)
+    calibrator, path = load_calibrator(Path(folder)), Path(folder) / SETS
+    if members is None:
+        return Answers(predictions)
+    moved = geometry.probs if calibrator is None else calibrator.predict_proba
+    epistemic = mutual_information(np.stack([moved(one) for one in members]))
+    if not path.exists():
+        raise InputError(f"{path}: is missing; copy the whole folder that `orcu train` wrote, or train again.")
+    weights = np.array(plan.weights).reshape(-1, plan.folds)
+    shape = (*weights.shape, *members.shape[1:])
+    by_fold = np.einsum("lk,lknc->knc", weights * plan.folds, members.reshape(shape))
+    low, high = CrossConformalSets.load(path, alpha=alpha).predict(np.stack([moved(one) for one in by_fold]))
+    return Answers(predictions, low, high, epistemic)
+
+
+def _said(
+    folder: str | os.PathLike[str],
+    inputs: str | os.PathLike[str],
+    *,
+    device: str,
+    skip_bad: bool,
+    progress: Callable[[int, int], None] | None,
+) -> tuple[Predictions, FloatArray | None, Plan]:
+    """Calibrated predictions, the log-probabilities of a committee's members (M, n, C), and the model's plan."""
     folder, inputs = Path(folder), Path(inputs)
     model, plan = load_model(folder)
     calibrator = load_calibrator(folder)
@@ -52,9 +134,16 @@ def predict_new(
             if progress is not None:
                 progress(min(len(cases.ids), (number + 1) * BATCH), len(cases.ids))
 
-    logits, _ = predict(model, counted())
-    predictions = Predictions(logits=logits.double().numpy(), classes=plan.classes, ids=cases.ids, notes=cases.notes)
-    return predictions if calibrator is None else predictions.calibrated(calibrator)
+    members = None
+    if isinstance(model, CommitteeClassifier):
+        with torch.no_grad():
+            parts = [model.eval().member_log_probs(batch).double().cpu() for (batch,) in counted()]
+        members = torch.cat(parts, dim=1).numpy()
+        logits = pooled(members, np.array(plan.weights))
+    else:
+        logits = predict(model, counted())[0].double().numpy()
+    predictions = Predictions(logits=logits, classes=plan.classes, ids=cases.ids, notes=cases.notes)
+    return (predictions if calibrator is None else predictions.calibrated(calibrator)), members, plan
 
 
 def load_calibrator(folder: Path) -> calibrators.Calibrator | None:

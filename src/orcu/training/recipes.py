@@ -90,3 +90,5 @@ RECIPES = {
     "table": Recipe(epochs=60, head_rate=3e-3, rate=3e-3),
     "frozen": Recipe(epochs=30, head_rate=1e-3, rate=1e-3),
 }
+# What a committee changes in them: its members stop by themselves.
+COMMITTEE: dict[str, Any] = {"epochs": 50, "batch_size": 128, "schedule": "cosine", "select": "rps", "patience": 10}

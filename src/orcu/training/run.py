@@ -22,6 +22,7 @@ from orcu.data.store import Prepared
 from orcu.errors import InputError
 from orcu.models.backbones import PRETRAINED
 from orcu.models.classifier import Classifier, Frozen, predict
+from orcu.models.committee import CommitteeClassifier
 from orcu.models.kinds import MakeBatches, Plan, matrix_batches, model_kind
 from orcu.predictions.predictions import Predictions
 from orcu.tables.files import replacing
@@ -72,7 +73,7 @@ class Result:
     """What a run has written."""
 
     folder: Path
-    model: Classifier
+    model: Classifier | CommitteeClassifier
     plan: Plan
     curves: list[Curve]
     predictions: dict[str, Predictions]
@@ -105,7 +106,9 @@ class Run:
         self.recipe: Recipe = recipe.but(**dict(settings.recipe or {}))
         self.criterion = losses.create(settings.loss, num_classes=len(manifest.classes))
         self.plan = self._plan()
-        self.model = self.plan.build(weights=settings.weights, download=settings.download, seed=settings.seed)
+        model = self.plan.build(weights=settings.weights, download=settings.download, seed=settings.seed)
+        assert isinstance(model, Classifier)  # noqa: S101 -- a plan of a single network
+        self.model = model
         if settings.frozen:
             self.plan = replace(self.plan, **self.kind.expected(self.model.backbone.body))
         self._features: Tensor | None = None
@@ -169,6 +172,19 @@ class Run:
         self._features = load_file(path)["features"]
         return self._features
 
+    def matrix(self, progress: Callable[[int, int], None] | None = None) -> Tensor:
+        """Every row as a perceptron takes it: the frozen body's features, or the encoded table.
+
+        Raises:
+            InputError: if there is no such matrix, since a whole backbone is trained.
+        """
+        if self.settings.frozen:
+            return self.features(progress)
+        if self.kind.has_backbone:
+            raise InputError("folds: a whole backbone is trained once; use --frozen, or --folds 1.")
+        everything = self._make_batches(np.arange(len(self.labels)), batch_size=len(self.labels), device="cpu")
+        return torch.cat([inputs for inputs, *_ in everything.epoch(0)])
+
     def train(
         self,
         folder: Path,
@@ -188,7 +204,7 @@ class Run:
         """
         folder.mkdir(parents=True, exist_ok=True)
         with first_before_others():
-            self._check_settings(folder)
+            claim(folder, self.spec())
             trained = self._trained()
         curves = fit(
             trained,
@@ -229,38 +245,28 @@ class Run:
         return part
 
     def _predictions(self, model: Classifier) -> tuple[dict[str, Predictions], dict[str, Tensor]]:
-        manifest, predictions, features = self.prepared.manifest, {}, {}
+        predictions, features = {}, {}
         step = max(1, -(-len(self.splits["train"]) // MOST_TRAIN_ROWS))
         parts = {**self.splits, "train": self.splits["train"][::step]}
-        subjects = manifest.column("subject")
         for split, rows in parts.items():
             logits, inner = predict(model, self.batches(split, rows=rows).epoch(0))
-            predictions[split] = Predictions(
-                logits=logits.numpy(),
-                codes=self.labels[rows],
-                classes=manifest.classes,
-                ids=[manifest.ids[row] for row in rows],
-                split=[split] * len(rows),
-                subject=None if subjects[0] is None else [subjects[row] for row in rows],
-            )
+            predictions[split] = self.predictions(logits.numpy(), rows, split)
             if split != "train":
                 features[split] = inner.contiguous()
         return predictions, features
 
-    def _check_settings(self, folder: Path) -> None:
-        """Note what the run is made of; refuse a folder of another run."""
-        mine, path = self.spec(), folder / "run.json"
-        started = (folder / "checkpoint").exists() or (folder / "model.json").exists()
-        if path.exists() and started:
-            other = json.loads(path.read_text())["spec"]
-            changed = _differences(other, mine["spec"])
-            if changed:
-                raise InputError(
-                    f"{folder}: holds a run with another {', '.join(changed)}; choose another folder or delete it."
-                )
-            return
-        with replacing(path) as temporary:
-            temporary.write_text(json.dumps(mine, indent=1) + "\n")
+    def predictions(self, logits: Any, rows: RowNumbers, split: str) -> Predictions:
+        """Logits of some rows, with all that is known of them."""
+        manifest = self.prepared.manifest
+        subjects = manifest.column("subject")
+        return Predictions(
+            logits=logits,
+            codes=self.labels[rows],
+            classes=manifest.classes,
+            ids=[manifest.ids[row] for row in rows],
+            split=[split] * len(rows),
+            subject=None if subjects[0] is None else [subjects[row] for row in rows],
+        )
 
     def spec(self) -> dict[str, Any]:
         """What the run is made of, and the versions it runs with."""
@@ -273,6 +279,25 @@ class Run:
         }
         versions = {"orcu": orcu.__version__, "torch": torch.__version__, "python": platform.python_version()}
         return {"spec": spec, "versions": versions}
+
+
+def claim(folder: Path, mine: Mapping[str, Any]) -> None:
+    """Note in run.json what a folder's run is made of; refuse a folder of another run.
+
+    Raises:
+        InputError: if the folder holds another run.
+    """
+    path = folder / "run.json"
+    started = any((folder / name).exists() for name in ("checkpoint", "members", "model.json"))
+    if path.exists() and started:
+        changed = _differences(json.loads(path.read_text())["spec"], mine["spec"])
+        if changed:
+            raise InputError(
+                f"{folder}: holds a run with another {', '.join(changed)}; choose another folder or delete it."
+            )
+        return
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(mine, indent=1) + "\n")
 
 
 def _differences(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[str]:

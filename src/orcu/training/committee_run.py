@@ -1,0 +1,176 @@
+"""A committee over one division of a prepared data set: every loss in every fold, then one model in one folder."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from orcu import calibrators, losses
+from orcu.decisions.conformal import CrossConformalSets
+from orcu.errors import InputError
+from orcu.inputs import IntArray
+from orcu.models.classifier import predict
+from orcu.models.committee import CommitteeClassifier, perceptrons
+from orcu.tables.files import replacing
+from orcu.training.committee import Pool, pool
+from orcu.training.cross_fitting import CrossFitted, Fold, deal, out_of_fold, train_together
+from orcu.training.model_file import save_model
+from orcu.training.parallel import first_before_others, is_first
+from orcu.training.recipes import COMMITTEE
+from orcu.training.run import Result, Run, Settings, Splits, claim
+
+LOSSES = ("ce", "sord", "orcu")
+MEMBERS = "members"
+SETS = "sets.json"
+
+
+class CommitteeRun:
+    """Cross-fitted perceptrons of several losses, on a table or on the features of a frozen backbone.
+
+    The rows of train and validation are dealt into folds; the test rows stay untouched.
+
+    Args:
+        run: the data, the division and the settings; of its network only the backbone is used.
+        specs: the losses, as for `orcu.losses.create`.
+        folds: how many.
+
+    Raises:
+        InputError: if a loss cannot be trained so, or there are fewer rows or subjects than folds.
+    """
+
+    def __init__(self, run: Run, specs: Sequence[Any] = LOSSES, *, folds: int = 5) -> None:
+        self.run, self.folds = run, folds
+        classes = len(run.plan.classes)
+        self.criteria: dict[str, nn.Module] = {}
+        for spec in specs:
+            criterion = losses.create(spec, num_classes=classes, reduction="sum")
+            if not stacks(criterion):
+                raise InputError(f"loss: {spec} cannot be part of a committee; use --folds 1 --loss {spec}.")
+            self.criteria[str(spec)] = criterion
+        self.recipe = run.recipe.but(**(COMMITTEE | dict(run.settings.recipe or {})))
+        self.rows: IntArray = np.concatenate([run.splits["train"], run.splits["validation"]])
+        subjects = run.prepared.manifest.column("subject")
+        groups = None if subjects[0] is None else np.array([subjects[row] for row in self.rows])
+        self.labels = run.labels[self.rows]
+        self.dealt: list[Fold] = deal(self.labels, folds, groups=groups, seed=run.settings.seed)
+
+    def spec(self) -> dict[str, Any]:
+        """What the committee is made of, and the versions it runs with."""
+        mine = self.run.spec()
+        committee = {"loss": list(self.criteria), "folds": self.folds, "recipe": asdict(self.recipe)}
+        return mine | {"spec": mine["spec"] | committee}
+
+    def train(self, folder: Path, *, progress: Callable[[str, int, int], None] | None = None) -> tuple[Result, Pool]:
+        """Train what is missing, weigh, and write the model.
+
+        Writes members/*.safetensors, loss by loss, so that a training that was cut off goes on; model.safetensors and
+        model.json; predictions out of fold and of test.
+
+        Args:
+            folder: of the result.
+            progress: told the loss, the epochs done, and how many there are at most.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        with first_before_others():
+            claim(folder, self.spec())
+        x = self.run.matrix()
+        fitting = x[self.rows]
+        fitted = [self._cross_fitted(name, fitting, folder, progress) for name in self.criteria]
+        together = pool(fitted, self.dealt, self.labels)
+        weights = [float(weight) for weight in together.committee.weights]
+        plan = replace(self.run.plan, weights=weights, folds=self.folds)
+        settings = self.run.settings
+        model = plan.build(weights=settings.weights, download=settings.download, seed=settings.seed)
+        assert isinstance(model, CommitteeClassifier)  # noqa: S101 -- the plan has weights
+        for mine, trained in zip(model.members, together.committee.members, strict=True):
+            mine.load_state_dict(trained.state_dict())
+        test = self.run.splits["test"]
+        logits, _ = predict(_OnMatrix(model), [(x[test],)])
+        predictions = {
+            "out_of_fold": self.run.predictions(together.logits, self.rows, "out of fold"),
+            "test": self.run.predictions(logits.numpy(), test, "test"),
+        }
+        if is_first():
+            save_model(folder, model, plan)
+            for name, part in predictions.items():
+                part.write(folder / f"{name}.parquet")
+        return Result(folder, model, plan, [], predictions, self.recipe), together
+
+    def _cross_fitted(
+        self, name: str, x: Tensor, folder: Path, progress: Callable[[str, int, int], None] | None
+    ) -> CrossFitted:
+        """The networks of a loss: those that are kept, or new ones."""
+        place = list(self.criteria).index(name)
+        path, classes = folder / MEMBERS / f"{place}.safetensors", len(self.run.plan.classes)
+        hidden, seed = self.run.plan.hidden, self.run.settings.seed
+        if path.exists():
+            networks = perceptrons(self.folds, x.shape[1], classes, hidden=hidden, seed=seed)
+            state = _loaded(path)
+            for number, network in enumerate(networks):
+                try:
+                    network.load_state_dict({key: state[f"{number}.{key}"] for key in network.state_dict()})
+                except (KeyError, RuntimeError):
+                    raise InputError(f"{path}: is not whole; delete it, and its loss is trained again.") from None
+            return CrossFitted(name, list(networks), out_of_fold(networks, x, self.dealt, classes), [])
+        (fitted,) = train_together(
+            {name: self.criteria[name]},
+            x,
+            self.labels,
+            self.dealt,
+            self.recipe,
+            num_classes=classes,
+            hidden=hidden,
+            seed=seed + place,
+            progress=None if progress is None else lambda done, total: progress(name, done, total),
+        )
+        if is_first():
+            path.parent.mkdir(exist_ok=True)
+            state = {
+                f"{number}.{key}": value.contiguous()
+                for number, network in enumerate(fitted.networks)
+                for key, value in network.state_dict().items()
+            }
+            with replacing(path) as temporary:
+                save_file(state, temporary)
+        return fitted
+
+
+class _OnMatrix(nn.Module):
+    """A committee whose features are at hand."""
+
+    def __init__(self, model: CommitteeClassifier) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, matrix: Tensor) -> Any:
+        return self.model.on_features(matrix)
+
+
+def _loaded(path: Path) -> Mapping[str, Tensor]:
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError):
+        raise InputError(f"{path}: cannot be read; delete it, and its loss is trained again.") from None
+
+
+def stacks(criterion: Any) -> bool:
+    """Whether networks of a loss can be trained together: it is a mean over samples, on plain logits."""
+    return not (criterion.needs_head or criterion.batch_statistic)
+
+
+def committee_run(
+    prepared: Any, splits: Splits, settings: Settings, specs: Sequence[Any], *, folds: int, device: str
+) -> CommitteeRun:
+    """A committee of these losses; ``settings.loss`` is not used."""
+    return CommitteeRun(Run(prepared, splits, replace(settings, loss=specs[0]), device=device), specs, folds=folds)
+
+
+def fitted_sets(together: Pool, y: IntArray, calibrator: calibrators.Calibrator) -> CrossConformalSets:
+    """The prediction sets of a committee, from what it said out of fold."""
+    probs = calibrator.predict_proba(together.logits)
+    return CrossConformalSets(alpha=1 - 1e-9).fit(probs, y, fold=together.fold)
