@@ -77,7 +77,7 @@ def test_a_hospitals_images_become_a_judged_model(scans):
     assert "1 of 29 images: bad.png: is no image" in told.stderr
     told = run("predict", "model", "scans/none", "-o", "new.csv", "--skip-bad", cwd=scans)
     assert "left out: bad.png: is no image" in told.stdout
-    assert (scans / "new.csv").read_text().splitlines()[0].endswith('"predicted"')
+    assert (scans / "new.csv").read_text().splitlines()[0].endswith('"predicted","confidence"')
     (scans / "scans" / "none" / "bad.png").unlink()
 
 

@@ -185,6 +185,10 @@ class Diary(Watcher):
         if moment.curve is not None:
             self.events.append(moment.epoch)
 
+    def member(self, loss, done, total, rps):
+        assert not rps <= 0  # NaN here: too few rows to stop by
+        self.events.append((loss, done, total))
+
     def finished(self, experiment):
         self.events.append(experiment)
 
@@ -206,10 +210,10 @@ def test_two_lines_train_on_ones_own_table(tmp_path):
     assert diary.events == [
         "90 rows: 0 30, 1 30, 2 30",
         ({"train": 54, "validation": 18, "test": 18}, False),
-        0,
-        1,
+        *((loss, epoch, 2) for loss in ("ce", "sord", "orcu") for epoch in (1, 2)),
         experiment,
     ]
+    assert "5 folds" in experiment.choice
     assert experiment.evaluation.rows == 18
     assert experiment.result.predictions["test"].classes == ("0", "1", "2")
     assert (tmp_path / "model" / "data" / "manifest.parquet").exists()
@@ -217,6 +221,9 @@ def test_two_lines_train_on_ones_own_table(tmp_path):
     short = {"split": (60, 20, 20), "calibrator": "temperature", "recipe": {"epochs": 2}, "device": "cpu"}
     again = train(tmp_path / "model" / "data", tmp_path / "again", loss="ce", **short)
     assert (again.splits["test"] == experiment.splits["test"]).all()
+    diary.events.clear()
+    alone = train(tmp_path / "model" / "data", tmp_path / "alone", loss="ce", folds=1, watcher=diary, **short)
+    assert diary.events[1:] == [0, 1, alone]
     with pytest.raises(InputError, match="holds a run with another"):
         train("table", tmp_path / "model", **call)  # another division of the rows
     (tmp_path / "table" / "t.csv").write_text("x,site,grade\n" + "".join(lines[1:]))

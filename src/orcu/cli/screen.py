@@ -99,9 +99,10 @@ class Screen(Watcher):
         left = f"{prefix}epoch {moment.epoch + 1}/{moment.epochs}, {moment.seconds_left:.0f} s left"
         self._bar("training", left, done, moment.epochs * moment.steps)
 
-    def member(self, loss: str, done: int, total: int) -> None:
+    def member(self, loss: str, done: int, total: int, rps: float) -> None:
         """A bar for each loss."""
         self._bar(loss, f"committee, {loss}: epoch {done}/{total} at most", done, total)
+        self._scalars({f"{loss}/validation_rps": rps}, done - 1)
 
     def finished(self, experiment: Experiment) -> None:
         """What was chosen, the headline, and what was written."""
@@ -110,8 +111,9 @@ class Screen(Watcher):
             self.console.print(f"[dim]committee: {escape(experiment.choice)}[/]", highlight=False)
         for sentence in headline(experiment.evaluation):
             self.console.print(escape(sentence), highlight=False)
+        sets = ", sets.json" if experiment.choice else ""
         self.console.print(
-            f"wrote {escape(str(experiment.result.folder))}: model.safetensors, calibrator.json, predictions, "
+            f"wrote {escape(str(experiment.result.folder))}: model.safetensors, calibrator.json{sets}, predictions, "
             "card.json, report.html",
             highlight=False,
         )
@@ -126,15 +128,20 @@ class Screen(Watcher):
         if self._bars.live.is_started:
             self._bars.stop()
 
+    def _scalars(self, values: dict[str, float], epoch: int) -> None:
+        """Numbers of an epoch for TensorBoard, where it is asked for."""
+        if self.board is None:
+            return
+        if self._writer is None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._writer = SummaryWriter(self.board / "tensorboard")
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, epoch)
+
     def _record(self, moment: Moment, prefix: str) -> None:
         curve = moment.curve or {}
-        if self.board is not None:
-            if self._writer is None:
-                from torch.utils.tensorboard import SummaryWriter
-
-                self._writer = SummaryWriter(self.board / "tensorboard")
-            for name, value in curve.items():
-                self._writer.add_scalar(name, value, moment.epoch)
+        self._scalars(curve, moment.epoch)
         numbers = ", ".join(f"{name} {curve[f'validation_{name}']:.3f}" for name in SHOWN)
         parts = {key: value for key, value in curve.items() if key.startswith("train_")}
         losses = ", ".join(f"{key.removeprefix('train_')} {value:.3f}" for key, value in parts.items())

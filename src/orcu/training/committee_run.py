@@ -24,6 +24,7 @@ from orcu.training.parallel import first_before_others, is_first
 from orcu.training.recipes import COMMITTEE
 from orcu.training.run import Result, Run, Settings, Splits, claim
 
+Progress = Callable[[str, int, int, float], None]
 LOSSES = ("ce", "sord", "orcu")
 MEMBERS = "members"
 SETS = "sets.json"
@@ -65,7 +66,7 @@ class CommitteeRun:
         committee = {"loss": list(self.criteria), "folds": self.folds, "recipe": asdict(self.recipe)}
         return mine | {"spec": mine["spec"] | committee}
 
-    def train(self, folder: Path, *, progress: Callable[[str, int, int], None] | None = None) -> tuple[Result, Pool]:
+    def train(self, folder: Path, *, progress: Progress | None = None) -> tuple[Result, Pool]:
         """Train what is missing, weigh, and write the model.
 
         Writes members/*.safetensors, loss by loss, so that a training that was cut off goes on; model.safetensors and
@@ -73,7 +74,8 @@ class CommitteeRun:
 
         Args:
             folder: of the result.
-            progress: told the loss, the epochs done, and how many there are at most.
+            progress: told the loss, the epochs done, how many there are at most, and the mean RPS of the rows that
+                stop its networks.
         """
         folder.mkdir(parents=True, exist_ok=True)
         with first_before_others():
@@ -101,9 +103,7 @@ class CommitteeRun:
                 part.write(folder / f"{name}.parquet")
         return Result(folder, model, plan, [], predictions, self.recipe), together
 
-    def _cross_fitted(
-        self, name: str, x: Tensor, folder: Path, progress: Callable[[str, int, int], None] | None
-    ) -> CrossFitted:
+    def _cross_fitted(self, name: str, x: Tensor, folder: Path, progress: Progress | None) -> CrossFitted:
         """The networks of a loss: those that are kept, or new ones."""
         place = list(self.criteria).index(name)
         path, classes = folder / MEMBERS / f"{place}.safetensors", len(self.run.plan.classes)
@@ -126,7 +126,7 @@ class CommitteeRun:
             num_classes=classes,
             hidden=hidden,
             seed=seed + place,
-            progress=None if progress is None else lambda done, total: progress(name, done, total),
+            progress=None if progress is None else lambda done, total, rps: progress(name, done, total, rps),
         )
         if is_first():
             path.parent.mkdir(exist_ok=True)

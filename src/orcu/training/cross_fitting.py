@@ -139,7 +139,7 @@ def train_together(
     hidden: Sequence[int],
     weight: npt.NDArray[np.float32] | None = None,
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int, float], None] | None = None,
 ) -> list[CrossFitted]:
     """Train a perceptron for every loss and fold, all at once.
 
@@ -153,7 +153,8 @@ def train_together(
         hidden: layers of a perceptron.
         weight: one per row, or ``None``.
         seed: of weights and order.
-        progress: told after each epoch how many are done, of how many.
+        progress: told after each epoch how many are done, of how many at most, and the mean RPS of the rows that
+            stop the networks (NaN where none do).
 
     Raises:
         InputError: if a training diverges.
@@ -192,7 +193,7 @@ def train_together(
             one_epoch()
             best.look(epoch, x, y, weight)
             if progress is not None:
-                progress(epoch + 1, recipe.epochs)
+                progress(epoch + 1, recipe.epochs, best.mean)
             if best.all_stopped(epoch):
                 break
     best.restore()
@@ -216,6 +217,7 @@ class _Best:
         self._rows = np.unique(np.concatenate(self._stops)) if self._selects else np.zeros(0, np.int64)
         self._lowest = np.full(len(self._stops), np.inf)
         self._kept: list[Tensor] = []
+        self.mean = float("nan")
         self.epochs = [0] * len(self._stops)
 
     @torch.no_grad()
@@ -232,14 +234,16 @@ class _Best:
         if not self._selects:
             self.epochs = [epoch + 1] * len(self._stops)
             return
-        better = []
+        better, values = [], []
         for network, rows in enumerate(self._stops):
             place = np.searchsorted(looked, rows)
             own = None if weight is None else weight[rows].astype(np.float64)
             value = rps(geometry.probs(logits[network, place]), y[rows], weight=own)
+            values.append(value)
             if value < self._lowest[network]:
                 self._lowest[network], self.epochs[network] = value, epoch + 1
                 better.append(network)
+        self.mean = float(np.mean(values))
         if not self._kept:
             self._kept = [parameter.detach().clone() for parameter in self._stack.parameters()]
         elif better:

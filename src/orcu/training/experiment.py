@@ -70,8 +70,8 @@ class Watcher:
     def training(self, moment: Moment, *, stage: str = "") -> None:
         """A step or an epoch is over."""
 
-    def member(self, loss: str, done: int, total: int) -> None:
-        """The committee's networks of a loss have done so many epochs."""
+    def member(self, loss: str, done: int, total: int, rps: float) -> None:
+        """The committee's networks of a loss have done so many epochs; the mean RPS of the rows that stop them."""
 
     def finished(self, experiment: Experiment) -> None:
         """The model is judged and everything written."""
