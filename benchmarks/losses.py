@@ -53,7 +53,7 @@ def steps(rows: int, num_classes: int) -> dict[str, Callable[[], object]]:
 
     candidates = {"F.cross_entropy": step(F.cross_entropy)}
     for name in losses.names():
-        if name != "poe":  # takes the output of its own head
+        if name not in {"poe", "committee"}:  # take the output of their own heads
             candidates[f"orcu: {name}"] = step(losses.create(name, num_classes=num_classes))
     compiled = torch.compile(losses.create("orcu", num_classes=num_classes))
     candidates["orcu: orcu, torch.compile"] = step(compiled)

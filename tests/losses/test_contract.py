@@ -12,7 +12,7 @@ from orcu.errors import InputError
 from orcu.losses import closed_form
 from orcu.losses.base import LOSSES, REGULARIZERS, OrdinalLoss
 
-NEEDS_ITS_HEAD = {"poe"}  # tested in test_poe.py
+NEEDS_ITS_HEAD = {"poe", "committee"}  # tested in test_poe.py and test_committee.py
 FACTORIES = {
     **{f"loss {name}": LOSSES.get(name) for name in LOSSES.names() if name not in NEEDS_ITS_HEAD},
     **{f"regularizer {name}": REGULARIZERS.get(name) for name in REGULARIZERS.names()},

@@ -676,8 +676,7 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if self.module is not None:
                 return copy.deepcopy(self.module)
             body = Mlp(self.encoder_.width, hidden=tuple(self.hidden))
-            head = "poe" if self._loss(spec, 1.0).needs_head else "linear"
-            return Classifier(body, len(self.classes_), head=head)
+            return Classifier(body, len(self.classes_), head=self._loss(spec, 1.0).head)
 
     def _loss(self, spec: Any, scale: Any, **options: Any) -> Any:
         from orcu import losses

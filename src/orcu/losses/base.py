@@ -64,7 +64,7 @@ class OrdinalLoss(nn.Module):
     term: ClassVar[str] = "loss"  # what `parts` calls this loss
     soft_labels: bool = True  # whether y may be label distributions, shape (n, C)
     default_strength: ClassVar[float] = 1.0  # the factor of this term in a sum
-    needs_head: ClassVar[bool] = False  # whether it takes the output of its own head, not logits
+    head: ClassVar[str] = "linear"  # which of `orcu.models.heads.HEADS` it takes the output of
     batch_statistic: bool = False  # whether the value is no mean over samples
     stops_gradient: ClassVar[bool] = False  # whether autograd sees less than the whole derivative
     shift_invariant: ClassVar[bool] = True  # whether z + constant has the same value as z
@@ -129,6 +129,11 @@ class OrdinalLoss(nn.Module):
         value = reduce(self.per_sample(logits, y), weight, reduction)
         self.record({self.term: value})
         return value
+
+    @property
+    def needs_head(self) -> bool:
+        """Whether it takes the output of its own head, not logits."""
+        return self.head != OrdinalLoss.head
 
     @property
     def parts(self) -> dict[str, Tensor]:

@@ -107,7 +107,7 @@ class POELoss(OrdinalLoss):
         True
     """
 
-    needs_head = True
+    head = "poe"
     batch_statistic = True
     soft_labels = False
 

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from orcu.errors import UnknownNameError
-from orcu.losses.poe import POEOutput
-from orcu.models.heads import HEADS, POEHead
+from orcu.models.heads import HEADS
 from orcu.models.tabular import Mlp
 
 
@@ -17,7 +16,7 @@ class Output(NamedTuple):
     Attributes:
         logits: shape (n, C); what predictions are made from.
         features: shape (n, D).
-        for_loss: what the loss takes: the logits, or the output of POE's head.
+        for_loss: what the loss takes: the logits, or the output of the loss's own head.
     """
 
     logits: Tensor
@@ -31,7 +30,7 @@ class Classifier(nn.Module):
     Args:
         backbone: a module with an attribute ``width``, from inputs to features (n, width).
         num_classes: how many classes, C.
-        head: "linear", "poe" or "unimodal".
+        head: one of `orcu.models.heads.HEADS`.
 
     Example:
         >>> from orcu.models.tabular import Mlp
@@ -52,10 +51,7 @@ class Classifier(nn.Module):
         """Inputs as the backbone takes them, to an `Output`."""
         features = self.backbone(inputs)
         output = self.head(features)
-        if isinstance(self.head, POEHead):
-            assert isinstance(output, POEOutput)  # noqa: S101
-            return Output(output.logits, features, output)
-        return Output(output, features, output)
+        return Output(getattr(output, "logits", output), features, output)
 
 
 class Frozen(nn.Module):

@@ -1,6 +1,7 @@
 """Heads: from features to logits."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -9,6 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from orcu.errors import InputError
 from orcu.inputs import as_count
+from orcu.losses.committee import MEMBERS, CommitteeLoss, CommitteeOutput
 from orcu.losses.poe import POEOutput
 
 # Largest number of sampled embedding values held at once (256 MiB in float32).
@@ -137,4 +139,42 @@ class UnimodalHead(nn.Module):
         return -rising.abs()
 
 
-HEADS: dict[str, Callable[[int, int], nn.Module]] = {"linear": nn.Linear, "poe": POEHead, "unimodal": UnimodalHead}
+class CommitteeHead(nn.Module):
+    """A linear head for each of several losses, on the same features: together they teach the body.
+
+    Trained with `loss`, their mean; predictions are made from the mean of the heads' log-probabilities. It costs no
+    more than one head, since the body does the work.
+
+    Args:
+        in_features: width of the features.
+        num_classes: how many classes, C.
+        losses: names or tables, as for `orcu.losses.create`.
+
+    Example:
+        >>> head = CommitteeHead(8, 5, losses=("ce", "orcu"))
+        >>> output = head(torch.randn(4, 8))
+        >>> tuple(output.logits.shape), tuple(output.by_loss.shape)
+        ((4, 5), (2, 4, 5))
+        >>> bool(head.loss(output, torch.tensor([0, 1, 3, 4])) > 0)
+        True
+    """
+
+    def __init__(self, in_features: int, num_classes: int, *, losses: Sequence[Any] = MEMBERS) -> None:
+        super().__init__()
+        self.num_classes = as_count(num_classes, name="num_classes", minimum=2)
+        self.loss = CommitteeLoss(self.num_classes, losses=losses)
+        width = as_count(in_features, name="in_features", minimum=1)
+        self.heads = nn.Linear(width, len(self.loss.members) * self.num_classes)
+
+    def forward(self, features: Tensor) -> CommitteeOutput:
+        """Features (n, in_features) to a `CommitteeOutput`."""
+        by_loss = self.heads(features).unflatten(-1, (-1, self.num_classes)).transpose(0, 1)
+        return CommitteeOutput(by_loss.log_softmax(-1).mean(0), by_loss)
+
+
+HEADS: dict[str, Callable[[int, int], nn.Module]] = {
+    "linear": nn.Linear,
+    "poe": POEHead,
+    "unimodal": UnimodalHead,
+    "committee": CommitteeHead,
+}

@@ -42,7 +42,7 @@ class Plan:
         kind: "images", "texts" or "table".
         classes: from lowest to highest.
         backbone: its name; unused for a table.
-        head: "linear", "poe" or "unimodal".
+        head: one of `orcu.models.heads.HEADS`.
         hidden: layers of a perceptron on the table or on frozen features; empty for none.
         frozen: the backbone keeps its weights.
         size: the side of images, in pixels.

@@ -37,7 +37,7 @@ class _PlanSchema(Schema):
     kind: Literal["images", "texts", "table"]
     classes: list[str] = Field(min_length=2, max_length=MOST_CLASSES)
     backbone: str
-    head: Literal["linear", "poe", "unimodal"]
+    head: Literal["linear", "poe", "unimodal", "committee"]
     hidden: list[Annotated[int, Field(ge=1, le=1 << 16)]]
     frozen: bool
     size: int = Field(ge=1, le=1 << 14)

@@ -20,6 +20,7 @@ from orcu import losses
 from orcu.data.batches import Batches, RowNumbers
 from orcu.data.store import Prepared
 from orcu.errors import InputError
+from orcu.losses.committee import MEMBERS, CommitteeLoss
 from orcu.models.backbones import PRETRAINED
 from orcu.models.classifier import Classifier, Frozen, predict
 from orcu.models.committee import CommitteeClassifier
@@ -34,6 +35,7 @@ from orcu.training.recipes import RECIPES, Recipe
 
 Splits = Mapping[str, RowNumbers]
 FEATURE_ROWS = 64  # that go through a frozen body at once
+PLAIN = ("linear", "unimodal")  # heads for any loss that takes logits
 MOST_TRAIN_ROWS = 2000  # whose predictions are kept, drawn evenly
 
 
@@ -44,7 +46,7 @@ class Settings:
     Args:
         loss: a name or a table, as for `orcu.losses.create`.
         backbone: "" for the kind's default: resnet50 for images, bert-tiny for texts.
-        head: "linear", "poe" or "unimodal"; "" takes what the loss needs.
+        head: one of `orcu.models.heads.HEADS`; "" takes what the loss needs.
         weights: of the backbone: "pretrained", "random" or a file.
         frozen: keep the backbone's weights and train a perceptron on its features.
         hidden: layers of the perceptron, for tables and frozen features.
@@ -115,10 +117,15 @@ class Run:
 
     def _plan(self) -> Plan:
         settings, manifest = self.settings, self.prepared.manifest
-        head = settings.head or ("poe" if self.criterion.needs_head else "linear")
-        if (head == "poe") != bool(self.criterion.needs_head):
-            wanted = "its own head" if self.criterion.needs_head else "another head than poe"
+        head = settings.head or self.criterion.head
+        if head != self.criterion.head and (self.criterion.needs_head or head not in PLAIN):
+            wanted = "its own head" if self.criterion.needs_head else f"another head than {head}"
             raise InputError(f"head: the loss {settings.loss!r} needs {wanted}.")
+        if isinstance(self.criterion, CommitteeLoss) and len(self.criterion.members) != len(MEMBERS):
+            raise InputError(
+                f"loss: a model's head has a slice for each of {len(MEMBERS)} losses; the committee has "
+                f"{len(self.criterion.members)}."
+            )
         return Plan(
             kind=manifest.about.kind,
             classes=list(manifest.classes),
