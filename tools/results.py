@@ -1,6 +1,7 @@
 """The results in the documentation, from the runs to the tables.
 
-    python tools/results.py collect --results DIR    finished runs of the specs to docs/results/*.parquet
+    python tools/results.py collect --results DIR [--specs results_scale,results_posthoc]
+                                                     finished runs of the specs to docs/results/*.parquet
     python tools/results.py write                    those to docs/results/*.md and the marked parts of README and docs
 
 The Parquet files hold a row for each run and calibrator, with the spec, the versions and what is missing in
@@ -12,6 +13,7 @@ import csv
 import json
 import platform
 import re
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from statistics import mean
@@ -32,6 +34,15 @@ DOCS = Path(__file__).parents[1] / "docs"
 KEPT = DOCS / "results"
 PAGES = (DOCS / "results.md", DOCS.parent / "README.md")
 SPECS = ("results_tables", "results_images", "results_retina", "results_text")
+EXPERIMENTS = (  # of the paper, each with a page of its own; docs/claims.md reads them
+    "results_posthoc",
+    "results_two_stage",
+    "results_ablation",
+    "results_scale",
+    "results_sensitivity",
+    "results_converged",
+    "results_finetuned",
+)
 METRICS = ("accuracy", "qwk", "ece", "sce", "rps", "unimodality")
 SHORT = {
     "wine_quality": "wine",
@@ -59,10 +70,10 @@ class Kept(NamedTuple):
     lines: list[Line]
 
 
-def collect(results: Path) -> None:
+def collect(results: Path, names: Sequence[str]) -> None:
     """The finished runs of every spec, as one small table each."""
     KEPT.mkdir(exist_ok=True)
-    for name in SPECS:
+    for name in names:
         plan = bench.status(name, results=results)
         if not plan.finished:
             print(f"{name}: no run is finished")
@@ -83,10 +94,10 @@ def collect(results: Path) -> None:
         print(f"{name}: {len(plan.finished)} of {len(plan.runs)} runs")
 
 
-def kept() -> list[Kept]:
+def kept(names: Sequence[str] = SPECS) -> list[Kept]:
     """What is in the repository: specs and the rows of their tables."""
     specs = []
-    for name in SPECS:
+    for name in names:
         file = KEPT / f"{name}.parquet"
         if file.exists():
             spec = load_spec(name)
@@ -98,7 +109,7 @@ def kept() -> list[Kept]:
 def pages() -> dict[Path, str]:
     """Every table: pages of their own, and the pages for reading with what stands between their marks."""
     specs, texts = kept(), {}
-    for one in specs:
+    for one in [*specs, *kept(EXPERIMENTS)]:
         parts = [f"# {one.spec.title}", "", _caption(one), ""]
         for data in one.spec.data:
             mine = [line for line in one.lines if line.data == data.title]
@@ -247,9 +258,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("step", choices=("collect", "write"))
     parser.add_argument("--results", type=Path, default=Path("results"), help="the folder of results")
+    parser.add_argument("--specs", default=",".join(SPECS + EXPERIMENTS), help="which, with commas between")
     options = parser.parse_args()
     if options.step == "collect":
-        collect(options.results)
+        collect(options.results, options.specs.split(","))
         return
     for file, content in pages().items():
         if not file.exists() or file.read_text(encoding="utf-8") != content:

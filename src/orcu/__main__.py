@@ -1,5 +1,5 @@
 """``python -m orcu`` is the ``orcu`` command."""
 
-from orcu.cli import main
+from orcu.cli import process
 
-main()
+process()

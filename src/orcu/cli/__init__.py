@@ -1,6 +1,10 @@
 """The ``orcu`` command: parse, call the library, print."""
 
-from typing import Annotated
+import atexit
+import contextlib
+import os
+import sys
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -56,3 +60,23 @@ def main() -> None:
     except (InputError, MissingExtraError) as error:
         Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
         raise SystemExit(USAGE_ERROR) from None
+
+
+def process() -> NoReturn:
+    """`main` as a process of its own, which ends at once when it is done.
+
+    Threads of pyarrow that are still starting when the interpreter takes itself down abort it: about one command in
+    fifty on a busy machine had done all its work and ended with exit code 134.
+    """
+    code: object = 0
+    try:
+        main()
+    except SystemExit as stop:
+        code = stop.code
+    if not isinstance(code, int | None):
+        print(code, file=sys.stderr)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):  # a reader such as `head` has gone
+            stream.flush()
+    atexit._run_exitfuncs()
+    os._exit(code if isinstance(code, int) else 0 if code is None else 1)
