@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,15 @@ recipe = { epochs = 2 }
 """
 
 torch.set_num_threads(1)  # the tests themselves run in parallel
+
+
+@pytest.fixture(autouse=True, scope="session")
+def store_of_the_session(tmp_path_factory):
+    """What trainings on one's own data share is kept outside the repository, and apart for each process."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "ORCU_DATA" not in os.environ:
+            patch.setenv("ORCU_DATA", str(tmp_path_factory.mktemp("store")))
+        yield
 
 
 def pytest_collection_finish():

@@ -54,6 +54,7 @@ class Prepared:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
+        self.derived = self.folder  # where decoded images and features are
         self.manifest = Manifest.read(self.folder / MANIFEST)
 
     @property
@@ -125,12 +126,13 @@ class Prepared:
         Raises:
             InputError: if they were not prepared at this size.
         """
-        return ImageCache(cache_folder(self.folder, size), self.manifest)
+        return ImageCache(cache_folder(self.derived, size), self.manifest)
 
     def decode(self, size: int, **options: Any) -> None:
         """Decode all images to squares of one size, if there are any; options as for `orcu.data.cache.build`."""
         if self.kind.has_images:
-            build(self.manifest, cache_folder(self.folder, size), size, **options)
+            self.derived.mkdir(parents=True, exist_ok=True)
+            build(self.manifest, cache_folder(self.derived, size), size, **options)
 
 
 def cache_folder(folder: Path, size: int) -> Path:

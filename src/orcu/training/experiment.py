@@ -13,7 +13,8 @@ import numpy as np
 from orcu import calibrators, losses
 from orcu.data.base import DATASETS
 from orcu.data.folds import SPLITS, OneSplit
-from orcu.data.prepare import Findings, prepare
+from orcu.data.prepare import Findings
+from orcu.data.shared import prepare_own, shared
 from orcu.data.store import MANIFEST, Prepared, load, store_folder
 from orcu.errors import InputError, UnknownNameError
 from orcu.evaluation.evaluate import evaluate
@@ -232,11 +233,11 @@ def find_or_prepare(
         place = None if root is None else Path(root)
         kept = out / "data"
         if not (kept / MANIFEST).exists():
-            prepared, findings = prepare(name, place, out=kept, options=options, skip_bad=skip_bad)
+            prepared, findings = prepare_own(name, place, kept, options=options, skip_bad=skip_bad)
         else:  # what a run was trained on stays as it is
             with TemporaryDirectory(dir=out) as folder:
-                fresh, findings = prepare(name, place, out=folder, options=options, skip_bad=skip_bad)
-                prepared = load(kept)
+                fresh, findings = prepare_own(name, place, Path(folder), options=options, skip_bad=skip_bad)
+                prepared = shared(kept)
                 if fresh.manifest.digest != prepared.manifest.digest:
                     raise InputError(f"{out}: was made from other data; choose another folder or delete it.")
         watcher.prepared(findings)

@@ -164,7 +164,7 @@ class Run:
         for name, value in body.state_dict().items():
             digest.update(name.encode() + value.detach().cpu().numpy().tobytes())
         digest.update(json.dumps([self.plan.backbone, self.plan.size, self.plan.kind]).encode())
-        path = self.prepared.folder / f"features_{digest.hexdigest()[:16]}.safetensors"
+        path = self.prepared.derived / f"features_{digest.hexdigest()[:16]}.safetensors"
         if not path.exists():
             make_batches = self.kind.batch_maker(self.prepared, self.plan, body)
             batches = make_batches(np.arange(len(self.labels)), batch_size=FEATURE_ROWS, device=self.device)
@@ -174,6 +174,7 @@ class Run:
                     parts.append(body(inputs).float().cpu())
                     if progress is not None:
                         progress(number, len(batches))
+            path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as temporary:
                 save_file({"features": torch.cat(parts).contiguous()}, temporary)
         self._features = load_file(path)["features"]
