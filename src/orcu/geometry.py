@@ -195,6 +195,17 @@ def log_barrier_slope(r: Any, *, scale: float) -> Any:
     return -1 / (scale * namespace(r).clip(r, max=-1 / scale**2))
 
 
+def log_barrier_bend(r: Any, *, scale: float) -> Any:
+    """I''(r) = 1/(s r^2) for r < -1/s^2, else 0.
+
+    Example:
+        >>> log_barrier_bend(np.array([-5.0, 0.0]), scale=3.0).round(4)
+        array([0.0133, 0.    ])
+    """
+    edge = -1 / scale**2
+    return indicator(r < edge, r) / (scale * namespace(r).clip(r, max=edge) ** 2)
+
+
 def indicator(condition: Any, like: Any) -> Any:
     """1 where a condition holds, else 0, in the type of ``like``; many times quicker than numpy's ``where``.
 

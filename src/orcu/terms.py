@@ -22,11 +22,14 @@ class Term(NamedTuple):
         value: shape (n,).
         gradient: gives the gradient of the values in the logits, shape (C, n), when called.
         factor: what both are multiplied by.
+        curvature: gives the second derivative in each logit, or an upper bound of it that is not negative, shape
+            (C, n), when called; ``None`` where no one has needed it.
     """
 
     value: Any
     gradient: Callable[[], Any]
     factor: float = 1.0
+    curvature: Callable[[], Any] | None = None
 
 
 class ClassFirst:
@@ -108,11 +111,18 @@ def with_class(values: Any, index: Any, new: Any) -> Any:
 
 
 def soft_cross_entropy(batch: ClassFirst, targets: Any) -> Term:
-    """-sum_k t_k log p_k with the gradient p - t (Eq. 62)."""
-    return Term(-(targets * batch.log_probs).sum(0), lambda: batch.probs - targets)
+    """-sum_k t_k log p_k with the gradient p - t (Eq. 62) and the curvature p (1 - p)."""
+    value = -(targets * batch.log_probs).sum(0)
+    return Term(value, lambda: batch.probs - targets, curvature=lambda: batch.probs * (1 - batch.probs))
 
 
-def gap_penalty(scores: Any, signs: Any, penalty: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Term:
+def gap_penalty(
+    scores: Any,
+    signs: Any,
+    penalty: Callable[[Any], Any],
+    slope: Callable[[Any], Any],
+    bend: Callable[[Any], Any] | None = None,
+) -> Term:
     """A penalty of the directed gaps of class-first scores, summed, and its gradient in the scores (Eqs. 80-83).
 
     Args:
@@ -120,9 +130,19 @@ def gap_penalty(scores: Any, signs: Any, penalty: Callable[[Any], Any], slope: C
         signs: which way each gap points, as `orcu.geometry.gap_signs`, shape (C - 1, n).
         penalty: of each gap, element by element.
         slope: its derivative.
+        bend: its second derivative; a logit bends by those of its two gaps.
     """
     r = (scores[1:] - scores[:-1]) * signs
-    return Term(penalty(r).sum(0), lambda: _from_steps(signs * slope(r)))
+    curvature = None if bend is None else lambda: _of_both_gaps(bend(r))
+    return Term(penalty(r).sum(0), lambda: _from_steps(signs * slope(r)), curvature=curvature)
+
+
+def _of_both_gaps(bends: Any) -> Any:
+    """The sum of each class's two gaps, shape (C, n), from that of every gap."""
+    total = np.zeros((len(bends) + 1, bends.shape[1]), dtype=bends.dtype)
+    total[1:] += bends
+    total[:-1] += bends
+    return total
 
 
 def expected_gap_penalty(scores: Any, y: Any, penalty: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Term:
@@ -161,7 +181,15 @@ def focal(batch: ClassFirst, y: Any, gamma: Callable[[Any], Any]) -> Term:
         whole = batch.probs * slope
         return with_class(whole, y, -wrong * slope)
 
-    return Term(wrong**exponent * nll, gradient)
+    def curvature() -> Any:
+        # f'(l) p (1 - p) + f''(l) (p - onehot)^2, where f'' is negative without it: an upper bound
+        slope = wrong**exponent + exponent * wrong ** (exponent - 1) * (1 - wrong) * nll
+        inner = (exponent - 1) * (1 - wrong) * nll - wrong * nll + 2 * wrong
+        second = positive_part(exponent * wrong ** (exponent - 2) * (1 - wrong) * inner)
+        apart = with_class(batch.probs, y, -wrong)
+        return slope * batch.probs * (1 - batch.probs) + second * apart * apart
+
+    return Term(wrong**exponent * nll, gradient, curvature=curvature)
 
 
 def distance_weighted(batch: ClassFirst, costs: Any) -> Term:
@@ -191,7 +219,11 @@ def distance_weighted(batch: ClassFirst, costs: Any) -> Term:
         slopes = odds - probs * sum_of_odds - among * (top_cost * top_prob)
         return with_class(slopes, top, top_prob * (top_cost - sum_of_odds))
 
-    return Term(value, gradient)
+    def curvature() -> Any:
+        # -log(1 - p_k) is the log-sum-exp of all classes less that of the others, which is convex too: an upper bound
+        return costs.sum(0) * batch.probs * (1 - batch.probs)
+
+    return Term(value, gradient, curvature=curvature)
 
 
 def distance_weighted_beyond(batch: ClassFirst, costs: Any, margin: float) -> Term:

@@ -9,21 +9,18 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from orcu import calibrators, geometry
 from orcu.decisions.conformal import CrossConformalSets, OrdinalPredictionSets
-from orcu.decisions.rules import RULES, decide_checked
+from orcu.decisions.rules import RULES
 from orcu.errors import CalibrationWarning, InputError, UnknownNameError, require
+from orcu.estimators.base import SCORES, OrdinalEstimator
 from orcu.estimators.diagnosis import Diagnosis, beside_baseline
-from orcu.estimators.labels import carries_order, class_codes, ordered_labels
 from orcu.estimators.splitting import rows_by_job
 from orcu.inputs import FloatArray, IntArray, as_count, as_fraction, as_positive
-from orcu.metrics.ordinal import accuracy, qwk
-from orcu.predictions.labels import canonical, check_no_gaps
-from orcu.tables.frames import check_numbers, is_frame, table_of
+from orcu.predictions.labels import canonical
 
 if TYPE_CHECKING:
     import torch
@@ -33,12 +30,10 @@ if TYPE_CHECKING:
     from orcu.training.cross_fitting import CrossFitted, Fold
     from orcu.training.recipes import Recipe
 
-FEW = 10  # rows for which a calibrator is not worth it
 DIAGNOSED = 80  # rows that a diagnosis takes
 COMMITTEE = ("ce", "sord", "orcu")
 SETS = ("cv+", "split")
 ROWS_PER_FOLD = 4  # at least
-SCORES = {"accuracy": accuracy, "qwk": qwk}
 # Options that are neither numbers nor names of a list: which values can be used, and how to call them.
 USABLE: dict[str, tuple[Callable[[Any], bool], str]] = {
     "loss": (
@@ -71,7 +66,7 @@ USABLE: dict[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 
-class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class OrdinalClassifier(OrdinalEstimator):
     """A committee of networks, cross-fitted, calibrated on all rows, unimodal.
 
     The rows are dealt into five folds. For each fold and loss a perceptron (or your module) is trained on the others;
@@ -123,7 +118,7 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ((1000, 4), 1.0)
     """
 
-    knows_order = True  # of its classes, whatever the alphabet says
+    fitted_by = "model_"
     model_: Any  # nn.Module
     scale_: float | str | None
     chosen_: Any  # of `orcu.training.choose_scale`, where the scale was chosen
@@ -196,12 +191,6 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         require("torch", extra="train", what="OrdinalClassifier")
         self._check_options()
         return self._become(copy.copy(self)._fit(X, y, sample_weight, groups))
-
-    def _become(self, other: Self) -> Self:
-        """Take over what another has learned; until then, a fit that fails leaves this one as it was."""
-        self.__dict__.clear()
-        self.__dict__.update(other.__dict__)
-        return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
         x, codes, weight, classes, groups = self._read(X, y, sample_weight, groups=groups)
@@ -418,11 +407,6 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 warnings.warn(f"X: {note}.", UserWarning, stacklevel=3)
         return tensor
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The decided class of each row, the most likely one unless ``decide`` says otherwise."""
-        probs = self.predict_proba(X)
-        return self.classes_[decide_checked(probs, self.decide)]
-
     def predict_sets(self, X: Any, alpha: float = 0.1) -> npt.NDArray[Any]:
         """The lowest and the highest class of each row's set, shape (n, 2).
 
@@ -452,18 +436,6 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         by_fold = pool.by_fold(self._members(self._inputs(X)))
         low, high = sets.predict(np.stack([self._probs(logits) for logits in by_fold]))
         return np.stack([self.classes_[low], self.classes_[high]], axis=1)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy, or quadratic weighted kappa if ``metric`` says so."""
-        check_is_fitted(self, "model_")
-        self._check_options()
-        codes = class_codes(y, self.classes_)
-        check_consistent_length(X, codes)
-        pred = decide_checked(self.predict_proba(X), self.decide)
-        if self.metric == "accuracy" and sample_weight is None:
-            return float(np.mean(pred == codes))
-        probs = np.eye(len(self.classes_))[pred]
-        return SCORES[self.metric](probs, codes, weight=sample_weight)
 
     def diagnose(self) -> Diagnosis:
         """Compare with plain cross-entropy and temperature scaling on rows that neither was trained on.
@@ -556,67 +528,6 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "warm_start=False."
             )
 
-    def _read(
-        self, X: Any, y: Any, sample_weight: Any, *, classes: Any = None, groups: Any = None, reset: bool = True
-    ) -> tuple[Any, IntArray, FloatArray | None, npt.NDArray[Any], npt.NDArray[Any] | None]:
-        from sklearn.utils.multiclass import check_classification_targets
-        from sklearn.utils.validation import _check_sample_weight, column_or_1d
-
-        if y is None:
-            raise ValueError("requires y to be passed, but the target y is None.")
-        x = self._checked(X, reset=reset)
-        check_consistent_length(X, y)
-        order = self.classes if classes is None else classes
-        check_no_gaps(y, order)
-        if order is None and carries_order(y):
-            order = ordered_labels(y, None)
-        if carries_order(y) or getattr(getattr(y, "dtype", None), "kind", "") == "i":  # or pandas' Int64
-            y = np.asarray(y, dtype=object if carries_order(y) else np.int64)
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        weight = None
-        if groups is not None:
-            check_no_gaps(groups, None)
-            groups = column_or_1d(np.asarray(groups))
-            check_consistent_length(X, groups)
-        if sample_weight is not None:
-            if not np.asarray(sample_weight).any():
-                raise InputError("sample_weight: every weight is zero; at least one must not be.")
-            weight = _check_sample_weight(
-                sample_weight, np.zeros((len(y), 1)), dtype=np.float64, ensure_non_negative=True
-            )
-            counts = weight > 0  # a row of no weight is no row
-            x = x[counts] if isinstance(x, np.ndarray) else {k: v[counts] for k, v in x.items()}
-            y, weight = y[counts], weight[counts]
-            groups = None if groups is None else groups[counts]
-        labels = ordered_labels(y, order)
-        codes = class_codes(y, labels)
-        if classes is None and len(np.unique(codes)) < 2:
-            raise InputError(
-                f"y: every row has the class {labels.tolist()[codes[0]]!r}; a classifier needs more than one class."
-            )
-        return x, codes, weight, labels, groups
-
-    def _names(self) -> tuple[str, ...]:
-        return tuple(canonical(label) for label in self.classes_.tolist())
-
-    def _checked(self, X: Any, *, reset: bool) -> Any:
-        if is_frame(X) and self.module is None:
-            if not len(X):
-                raise InputError("X: has no rows; at least one is needed.")
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            return table_of(X)
-        if is_frame(X):
-            check_numbers(X, "module=")
-        if self.module is not None and np.ndim(X) != 2:  # images, sequences
-            return check_array(X, dtype=np.float32, allow_nd=True, ensure_2d=False)
-        finite = "allow-nan" if self.module is None else True
-        array = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite=finite)
-        if self.module is not None:
-            return array
-        names = getattr(self, "feature_names_in_", [f"x{k}" for k in range(array.shape[1])])
-        return {str(name): array[:, k] for k, name in enumerate(names)}
-
     def _learn_columns(self, x: Any, rows: IntArray) -> None:
         if self.module is None:
             from orcu.models.tabular import TableEncoder
@@ -690,16 +601,6 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         options = {} if self.class_weight is None else {"weight": self._class_weights(codes)}
         return self._loss(self._one_loss(), scale, **options)
 
-    def _class_weights(self, codes: IntArray) -> list[float]:
-        counts = np.bincount(codes, minlength=len(self.classes_))
-        if self.class_weight == "balanced":
-            return [len(codes) / (np.count_nonzero(counts) * max(count, 1)) for count in counts]
-        weights = {canonical(label): float(weight) for label, weight in self.class_weight.items()}
-        strange = set(weights) - set(self._names())
-        if strange:
-            raise InputError(f"class_weight: {sorted(strange)[0]!r} is none of the classes.")
-        return [weights.get(name, 1.0) for name in self._names()]
-
     def _recipe(self, *, selects: bool) -> "Recipe":
         """How the network is trained; with rows to validate by it selects its best epoch."""
         from orcu.training.recipes import Recipe
@@ -753,37 +654,7 @@ class OrdinalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.scale_ = self.chosen_.best.scale
         self.model_.load_state_dict(self.chosen_.best.state)
 
-    def _probs(self, logits: FloatArray) -> FloatArray:
-        if self.calibrator_ is None:
-            plain: FloatArray = geometry.probs(logits)
-            return plain
-        calibrated: FloatArray = self.calibrator_.predict_proba(logits)
-        return calibrated
-
-    def _fitted_calibrator(self, logits: FloatArray, y: IntArray, weight: FloatArray | None) -> Any:
-        """The calibrator, fitted; with too few rows only the projection, and a warning."""
-        if self.calibrator is None:
-            return None
-        if len(y) >= FEW:
-            named = isinstance(self.calibrator, (str, dict))
-            calibrator = calibrators.create(self.calibrator) if named else copy.deepcopy(self.calibrator)
-            return calibrator.fit(logits, y, weight=weight)
-        warnings.warn(
-            f"{len(y)} rows are left for the calibrator, fewer than {FEW}: probabilities are projected, not "
-            "calibrated. Fit on more rows, or raise calibration_fraction.",
-            CalibrationWarning,
-            stacklevel=4,
-        )
-        return calibrators.UnimodalProjection()
-
     def __getstate__(self) -> dict[str, Any]:
         """What is saved: all but the rows of the fit, which may be large and are nobody's business."""
         state: dict[str, Any] = super().__getstate__()
         return state | {"_fitted_on": None} if "_fitted_on" in state else state
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.module is None
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        return tags

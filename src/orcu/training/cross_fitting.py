@@ -7,7 +7,6 @@ through all of them at once, and a row counts for those that may learn from it.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from orcu import geometry
+from orcu.dealing import Fold, deal, first_rows
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray
 from orcu.metrics.scoring import rps
@@ -23,99 +23,9 @@ from orcu.training.loop import threads_for
 from orcu.training.optim import fused_adamw, schedule
 from orcu.training.recipes import Recipe
 
-FEWEST_STOPPING = 8  # rows that may stop a training; with fewer all epochs are done
+__all__ = ["CrossFitted", "Fold", "deal", "first_rows", "out_of_fold", "train_together"]
+
 AT_ONCE = 8192  # rows of a forward without gradients
-
-
-@dataclass(frozen=True)
-class Fold:
-    """What the networks of one fold may do with which rows."""
-
-    train: IntArray
-    stop: IntArray  # stops the training; empty where rows are too few
-    held: IntArray  # is predicted
-
-
-def deal(
-    y: IntArray, folds: int, *, stop: float = 0.1, groups: npt.NDArray[Any] | None = None, seed: int = 0
-) -> list[Fold]:
-    """Rows dealt into folds, each class evenly; the rows of a group stay together.
-
-    The rows that stop the networks of a fold are part of the next one: so each of them trains the networks of the other
-    folds.
-
-    Args:
-        y: labels 0..C-1.
-        folds: K, at least 2.
-        stop: the share of all rows that stops a training, at most that of a fold.
-        groups: of each row, such as its subject; or ``None``.
-        seed: of the order.
-
-    Raises:
-        InputError: if there are fewer rows, or groups, than folds.
-
-    Example:
-        >>> dealt = deal(np.arange(40) % 4, 5)
-        >>> [(len(fold.train), len(fold.stop), len(fold.held)) for fold in dealt][:2]
-        [(32, 0, 8), (32, 0, 8)]
-        >>> [len(fold.stop) for fold in deal(np.arange(200) % 4, 5)]
-        [20, 20, 20, 20, 20]
-    """
-    fold = _by_class(y, folds, seed) if groups is None else _by_group(y, groups, folds, seed)
-    order = np.random.default_rng([seed, 1]).permutation(len(y))
-    dealt = []
-    for k in range(folds):
-        following = order[fold[order] == (k + 1) % folds]
-        stopping = first_rows(following, min(stop, 1 / folds) * len(y), groups)
-        if len(stopping) < FEWEST_STOPPING or len(stopping) == len(y) - (fold == k).sum():
-            stopping = stopping[:0]
-        train = np.flatnonzero(fold != k)
-        dealt.append(Fold(np.setdiff1d(train, stopping), np.sort(stopping), np.flatnonzero(fold == k)))
-    return dealt
-
-
-def _by_class(y: IntArray, folds: int, seed: int) -> IntArray:
-    if len(y) < folds:
-        raise InputError(f"folds: {len(y)} rows cannot be dealt into {folds} folds; use fewer folds, or more rows.")
-    order = np.random.default_rng(seed).permutation(len(y))
-    fold = np.empty(len(y), dtype=np.int64)
-    fold[order[np.argsort(y[order], kind="stable")]] = np.arange(len(y)) % folds
-    return fold
-
-
-def _by_group(y: IntArray, groups: npt.NDArray[Any], folds: int, seed: int) -> IntArray:
-    """Groups from the largest on, each to the fold that has the fewest rows of its classes so far."""
-    _, member = np.unique(groups, return_inverse=True)
-    count = int(member.max()) + 1
-    if count < folds:
-        raise InputError(
-            f"groups: {count} groups cannot be dealt into {folds} folds, since the rows of a group stay together; use "
-            f"folds={max(count, 1)} at most."
-        )
-    classes = np.zeros((count, int(y.max()) + 1))
-    np.add.at(classes, (member, y), 1.0)
-    order = np.random.default_rng(seed).permutation(count)
-    order = order[np.argsort(-classes[order].sum(axis=1), kind="stable")]
-    share = 1 / np.maximum(classes.sum(axis=0), 1)
-    filled, chosen = np.zeros((folds, classes.shape[1])), np.empty(count, dtype=np.int64)
-    for one in order:
-        after = ((filled + classes[one]) * share) ** 2
-        chosen[one] = int(np.argmin(after.sum(axis=1) - ((filled * share) ** 2).sum(axis=1)))
-        filled[chosen[one]] += classes[one]
-    return chosen[member]
-
-
-def first_rows(rows: IntArray, wanted: float, groups: npt.NDArray[Any] | None) -> IntArray:
-    """The first rows, as many as wanted; of groups whole ones, as long as they fit."""
-    if groups is None:
-        return rows[: round(wanted)]
-    taken: list[IntArray] = []
-    for group in dict.fromkeys(groups[rows].tolist()):
-        mine = rows[groups[rows] == group]
-        if sum(map(len, taken)) + len(mine) > wanted:
-            break
-        taken.append(mine)
-    return np.concatenate(taken) if taken else rows[:0]
 
 
 @dataclass(frozen=True)

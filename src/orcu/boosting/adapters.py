@@ -1,0 +1,138 @@
+"""Objectives in the shape that each library wants, and metrics to stop by."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from orcu import geometry
+from orcu.boosting.objective import Objective, objective
+from orcu.errors import InputError, UnknownNameError
+from orcu.inputs import FloatArray, IntArray, as_labels
+from orcu.metrics.calibration import sce
+from orcu.metrics.scoring import nll, rps
+
+METRICS: dict[str, Callable[..., float]] = {"rps": rps, "sce": sce, "nll": nll}
+Spec = str | Mapping[str, Any] | Objective
+
+
+def for_lightgbm(spec: Spec = "orcu", *, num_classes: int, **options: Any) -> Callable[..., Any]:
+    """A custom objective of LightGBM.
+
+    ``lgb.train({"objective": for_lightgbm("orcu", num_classes=5), "num_class": 5}, data)``. Its raw scores are logits:
+    ``softmax(booster.predict(X, raw_score=True))``. Give the start as ``init_score`` of the Dataset (`Objective.start`,
+    repeated for every row) and add it to later raw scores, which do not hold it.
+
+    Args:
+        spec: as for `objective`, or an objective.
+        num_classes: how many classes, C; LightGBM's ``num_class``.
+        options: of the objective.
+
+    Raises:
+        InputError: if a name or option is not known; when called, if labels or ``num_class`` do not fit.
+    """
+    made = _objective(spec, num_classes, options)
+    labels = _Labels(made.num_classes)
+
+    def gradient_and_curvature(scores: Any, data: Any) -> tuple[FloatArray, FloatArray]:
+        return made.unchecked(_logits(scores, made.num_classes), labels(data, data.get_label()), data.get_weight())
+
+    return gradient_and_curvature
+
+
+def for_xgboost(spec: Spec = "orcu", *, num_classes: int, **options: Any) -> Callable[..., Any]:
+    """A custom objective of XGBoost.
+
+    ``xgb.train({"num_class": 5, "base_score": 0.0}, data, obj=for_xgboost("orcu", num_classes=5))``. As `for_lightgbm`;
+    the start is given as ``base_margin`` of every DMatrix, and logits come by ``predict(..., output_margin=True)``.
+    """
+    made = _objective(spec, num_classes, options)
+    labels = _Labels(made.num_classes)
+
+    def gradient_and_curvature(scores: Any, data: Any) -> tuple[FloatArray, FloatArray]:
+        weight = data.get_weight()
+        weight = None if not len(weight) else np.asarray(weight, dtype=np.float64)
+        return made.unchecked(_logits(scores, made.num_classes), labels(data, data.get_label()), weight)
+
+    return gradient_and_curvature
+
+
+def lightgbm_metric(name: str = "rps", *, num_classes: int) -> Callable[..., tuple[str, float, bool]]:
+    """A metric for early stopping in LightGBM (``feval=``), on raw scores: "rps", "nll" or "sce".
+
+    Raises:
+        UnknownNameError: if there is no such metric.
+    """
+    metric, labels = _metric(name), _Labels(num_classes)
+
+    def evaluated(scores: Any, data: Any) -> tuple[str, float, bool]:
+        probs = geometry.probs(_logits(scores, num_classes))
+        return name, metric(probs, labels(data, data.get_label()), weight=data.get_weight()), False
+
+    return evaluated
+
+
+def xgboost_metric(name: str = "rps", *, num_classes: int) -> Callable[..., tuple[str, float]]:
+    """A metric for early stopping in XGBoost (``custom_metric=``), on raw margins: "rps", "nll" or "sce".
+
+    Raises:
+        UnknownNameError: if there is no such metric.
+    """
+    metric, labels = _metric(name), _Labels(num_classes)
+
+    def evaluated(scores: Any, data: Any) -> tuple[str, float]:
+        weight = data.get_weight()
+        probs = geometry.probs(_logits(scores, num_classes))
+        return name, metric(probs, labels(data, data.get_label()), weight=weight if len(weight) else None)
+
+    return evaluated
+
+
+def _metric(name: str) -> Callable[..., float]:
+    if name not in METRICS:
+        raise UnknownNameError("metric to stop by", name, METRICS)
+    return METRICS[name]
+
+
+def _objective(spec: Spec, num_classes: int, options: dict[str, Any]) -> Objective:
+    if not isinstance(spec, Objective):
+        return objective(spec, num_classes=num_classes, **options)
+    if options or spec.num_classes != num_classes:
+        raise InputError(f"objective: {spec} is made already; it takes no options and no other number of classes.")
+    return spec
+
+
+def _logits(scores: Any, num_classes: int) -> FloatArray:
+    """Raw scores as (n, C); older versions hand them over class by class in one row."""
+    values = np.asarray(scores, dtype=np.float64)
+    if values.ndim == 1 and len(values) % num_classes == 0:
+        values = values.reshape(num_classes, -1).T
+    if values.ndim != 2 or values.shape[1] != num_classes:
+        raise InputError(
+            f"num_class: the library gives scores of shape {values.shape}, the objective is for {num_classes} classes; "
+            f"set num_class={num_classes}."
+        )
+    return values
+
+
+class _Labels:
+    """Labels as integers, checked once for each data set: they come back every round."""
+
+    def __init__(self, num_classes: int) -> None:
+        self._num_classes = num_classes
+        self._known: dict[int, tuple[Any, IntArray]] = {}
+
+    def __call__(self, data: Any, labels: Any) -> IntArray:
+        kept = self._known.get(id(data))
+        if kept is not None and kept[0] is data:
+            return kept[1]
+        values = np.asarray(labels)
+        whole = values.astype(np.int64)
+        if (whole != values).any():
+            row = int(np.argmax(whole != values))
+            raise InputError(
+                f"label: row {row} has {values[row]!r}; expected whole numbers 0..{self._num_classes - 1}."
+            )
+        checked = as_labels(whole, self._num_classes, rows=len(whole))
+        self._known[id(data)] = (data, checked)
+        return checked

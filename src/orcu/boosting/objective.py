@@ -1,0 +1,279 @@
+"""An objective of boosting: value, gradient and curvature of a loss in the logits of every row."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from orcu import geometry, terms
+from orcu.errors import InputError, UnknownNameError
+from orcu.inputs import FloatArray, IntArray, as_count, as_fraction, as_labels, as_positive, as_weight
+from orcu.targets import distances, log_targets
+from orcu.terms import ClassFirst, Term
+from orcu.threads import cores, in_order
+
+CHUNK = 16384  # rows at a time: what a core's cache holds
+LEAST = 1e-6  # curvature of a logit, so that no leaf's step is endless
+Terms = Callable[[ClassFirst, IntArray], list[Term]]
+
+
+class Objective:
+    """A loss as boosting libraries take it.
+
+    The curvature is the diagonal of the second derivative, exact where the loss is convex (cross-entropy of any
+    targets, LBE, hinge, SoftPlus) and an upper bound where it is not (CDW-CE, FLSD), times C / (C - 1) for the softmax,
+    as in LightGBM's own ``multiclass``, and times 2 for gap penalties, whose neighbouring logits pull on each other.
+
+    Args:
+        name: what it is called.
+        num_classes: how many classes, C.
+        build: from logits and labels to terms.
+    """
+
+    def __init__(self, name: str, num_classes: int, build: Terms) -> None:
+        self.name, self.num_classes, self._terms = name, num_classes, build
+
+    def __repr__(self) -> str:
+        return f"Objective({self.name}, num_classes={self.num_classes})"
+
+    def value(self, logits: Any, y: Any, weight: Any = None) -> float:
+        """The mean loss of rows."""
+        z, labels, weights = self._checked(logits, y, weight)
+        each = sum(term.factor * term.value for term in self._terms(ClassFirst(z.T.copy()), labels))
+        return float(np.average(each, weights=weights))
+
+    def gradient_and_curvature(self, logits: Any, y: Any, weight: Any = None) -> tuple[FloatArray, FloatArray]:
+        """The derivative of each row's loss in its logits, and the curvature; shapes (n, C), times the weights.
+
+        Args:
+            logits: shape (n, C).
+            y: labels 0..C-1.
+            weight: one per row, or ``None``.
+
+        Raises:
+            InputError: if an argument cannot be used.
+
+        Example:
+            >>> made = objective("orcu", num_classes=3)
+            >>> gradient, curvature = made.gradient_and_curvature([[0.0, 1.0, 0.0]], [1])
+            >>> gradient.round(3).tolist(), bool((curvature > 0).all())
+            ([[0.333, -0.667, 0.333]], True)
+        """
+        return self.unchecked(*self._checked(logits, y, weight))
+
+    def unchecked(self, z: FloatArray, y: IntArray, weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """As `gradient_and_curvature`, for rows that were checked once and come back every round."""
+        gradient, curvature = np.empty_like(z), np.empty_like(z)
+
+        def part(start: int) -> None:
+            rows = slice(start, start + CHUNK)
+            first, second = None, None
+            for term in self._terms(ClassFirst(np.ascontiguousarray(z[rows].T)), y[rows]):
+                assert term.curvature is not None  # noqa: S101
+                slope, bend = term.gradient(), term.curvature()
+                first = term.factor * slope if first is None else first + term.factor * slope
+                second = term.factor * bend if second is None else second + term.factor * bend
+            assert first is not None  # noqa: S101
+            assert second is not None  # noqa: S101
+            gradient[rows], curvature[rows] = first.T, np.maximum(second, LEAST).T
+
+        starts = range(0, len(z), CHUNK)
+        for _ in in_order(part, starts, threads=cores() if len(starts) > 1 else 1):
+            pass
+        if weight is not None:
+            gradient *= weight[:, None]
+            curvature *= weight[:, None]
+        return gradient, curvature
+
+    def start(self, y: Any, weight: Any = None) -> FloatArray:
+        """The logits that a single leaf of all rows tends to: the least mean loss under the class frequencies.
+
+        Trees that start there need not spend rounds on what the frequencies say. Their mean is 0.
+
+        Example:
+            >>> objective("ce", num_classes=2).start([0, 0, 0, 1]).round(3).tolist()
+            [0.549, -0.549]
+        """
+        labels = as_labels(y, self.num_classes, rows=len(y))
+        weights = np.ones(len(labels)) if weight is None else as_weight(weight, rows=len(labels))
+        # a class that no row has gets what one row in as many as there are classes more would
+        counts = np.bincount(labels, weights=weights, minlength=self.num_classes)
+        frequencies = np.maximum(counts, 1 / self.num_classes) / np.maximum(counts, 1 / self.num_classes).sum()
+        classes = np.arange(self.num_classes)
+
+        def cost(z: FloatArray) -> tuple[float, FloatArray]:
+            rows = np.tile(z, (self.num_classes, 1))
+            slope, _ = self.unchecked(rows, classes, None)
+            return self.value(rows, classes, frequencies), frequencies @ slope
+
+        found = minimize(
+            cost, np.log(frequencies), jac=True, method="L-BFGS-B", options={"maxiter": 500, "ftol": 1e-14}
+        )
+        start: FloatArray = found.x - found.x.mean()
+        return start
+
+    def _checked(self, logits: Any, y: Any, weight: Any) -> tuple[FloatArray, IntArray, FloatArray | None]:
+        z = np.asarray(logits, dtype=np.float64)
+        if z.ndim != 2 or z.shape[1] != self.num_classes:
+            raise InputError(f"logits: expected shape (n, {self.num_classes}), got {z.shape}.")
+        if not np.isfinite(z).all():
+            raise InputError(f"logits: row {int(np.argmin(np.isfinite(z).all(axis=1)))} is not finite.")
+        labels = as_labels(y, self.num_classes, rows=len(z))
+        return z, labels, None if weight is None else as_weight(weight, rows=len(z))
+
+
+def objective(spec: str | Mapping[str, Any] = "orcu", *, num_classes: int, **options: Any) -> Objective:
+    """The objective that a name or table describes, with the names and options of `orcu.losses`.
+
+    Args:
+        spec: "ce", "ls", "sord", "orcu", "cdw_ce" or "flsd"; a table such as ``{"name": "orcu", "scale": 5.0}``; or a
+            table of an anchor and a regularizer, ``{"anchor": "huber", "regularizer": "softplus"}``, where the anchor
+            is a distance of soft targets or one of these names, and the regularizer "lbe", "hinge" or "softplus".
+        num_classes: how many classes, C.
+        options: of the objective, such as ``scale``.
+
+    Raises:
+        InputError: if a name or option is not known.
+
+    Example:
+        >>> objective("orcu", num_classes=5, scale=3.0)
+        Objective(orcu, num_classes=5)
+        >>> objective({"anchor": "huber", "regularizer": "softplus"}, num_classes=5)
+        Objective(huber + softplus, num_classes=5)
+    """
+    classes = as_count(num_classes, name="num_classes", minimum=2)
+    table = {"name": spec} if isinstance(spec, str) else dict(spec)
+    table |= options
+    if "name" in table:
+        name = table.pop("name")
+        if name not in LOSSES:
+            raise UnknownNameError("objective", name, LOSSES)
+        return Objective(name, classes, _made(name, LOSSES[name], classes, table))
+    unknown = set(table) - {"anchor", "regularizer", "strength", "scale"}
+    if unknown or not {"anchor", "regularizer"} <= set(table):
+        raise InputError(f"objective: expected a name, or an anchor and a regularizer; got {dict(spec)!r}.")  # type: ignore[arg-type]
+    anchor, name = table["anchor"], table["regularizer"]
+    if name not in REGULARIZERS:
+        raise UnknownNameError("regularizer of an objective", name, REGULARIZERS)
+    if anchor in distances.names():
+        first = _made("sord", LOSSES["sord"], classes, {"distance": anchor})
+    elif anchor in LOSSES:
+        first = _made(anchor, LOSSES[anchor], classes, {})
+    else:
+        raise UnknownNameError("anchor of an objective", anchor, [*distances.names(), *LOSSES])
+    second = REGULARIZERS[name](classes, {"scale": table["scale"]} if "scale" in table else {})
+    strength = as_positive(table.get("strength", 1.0), name="strength")
+
+    def both(batch: ClassFirst, y: IntArray) -> list[Term]:
+        return first(batch, y) + [term._replace(factor=strength * term.factor) for term in second(batch, y)]
+
+    return Objective(f"{anchor} + {name}", classes, both)
+
+
+def _made(name: str, build: Callable[..., Terms], classes: int, options: dict[str, Any]) -> Terms:
+    try:
+        return build(classes, **options)
+    except TypeError as error:
+        raise InputError(f"{name}: {error}") from None
+
+
+def _soft(targets: FloatArray) -> Terms:
+    factor = len(targets) / (len(targets) - 1)
+    columns = targets.T.copy()
+
+    def build(batch: ClassFirst, y: IntArray) -> list[Term]:
+        term = terms.soft_cross_entropy(batch, columns.take(y, axis=1))
+        assert term.curvature is not None  # noqa: S101
+        exact = term.curvature
+        return [term._replace(curvature=lambda: factor * exact())]
+
+    return build
+
+
+def _ce(classes: int) -> Terms:
+    return _soft(np.eye(classes))
+
+
+def _ls(classes: int, *, alpha: float = 0.05) -> Terms:
+    share = as_fraction(alpha, name="alpha")
+    return _soft((1 - share) * np.eye(classes) + share / classes)
+
+
+def _sord(classes: int, *, distance: str | Mapping[str, Any] = "squared") -> Terms:
+    return _soft(np.exp(log_targets(classes, distance)))
+
+
+def _orcu(classes: int, *, scale: float = 3.0, distance: str | Mapping[str, Any] = "squared") -> Terms:
+    anchor, barrier = _sord(classes, distance=distance), _lbe(classes, {"scale": scale})
+    return lambda batch, y: anchor(batch, y) + barrier(batch, y)
+
+
+def _cdw_ce(classes: int, *, alpha: float = 5.0) -> Terms:
+    apart = np.abs(np.subtract.outer(np.arange(classes), np.arange(classes))).astype(np.float64)
+    costs = apart ** as_positive(alpha, name="alpha")
+    return lambda batch, y: [terms.distance_weighted(batch, costs.take(y, axis=1))]
+
+
+def _flsd(classes: int, *, gamma_hard: float = 5.0, gamma: float = 3.0, threshold: float = 0.2) -> Terms:
+    least = -np.log(as_positive(threshold, name="threshold"))
+    low, high = as_positive(gamma, name="gamma"), as_positive(gamma_hard, name="gamma_hard")
+
+    def exponent(nll: FloatArray) -> FloatArray:
+        return low + (high - low) * (nll > least)
+
+    return lambda batch, y: [terms.focal(batch, y, exponent)]
+
+
+def _gaps(
+    classes: int, penalty: Callable[[Any], Any], slope: Callable[[Any], Any], bend: Callable[[Any], Any]
+) -> Terms:
+    signs = geometry.gap_signs(classes).T.copy()
+
+    def build(batch: ClassFirst, y: IntArray) -> list[Term]:
+        return [terms.gap_penalty(batch.z, signs.take(y, axis=1), penalty, slope, lambda r: 2 * bend(r))]
+
+    return build
+
+
+def _lbe(classes: int, options: Mapping[str, Any]) -> Terms:
+    s = as_positive(options.get("scale", 3.0), name="scale")
+    return _gaps(
+        classes,
+        lambda r: geometry.log_barrier(r, scale=s),
+        lambda r: geometry.log_barrier_slope(r, scale=s),
+        lambda r: geometry.log_barrier_bend(r, scale=s),
+    )
+
+
+def _hinge(classes: int, options: Mapping[str, Any]) -> Terms:
+    margin = 1 / as_positive(options.get("scale", 3.0), name="scale") ** 2
+    return _gaps(
+        classes,
+        lambda r: geometry.hinge(r, margin=margin),
+        lambda r: geometry.hinge_slope(r, margin=margin),
+        np.zeros_like,
+    )
+
+
+def _softplus(classes: int, options: Mapping[str, Any]) -> Terms:
+    def bend(r: FloatArray) -> FloatArray:
+        share: FloatArray = geometry.sigmoid(r)
+        return share * (1 - share)
+
+    return _gaps(classes, geometry.softplus, geometry.sigmoid, bend)
+
+
+LOSSES: dict[str, Callable[..., Terms]] = {
+    "ce": _ce,
+    "ls": _ls,
+    "sord": _sord,
+    "orcu": _orcu,
+    "cdw_ce": _cdw_ce,
+    "flsd": _flsd,
+}
+REGULARIZERS: dict[str, Callable[[int, Mapping[str, Any]], Terms]] = {
+    "lbe": _lbe,
+    "hinge": _hinge,
+    "softplus": _softplus,
+}

@@ -1,0 +1,169 @@
+"""What the estimators share: labels in their order, tables as they come, weights, a calibrator, decisions."""
+
+import copy
+import warnings
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
+
+from orcu import calibrators, geometry
+from orcu.decisions.rules import decide_checked
+from orcu.errors import CalibrationWarning, InputError
+from orcu.estimators.labels import carries_order, class_codes, ordered_labels
+from orcu.inputs import FloatArray, IntArray
+from orcu.metrics.ordinal import accuracy, qwk
+from orcu.predictions.labels import canonical, check_no_gaps
+from orcu.tables.frames import check_numbers, is_frame, table_of
+
+FEW = 10  # rows for which a calibrator is not worth it
+SCORES = {"accuracy": accuracy, "qwk": qwk}
+
+
+class OrdinalEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of `OrdinalClassifier` and `OrdinalBoosting`, which define ``fit``, ``predict_proba`` and their options."""
+
+    knows_order = True  # of its classes, whatever the alphabet says
+    fitted_by = "classes_"  # what a fitted one has
+    module: Any = None
+    classes: Any
+    calibrator: Any
+    class_weight: Any
+    decide: Any
+    metric: str
+    classes_: npt.NDArray[Any]
+    calibrator_: Any
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Calibrated, unimodal probabilities, columns in the order of ``classes_``, shape (n, C)."""
+        raise NotImplementedError
+
+    def _check_options(self) -> None:
+        """Refuse options that cannot be used, before anything is changed; scikit-learn wants this in ``fit``."""
+        raise NotImplementedError
+
+    def _become(self, other: Self) -> Self:
+        """Take over what another has learned; until then, a fit that fails leaves this one as it was."""
+        self.__dict__.clear()
+        self.__dict__.update(other.__dict__)
+        return self
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """The decided class of each row, the most likely one unless ``decide`` says otherwise."""
+        probs = self.predict_proba(X)
+        return self.classes_[decide_checked(probs, self.decide)]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy, or quadratic weighted kappa if ``metric`` says so."""
+        check_is_fitted(self, self.fitted_by)
+        self._check_options()
+        codes = class_codes(y, self.classes_)
+        check_consistent_length(X, codes)
+        pred = decide_checked(self.predict_proba(X), self.decide)
+        if self.metric == "accuracy" and sample_weight is None:
+            return float(np.mean(pred == codes))
+        probs = np.eye(len(self.classes_))[pred]
+        return SCORES[self.metric](probs, codes, weight=sample_weight)
+
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, *, classes: Any = None, groups: Any = None, reset: bool = True
+    ) -> tuple[Any, IntArray, FloatArray | None, npt.NDArray[Any], npt.NDArray[Any] | None]:
+        from sklearn.utils.multiclass import check_classification_targets
+        from sklearn.utils.validation import _check_sample_weight, column_or_1d
+
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None.")
+        x = self._checked(X, reset=reset)
+        check_consistent_length(X, y)
+        order = self.classes if classes is None else classes
+        check_no_gaps(y, order)
+        if order is None and carries_order(y):
+            order = ordered_labels(y, None)
+        if carries_order(y) or getattr(getattr(y, "dtype", None), "kind", "") == "i":  # or pandas' Int64
+            y = np.asarray(y, dtype=object if carries_order(y) else np.int64)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        weight = None
+        if groups is not None:
+            check_no_gaps(groups, None)
+            groups = column_or_1d(np.asarray(groups))
+            check_consistent_length(X, groups)
+        if sample_weight is not None:
+            if not np.asarray(sample_weight).any():
+                raise InputError("sample_weight: every weight is zero; at least one must not be.")
+            weight = _check_sample_weight(
+                sample_weight, np.zeros((len(y), 1)), dtype=np.float64, ensure_non_negative=True
+            )
+            counts = weight > 0  # a row of no weight is no row
+            x = x[counts] if isinstance(x, np.ndarray) else {k: v[counts] for k, v in x.items()}
+            y, weight = y[counts], weight[counts]
+            groups = None if groups is None else groups[counts]
+        labels = ordered_labels(y, order)
+        codes = class_codes(y, labels)
+        if classes is None and len(np.unique(codes)) < 2:
+            raise InputError(
+                f"y: every row has the class {labels.tolist()[codes[0]]!r}; a classifier needs more than one class."
+            )
+        return x, codes, weight, labels, groups
+
+    def _names(self) -> tuple[str, ...]:
+        return tuple(canonical(label) for label in self.classes_.tolist())
+
+    def _checked(self, X: Any, *, reset: bool) -> Any:
+        if is_frame(X) and self.module is None:
+            if not len(X):
+                raise InputError("X: has no rows; at least one is needed.")
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return table_of(X)
+        if is_frame(X):
+            check_numbers(X, "module=")
+        if self.module is not None and np.ndim(X) != 2:  # images, sequences
+            return check_array(X, dtype=np.float32, allow_nd=True, ensure_2d=False)
+        finite = "allow-nan" if self.module is None else True
+        array = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite=finite)
+        if self.module is not None:
+            return array
+        names = getattr(self, "feature_names_in_", [f"x{k}" for k in range(array.shape[1])])
+        return {str(name): array[:, k] for k, name in enumerate(names)}
+
+    def _class_weights(self, codes: IntArray) -> list[float]:
+        counts = np.bincount(codes, minlength=len(self.classes_))
+        if self.class_weight == "balanced":
+            return [len(codes) / (np.count_nonzero(counts) * max(count, 1)) for count in counts]
+        weights = {canonical(label): float(weight) for label, weight in self.class_weight.items()}
+        strange = set(weights) - set(self._names())
+        if strange:
+            raise InputError(f"class_weight: {sorted(strange)[0]!r} is none of the classes.")
+        return [weights.get(name, 1.0) for name in self._names()]
+
+    def _probs(self, logits: FloatArray) -> FloatArray:
+        if self.calibrator_ is None:
+            plain: FloatArray = geometry.probs(logits)
+            return plain
+        calibrated: FloatArray = self.calibrator_.predict_proba(logits)
+        return calibrated
+
+    def _fitted_calibrator(self, logits: FloatArray, y: IntArray, weight: FloatArray | None) -> Any:
+        """The calibrator, fitted; with too few rows only the projection, and a warning."""
+        if self.calibrator is None:
+            return None
+        if len(y) >= FEW:
+            named = isinstance(self.calibrator, (str, dict))
+            calibrator = calibrators.create(self.calibrator) if named else copy.deepcopy(self.calibrator)
+            return calibrator.fit(logits, y, weight=weight)
+        warnings.warn(
+            f"{len(y)} rows are left for the calibrator, fewer than {FEW}: probabilities are projected, not "
+            "calibrated. Fit on more rows, or raise calibration_fraction.",
+            CalibrationWarning,
+            stacklevel=4,
+        )
+        return calibrators.UnimodalProjection()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.module is None
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
