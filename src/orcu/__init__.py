@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0.dev0"
 
 if TYPE_CHECKING:
-    from orcu import calibrators, estimators, geometry, losses, metrics, targets, theory
+    from orcu import boosting, calibrators, estimators, geometry, losses, metrics, targets, theory
     from orcu.decisions.conformal import OrdinalPredictionSets
     from orcu.decisions.rules import decide
     from orcu.errors import InputError, MissingExtraError, UnknownNameError
+    from orcu.estimators.boosting import OrdinalBoosting
     from orcu.estimators.calibrated import CalibratedOrdinal
     from orcu.estimators.classifier import OrdinalClassifier
     from orcu.evaluation.evaluate import evaluate
@@ -27,6 +28,7 @@ _HOMES = {
     "CalibratedOrdinal": "estimators.calibrated",
     "Evaluation": "evaluation.evaluation",
     "ORCULoss": "losses.orcu",
+    "OrdinalBoosting": "estimators.boosting",
     "OrdinalClassifier": "estimators.classifier",
     "OrdinalPredictionSets": "decisions.conformal",
     "Predictions": "predictions",
@@ -38,6 +40,7 @@ _HOMES = {
     "InputError": "errors",
     "MissingExtraError": "errors",
     "UnknownNameError": "errors",
+    "boosting": "",
     "calibrators": "",
     "data": "",
     "estimators": "",
@@ -54,6 +57,7 @@ __all__ = [
     "InputError",
     "MissingExtraError",
     "ORCULoss",
+    "OrdinalBoosting",
     "OrdinalClassifier",
     "OrdinalPredictionSets",
     "Predictions",
@@ -61,6 +65,7 @@ __all__ = [
     "Tally",
     "UnknownNameError",
     "__version__",
+    "boosting",
     "calibrators",
     "data",
     "decide",

@@ -1,0 +1,256 @@
+"""Ordinal objectives for boosted trees, and the estimator made of them."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from orcu import boosting, geometry, losses, metrics
+from orcu.errors import InputError, UnknownNameError
+from orcu.theory.equilibrium import equilibrium
+
+SPECS = [
+    "ce",
+    "ls",
+    "sord",
+    "orcu",
+    {"name": "orcu", "scale": 1.0, "distance": "huber"},
+    {"name": "cdw_ce", "alpha": 2.0},
+    "flsd",
+    {"anchor": "huber", "regularizer": "softplus"},
+    {"anchor": "ce", "regularizer": "hinge"},
+    {"anchor": "squared", "regularizer": "lbe", "strength": 0.5},
+]
+CONVEX = [spec for spec in SPECS if "cdw_ce" not in str(spec) and spec != "flsd"]
+
+
+def rows(n=40, classes=5, seed=0):
+    rng = np.random.default_rng(seed)
+    return 2 * rng.normal(size=(n, classes)), rng.integers(classes, size=n)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_value_and_gradient_are_those_of_the_loss(spec):
+    z, y = rows()
+    made, loss = boosting.objective(spec, num_classes=5), losses.create(spec, num_classes=5, reduction="sum")
+    logits = torch.from_numpy(z).requires_grad_()
+    total = loss(logits, torch.from_numpy(y))
+    assert made.value(z, y) == pytest.approx(total.item() / len(y))
+    gradient, _ = made.gradient_and_curvature(z, y)
+    np.testing.assert_allclose(gradient, torch.autograd.grad(total, logits)[0].numpy(), atol=1e-9)
+    weight = np.linspace(0.5, 2.0, len(y))
+    weighted, bent = made.gradient_and_curvature(z, y, weight)
+    np.testing.assert_allclose(weighted, gradient * weight[:, None])
+    np.testing.assert_allclose(bent, made.gradient_and_curvature(z, y)[1] * weight[:, None])
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_the_curvature_is_positive_and_no_less_than_the_second_derivative(spec):
+    z, y = rows(12)
+    loss = losses.create(spec, num_classes=5, reduction="sum")
+    _, curvature = boosting.objective(spec, num_classes=5).gradient_and_curvature(z, y)
+    for row in range(len(y)):
+        label = torch.from_numpy(y[row : row + 1])
+        hessian = torch.autograd.functional.hessian(
+            lambda q, label=label: loss(q[None], label), torch.from_numpy(z[row])
+        )
+        assert (curvature[row] > 0).all()
+        assert (curvature[row] >= hessian.diagonal().numpy() - 1e-9).all()
+
+
+@pytest.mark.parametrize("spec", ["ce", "orcu"])
+def test_many_rows_in_threads_are_few_rows(spec):
+    z, y = rows(40_000)
+    made = boosting.objective(spec, num_classes=5)
+    whole = made.gradient_and_curvature(z, y)
+    part = made.gradient_and_curvature(z[:100], y[:100])
+    np.testing.assert_allclose(whole[0][:100], part[0], rtol=1e-12)
+    np.testing.assert_allclose(whole[1][:100], part[1], rtol=1e-12)
+
+
+def test_a_single_leaf_tends_to_the_equilibrium_of_the_theory():
+    """A leaf is a free logit: what the theory says of one holds for it."""
+    y = np.repeat(np.arange(5), [10, 20, 40, 20, 10])
+    made = boosting.objective("orcu", num_classes=5, scale=3.0)
+    start = made.start(y)
+    theory = equilibrium(5, scale=3.0, label_distribution=np.bincount(y) / len(y))
+    np.testing.assert_allclose(geometry.probs(start), np.asarray(theory.probs).reshape(-1), atol=1e-6)
+    z = np.zeros((len(y), 5))  # and Newton's steps of one leaf go there too
+    for _ in range(2000):
+        gradient, curvature = made.gradient_and_curvature(z, y)
+        z -= 0.5 * gradient.sum(0) / curvature.sum(0)
+    np.testing.assert_allclose(geometry.probs(z[0]), geometry.probs(start), atol=1e-6)
+
+
+def test_mistakes_are_named():
+    with pytest.raises(UnknownNameError, match="Did you mean 'orcu'"):
+        boosting.objective("orcuu", num_classes=3)
+    with pytest.raises(InputError, match="orcu: .*margin"):
+        boosting.objective("orcu", num_classes=3, margin=2)
+    with pytest.raises(InputError, match="an anchor and a regularizer"):
+        boosting.objective({"anchor": "huber"}, num_classes=3)
+    with pytest.raises(UnknownNameError, match="regularizer"):
+        boosting.objective({"anchor": "huber", "regularizer": "mbls"}, num_classes=3)
+    made = boosting.objective("orcu", num_classes=3)
+    with pytest.raises(InputError, match=r"logits: expected shape \(n, 3\)"):
+        made.gradient_and_curvature(np.zeros((2, 4)), [0, 1])
+    with pytest.raises(InputError, match="row 1 is not finite"):
+        made.gradient_and_curvature([[0, 0, 0], [0, np.nan, 0]], [0, 1])
+    with pytest.raises(InputError, match="row 1 has label 3"):
+        made.gradient_and_curvature(np.zeros((2, 3)), [0, 3])
+    with pytest.raises(UnknownNameError, match="metric to stop by"):
+        boosting.lightgbm_metric("f1", num_classes=3)
+
+
+def test_objectives_need_no_torch():
+    code = (
+        "import sys, orcu.boosting as b; b.objective('orcu', num_classes=4).start([0, 1, 2, 3]); "
+        "print('torch' in sys.modules)"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "False"
+
+
+lgb = pytest.importorskip("lightgbm", reason="pip install 'orcu[boosting]'")
+from orcu import OrdinalBoosting  # noqa: E402
+
+QUICK = {"rounds": 40, "patience": 10, "random_state": 0}
+
+
+def sample(n=600, seed=0, noise=0.7):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n), "site": rng.choice(["n", "s", "w"], n)})
+    frame.loc[frame.index % 11 == 0, "b"] = np.nan
+    risk = frame["a"] - frame["b"].fillna(0) + (frame["site"] == "s") + noise * rng.normal(size=n)
+    return frame, np.digitize(risk, [-1.5, 0, 1.5])
+
+
+def test_lightgbm_learns_by_the_objective_and_its_trees_are_unimodal_by_themselves():
+    frame, y = sample(1500)
+    x = frame[["a", "b"]].to_numpy()
+    shares = {}
+    for name in ("ce", "orcu"):
+        made = boosting.objective(name, num_classes=4)
+        start = np.tile(made.start(y), (len(y), 1))
+        data = lgb.Dataset(x, y, init_score=start, params={"verbosity": -1})
+        objective = boosting.for_lightgbm(made, num_classes=4)
+        booster = lgb.train(
+            {"objective": objective, "num_class": 4, "num_threads": 1, "verbosity": -1}, data, num_boost_round=60
+        )
+        probs = geometry.probs(booster.predict(x, raw_score=True) + start)
+        shares[name] = metrics.unimodality(probs)
+        assert metrics.accuracy(probs, y) > 0.7
+    assert shares["orcu"] > 0.99 > shares["ce"]
+
+
+def test_our_cross_entropy_grows_the_trees_of_multiclass():
+    frame, y = sample()
+    x = frame[["a", "b"]].to_numpy()
+    common = {"num_class": 4, "num_threads": 1, "verbosity": -1, "min_data_in_leaf": 5, "boost_from_average": False}
+    theirs = lgb.train(common | {"objective": "multiclass"}, lgb.Dataset(x, y), num_boost_round=20)
+    ours = lgb.train(
+        common | {"objective": boosting.for_lightgbm("ce", num_classes=4)}, lgb.Dataset(x, y), num_boost_round=20
+    )
+    np.testing.assert_allclose(ours.predict(x, raw_score=True), theirs.predict(x, raw_score=True), atol=1e-4)
+
+
+def test_labels_and_classes_that_do_not_fit_are_told():
+    frame, y = sample(200)
+    x = frame[["a", "b"]].to_numpy()
+    for label, classes, message in ((y + 1, 4, "label 4"), (y + 0.5, 4, "whole numbers"), (y, 3, "set num_class=3")):
+        objective = boosting.for_lightgbm("orcu", num_classes=classes)
+        with pytest.raises(InputError, match=message):
+            lgb.train(
+                {"objective": objective, "num_class": 4, "num_threads": 1, "verbosity": -1}, lgb.Dataset(x, label), 2
+            )
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return OrdinalBoosting(**QUICK).fit(*sample())
+
+
+def test_frames_as_they_come(fitted):
+    frame, y = sample(seed=9)
+    probs = fitted.predict_proba(frame)
+    assert metrics.unimodality(probs) == 1
+    assert metrics.accuracy(probs, y) > 0.6
+    assert fitted.score(frame, y) == pytest.approx(metrics.accuracy(probs, y))
+    assert set(fitted.weights_) == {"ce", "orcu"}
+    assert fitted.predict_proba(frame, members=True).shape == (5 * len(fitted.boosters_), 600, 4)
+    low, high = fitted.predict_sets(frame, alpha=0.2).T
+    assert ((low <= y) & (y <= high)).mean() > 0.74
+    assert fitted.feature_importances_.sum() == pytest.approx(1)
+    assert fitted.feature_importances_[0] > 0.2
+    strange = frame.assign(site="elsewhere")  # an unseen category is a gap
+    assert np.isfinite(fitted.predict_proba(strange)).all()
+    with pytest.raises(InputError, match="'site': has numbers, where the model was trained on categories"):
+        fitted.predict(frame.assign(site=1.0))
+    booster = next(iter(fitted.boosters_.values()))[0]
+    assert isinstance(booster, lgb.Booster)
+    assert booster.model_to_string().startswith("tree")
+
+
+def test_the_same_seed_gives_the_same_and_files_keep_it(fitted):
+    frame, y = sample()
+    again = OrdinalBoosting(**QUICK).fit(frame, y)
+    assert (again.predict_proba(frame) == fitted.predict_proba(frame)).all()
+    copied = pickle.loads(pickle.dumps(fitted))
+    assert (copied.predict_proba(frame) == fitted.predict_proba(frame)).all()
+
+
+def test_order_weights_groups_and_constraints():
+    frame, y = sample()
+    names = np.array(["none", "mild", "grave", "fatal"])
+    model = OrdinalBoosting(**QUICK, classes=names).fit(frame, names[y])
+    assert model.classes_.tolist() == names.tolist()
+    with pytest.raises(InputError, match="order"):
+        OrdinalBoosting(**QUICK).fit(frame, names[y])
+    heavy = OrdinalBoosting(**QUICK, calibrator=None, class_weight={3: 30.0}).fit(frame, y)
+    plain = OrdinalBoosting(**QUICK, calibrator=None).fit(frame, y)
+    assert heavy.predict_proba(frame)[:, 3].mean() > plain.predict_proba(frame)[:, 3].mean() + 0.03
+    groups = np.arange(len(y)) % 20
+    grouped = OrdinalBoosting(**QUICK).fit(frame, y, groups=groups)
+    assert all(len(set(grouped._fold[groups == group])) == 1 for group in range(20))
+    bound = OrdinalBoosting("orcu", **QUICK, params={"monotone_constraints": [0, 0, 0], "num_leaves": 4}).fit(frame, y)
+    assert next(iter(bound.boosters_.values()))[0].params["num_leaves"] == 4
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"folds": 1},
+        {"rounds": 0},
+        {"loss": "nope"},
+        {"loss": ()},
+        {"loss": 5},
+        {"scale": -1.0},
+        {"calibrator": "nope"},
+        {"metric": "nope"},
+        {"validation_fraction": 0.7},
+    ],
+    ids=str,
+)
+def test_wrong_options_are_told(wrong):
+    frame, y = sample(100)
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        OrdinalBoosting(**QUICK | wrong).fit(frame, y)
+
+
+def test_hard_data_are_no_accident():
+    frame, y = sample(120)
+    constant = frame.assign(c=1.0)
+    assert OrdinalBoosting(**QUICK).fit(constant, y).score(constant, y) > 0.4
+    with pytest.raises(InputError, match="more than one class"):
+        OrdinalBoosting(**QUICK).fit(frame, y * 0)
+    rare = y.copy()
+    rare[rare == 3] = 2
+    rare[5] = 3
+    assert (OrdinalBoosting(**QUICK).fit(frame, rare).predict_proba(frame) > 0).all()
+    weight = np.ones(120)
+    weight[:60] = 0
+    assert OrdinalBoosting(**QUICK).fit(frame, y, sample_weight=weight)._labels.shape == (60,)
