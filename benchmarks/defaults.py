@@ -24,7 +24,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from orcu import OrdinalClassifier, calibrators, metrics
+from orcu import OrdinalBoosting, OrdinalClassifier, calibrators, metrics
 from orcu.decisions.rules import decide_checked
 from orcu.evaluation.comparison import paired_differences
 from orcu.evaluation.evidence import gather
@@ -33,6 +33,7 @@ from orcu.predictions.predictions import Predictions
 from orcu.tables.files import replacing
 
 DEFAULT = "orcu, default"
+TREES = "orcu, OrdinalBoosting"
 JUDGED = ("rps", "nll", "sce", "accuracy", "mae")
 LOWER = ("rps", "nll", "sce", "mae")
 FOLDS, SEED, MOST_ROWS = 5, 0, 12_000
@@ -223,8 +224,13 @@ def _skorch(x: Any, y: IntArray, new: Any) -> FloatArray:
     return temperature.predict_proba(net.forward(np.asarray(encoder.transform(new), dtype=np.float32)).numpy())
 
 
+def _boosting(x: Any, y: IntArray, new: Any) -> FloatArray:
+    return OrdinalBoosting(random_state=SEED).fit(x, y).predict_proba(new)
+
+
 METHODS: dict[str, Callable[..., FloatArray]] = {
     DEFAULT: _default,
+    TREES: _boosting,
     "one network, CE + temperature": _single("ce", "temperature"),
     "one network, ORCU + gap + projection (0.1)": _single("orcu", "gap+projection"),
     "one network, SORD + gap + projection": _single("sord", "gap+projection"),
@@ -262,7 +268,7 @@ def run(folder: Path, tables: Path | None, wanted: list[str], folds: int, consol
             known, new = (x[part] if isinstance(x, np.ndarray) else x.iloc[part] for part in (fit, judge))
             for method, predicted in METHODS.items():
                 path = _path(folder, task, number, method)
-                if path.exists() or (isinstance(x, np.ndarray) and method.startswith("Hist")):
+                if path.exists() or (isinstance(x, np.ndarray) and (method == TREES or method.startswith("Hist"))):
                     continue
                 started = time.perf_counter()
                 with warnings.catch_warnings():

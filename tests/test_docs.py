@@ -75,11 +75,29 @@ def test_documented_names_exist(name):
         return
 
 
+def tool(name):
+    spec = importlib.util.spec_from_file_location(f"{name}_tool", ROOT / "tools" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_claims_are_judged_by_the_results():
+    claims = tool("claims")
+    assert claims.PAGE.read_text(encoding="utf-8") == claims.page(), "not what tools/claims.py write gives"
+    # the interval of folds is wider than the plain t, and a difference without spread has none
+    assert claims._interval([1.0, 2.0, 3.0], folds=True)[0] < claims._interval([1.0, 2.0, 3.0], folds=False)[0]
+    assert claims._interval([1.0, 1.0, 1.0], folds=True) == (1.0, 1.0)
+    better, level, worse = claims.Tally(2, 0, 0), claims.Tally(0, 2, 0), claims.Tally(0, 0, 2)
+    assert claims._verdict(better, better) == "**holds**"
+    assert claims._verdict(worse, better) == "**holds when over-fitted**"
+    assert claims._verdict(worse, worse) == "**does not hold here**"
+    assert claims._verdict(level, level) == "no difference here"
+    assert claims._verdict(level, level, no_worse=True) == "**holds**"
+
+
 def test_the_tables_are_those_of_the_results():
-    spec = importlib.util.spec_from_file_location("results_tool", ROOT / "tools" / "results.py")
-    tool = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
-    made = tool.pages()
+    made = tool("results").pages()
     assert made
     for file, text in made.items():
         assert file.read_text(encoding="utf-8") == text, f"{file.name} is not what tools/results.py write gives"

@@ -198,12 +198,12 @@ def log_barrier_slope(r: Any, *, scale: float) -> Any:
 def log_barrier_bend(r: Any, *, scale: float) -> Any:
     """I'(r) / max(|r|, 1/s^2): the second derivative inside, 1/(s r^2), and a bound for steps from outside.
 
-    On the linear branch I'' is 0, and a step that trusts it would be endless: from there it takes a move of about |r| to
-    where the barrier bends.
+    On the linear branch I'' is 0, and a step that trusts it would be endless: from there it takes a move of about |r|
+    to where the barrier bends.
 
     Example:
         >>> log_barrier_bend(np.array([-5.0, 0.0, 1.0]), scale=3.0).round(4)
-        array([1.330e-02, 2.700e+01, 3.000e+00])
+        array([1.33e-02, 2.70e+01, 3.00e+00])
     """
     return log_barrier_slope(r, scale=scale) / namespace(r).clip(abs(r), min=1 / scale**2)
 
