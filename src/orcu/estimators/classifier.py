@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from orcu import calibrators, geometry
+from orcu.calibrators.pool import pooled
 from orcu.decisions.conformal import CrossConformalSets, OrdinalPredictionSets
 from orcu.decisions.rules import RULES
 from orcu.errors import CalibrationWarning, InputError, UnknownNameError, require
@@ -388,7 +389,9 @@ class OrdinalClassifier(OrdinalEstimator):
     def _logits(self, x: "torch.Tensor") -> FloatArray:
         from orcu.estimators.network import logits
 
-        return logits(self.model_, x)
+        if getattr(self, "pool_", None) is None:
+            return logits(self.model_, x)
+        return pooled(self._members(x), self.model_.weights.double().numpy())
 
     def _members(self, x: "torch.Tensor") -> FloatArray:
         """The log-probabilities of every network, (M, n, C)."""
