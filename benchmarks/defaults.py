@@ -370,7 +370,7 @@ def write(folder: Path, out: Path, console: Console) -> None:
         verdicts.append((task, {name: [m for m, better in losses.items() if name in better] for name in JUDGED}))
     out.mkdir(parents=True, exist_ok=True)
     with replacing(out / "defaults.csv") as temporary, Path(temporary).open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(lines[0]))
+        writer = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
         writer.writeheader()
         for line in lines:
             writer.writerow({key: f"{value:.5f}" if isinstance(value, float) else value for key, value in line.items()})

@@ -138,7 +138,7 @@ def collect(results: Path) -> None:
     for name, row in values.items():
         lines += [[data, name, "", metric, f"{value:.6f}", "", ""] for metric, value in row.items()]
     with replacing(PAIRS) as temporary, Path(temporary).open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
+        writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["data", "first", "second", "metric", "value", "low", "high"])
         writer.writerows(lines)
     print(f"{PAIRS.name}: {len(evidence)} runs")
