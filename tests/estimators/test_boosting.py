@@ -143,7 +143,7 @@ def test_lightgbm_learns_by_the_objective_and_its_trees_are_unimodal_by_themselv
         )
         probs = geometry.probs(booster.predict(x, raw_score=True) + start)
         shares[name] = metrics.unimodality(probs)
-        assert metrics.accuracy(probs, y) > 0.7
+        assert metrics.accuracy(probs, y) > 0.55
     assert shares["orcu"] > 0.99 > shares["ce"]
 
 
