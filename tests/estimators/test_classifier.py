@@ -211,6 +211,7 @@ def test_rows_that_train_later_are_not_held_back_any_more():
         model.diagnose()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.1, 0.3])
 def test_sets_cover_after_calibration(alpha):
     """Over draws of data the true class is inside with 1 - alpha or more."""

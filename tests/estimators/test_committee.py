@@ -148,6 +148,7 @@ def test_diagnosis_is_out_of_fold_on_all_rows(fitted):
     assert ordinal.diagnose().rows == 600
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sets", ["cv+", "split"])
 def test_sets_cover(sets):
     """Over draws of data the true class is inside with about 1 - alpha."""

@@ -318,7 +318,18 @@ def test_a_loss_that_is_not_finite_is_told():
 def test_two_processes_train_one_model(tmp_path, lev):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "orcu"]
     subprocess.run(
-        [*torchrun, "train", "--data", str(lev.folder), "-o", str(tmp_path / "two"), "--set", "epochs=5"],
+        [
+            *torchrun,
+            "train",
+            "--folds",
+            "1",
+            "--data",
+            str(lev.folder),
+            "-o",
+            str(tmp_path / "two"),
+            "--set",
+            "epochs=5",
+        ],
         check=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )

@@ -69,8 +69,8 @@ class CommitteeRun:
     def train(self, folder: Path, *, progress: Progress | None = None) -> tuple[Result, Pool]:
         """Train what is missing, weigh, and write the model.
 
-        Writes members/*.safetensors, loss by loss, so that a training that was cut off goes on; model.safetensors and
-        model.json; predictions out of fold and of test.
+        Writes a file in ``members`` for each loss when it is trained, so that a training that was cut off goes on;
+        model.safetensors and model.json; predictions out of fold and of test.
 
         Args:
             folder: of the result.
