@@ -290,35 +290,35 @@ def _path(folder: Path, task: str, number: int, method: str) -> Path:
     return folder / f"{task}_{number}_{method}.npz".replace(" ", "_")
 
 
-def _whole(probs: FloatArray, seen: IntArray, classes: int) -> FloatArray:
+def _whole(probs: FloatArray, fitted_on: IntArray, classes: int) -> FloatArray:
     """A column for every class, also for those that no row to fit on has."""
     out = np.zeros((len(probs), classes))
-    out[:, seen if probs.shape[1] == len(seen) else np.arange(probs.shape[1])] = probs
+    out[:, fitted_on if probs.shape[1] == len(fitted_on) else np.arange(probs.shape[1])] = probs
     out = np.clip(out, 0, None)
     return out / out.sum(axis=1, keepdims=True)
 
 
 def kept(folder: Path) -> dict[str, dict[str, tuple[FloatArray, IntArray, float]]]:
     """Of each task and method: probabilities and labels of all folds that every method has, and the seconds."""
-    found: dict[str, dict[str, tuple[FloatArray, IntArray, float]]] = {}
+    by_task: dict[str, dict[str, tuple[FloatArray, IntArray, float]]] = {}
     for task in tasks(None):
         files = {method: [_path(folder, task, number, method) for number in range(FOLDS)] for method in METHODS}
         files = {method: paths for method, paths in files.items() if any(path.exists() for path in paths)}
         numbers = [n for n in range(FOLDS) if files and all(paths[n].exists() for paths in files.values())]
         if not numbers:
             continue
-        found[task] = {}
+        by_task[task] = {}
         for method, paths in files.items():
             parts = [np.load(paths[number]) for number in numbers]
-            found[task][method] = (
+            by_task[task][method] = (
                 np.concatenate([part["probs"] for part in parts]),
                 np.concatenate([part["y"] for part in parts]),
                 float(np.mean([part["seconds"] for part in parts])),
             )
-    return found
+    return by_task
 
 
-def judged(probs: FloatArray, y: IntArray) -> dict[str, float]:
+def metrics_of(probs: FloatArray, y: IntArray) -> dict[str, float]:
     """The metrics of the table; MAE by the median decision, a certain 0 as the smallest double."""
     decided = np.eye(probs.shape[1])[decide_checked(probs, "median")]
     floored = np.maximum(probs, 1e-12)
@@ -348,13 +348,13 @@ def beaten(ours: FloatArray, theirs: FloatArray, y: IntArray) -> list[str]:
 
 def write(folder: Path, out: Path, console: Console) -> None:
     """The tables: a CSV of every number, and who is better than the default in what."""
-    found = kept(folder)
+    by_task = kept(folder)
     lines, verdicts = [], []
-    for task, by_method in found.items():
+    for task, by_method in by_task.items():
         ours, y, _ = by_method[DEFAULT]
         losses = {}
         for method, (probs, labels, seconds) in by_method.items():
-            values = judged(probs, labels)
+            values = metrics_of(probs, labels)
             better = [] if method == DEFAULT else beaten(ours, probs, y)
             losses[method] = better
             lines.append(

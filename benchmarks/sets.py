@@ -43,13 +43,13 @@ def main() -> None:
     for rows in (50, 200, 1000):
         cells = []
         for sets in ("cv+", "split"):
-            found = []
+            coverages = []
             for draw in range(options.draws):
                 x, y = sample(rows + NEW, draw)
                 share = max(0.1, 20 / rows)  # twenty rows or more for the threshold
                 model = OrdinalClassifier(**QUICK, sets=sets, calibration_fraction=min(share, 0.4), random_state=draw)
-                found.append(covered(model.fit(x[:rows], y[:rows]), x[rows:], y[rows:]))
-            coverage, size = np.mean(found, axis=0)
+                coverages.append(covered(model.fit(x[:rows], y[:rows]), x[rows:], y[rows:]))
+            coverage, size = np.mean(coverages, axis=0)
             cells.append(f"{sets} {100 * coverage:.1f} % ({size:.2f})")
         print(f"simulated, {rows} rows: {', '.join(cells)}", flush=True)
     if options.tables is None:
@@ -64,11 +64,11 @@ def main() -> None:
             continue
         cells = []
         for sets in ("cv+", "split"):
-            found = []
+            coverages = []
             for fit, judge in divided(y, 5):
                 model = OrdinalClassifier(sets=sets, epochs=20, random_state=0).fit(x.iloc[fit], y[fit])
-                found.append(covered(model, x.iloc[judge], y[judge]))
-            coverage, size = np.mean(found, axis=0)
+                coverages.append(covered(model, x.iloc[judge], y[judge]))
+            coverage, size = np.mean(coverages, axis=0)
             cells.append(f"{sets} {100 * coverage:.1f} % ({size:.2f})")
         print(f"{task}: {', '.join(cells)}", flush=True)
 

@@ -97,9 +97,9 @@ def test_the_claims_are_judged_by_the_results():
 
 
 def test_the_tables_are_those_of_the_results():
-    made = tool("results").pages()
-    assert made
-    for file, text in made.items():
+    pages = tool("results").pages()
+    assert pages
+    for file, text in pages.items():
         assert file.read_text(encoding="utf-8") == text, f"{file.name} is not what tools/results.py write gives"
 
 

@@ -84,13 +84,13 @@ def differences(rows: list[dict[str, Any]], metric: str, first: Any, second: Any
         if metric in row:
             cell = values.setdefault(row["data"], {}).setdefault((row["fold"], row["seed"]), {})
             cell[row["loss"], row["calibrator"]] = row[metric]
-    found = []
+    by_data = []
     for data, cells in values.items():
         apart = [cell[one] - cell[two] for cell in cells.values() if one in cell and two in cell]
         if len(apart) > 1:
             folds = len({fold for fold, _ in cells}) > 1
-            found.append(Difference(data, mean(apart), *_interval(apart, folds=folds)))
-    return found
+            by_data.append(Difference(data, mean(apart), *_interval(apart, folds=folds)))
+    return by_data
 
 
 def _interval(apart: list[float], *, folds: bool) -> tuple[float, float]:
@@ -99,10 +99,10 @@ def _interval(apart: list[float], *, folds: bool) -> tuple[float, float]:
     return mean(apart) - half, mean(apart) + half
 
 
-def tallied(found: Iterable[Difference], metric: str) -> Tally:
+def tallied(rivals: Iterable[Difference], metric: str) -> Tally:
     """How often the first is better, level, worse."""
     sign = -1 if metric in HIGHER else 1
-    kinds = [("worse" if sign * d.value > 0 else "better") if d.low > 0 or d.high < 0 else "level" for d in found]
+    kinds = [("worse" if sign * d.value > 0 else "better") if d.low > 0 or d.high < 0 else "level" for d in rivals]
     return Tally(*(kinds.count(kind) for kind in ("better", "level", "worse")))
 
 
@@ -247,11 +247,11 @@ def _lowest(metric: str, words: str, place: str, early: Any, late: Any) -> Claim
 
 
 def _means(rows: list[dict[str, Any]], metric: str, loss: str, calibrator: str = "none") -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {}
+    by_data: dict[str, list[float]] = {}
     for row in rows:
         if row["loss"] == loss and row["calibrator"] == calibrator and metric in row:
-            found.setdefault(row["data"], []).append(row[metric])
-    return found
+            by_data.setdefault(row["data"], []).append(row[metric])
+    return by_data
 
 
 def _range(values: Iterable[float], form: Callable[[float], str] = lambda v: f"{100 * v:.1f}") -> str:

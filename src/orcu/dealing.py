@@ -37,7 +37,7 @@ def deal(
         seed: of the order.
 
     Raises:
-        InputError: if there are fewer rows, or groups, than folds.
+        InputError: if there are fewer rows, or groups, than folds, or ``stop`` is no share.
 
     Example:
         >>> dealt = deal(np.arange(40) % 4, 5)
@@ -46,7 +46,11 @@ def deal(
         >>> [len(fold.stop) for fold in deal(np.arange(200) % 4, 5)]
         [20, 20, 20, 20, 20]
     """
-    fold = _by_class(y, folds, seed) if groups is None else _by_group(y, groups, folds, seed)
+    if not 0 <= stop < 1:
+        raise InputError(f"stop: expected a share of the rows from 0 to below 1, got {stop!r}.")
+    if len(y) < folds:
+        raise InputError(f"folds: {len(y)} rows cannot be dealt into {folds} folds; use fewer folds, or more rows.")
+    fold = stratified_folds(y, folds, seed) if groups is None else _by_group(y, groups, folds, seed)
     order = np.random.default_rng([seed, 1]).permutation(len(y))
     dealt = []
     for k in range(folds):
@@ -59,9 +63,13 @@ def deal(
     return dealt
 
 
-def _by_class(y: IntArray, folds: int, seed: int) -> IntArray:
-    if len(y) < folds:
-        raise InputError(f"folds: {len(y)} rows cannot be dealt into {folds} folds; use fewer folds, or more rows.")
+def stratified_folds(y: IntArray, folds: int, seed: int = 0) -> IntArray:
+    """The fold of each row: every class is dealt out evenly, in random order.
+
+    Example:
+        >>> np.bincount(stratified_folds(np.array([0] * 10 + [1] * 5), folds=5)).tolist()
+        [3, 3, 3, 3, 3]
+    """
     order = np.random.default_rng(seed).permutation(len(y))
     fold = np.empty(len(y), dtype=np.int64)
     fold[order[np.argsort(y[order], kind="stable")]] = np.arange(len(y)) % folds

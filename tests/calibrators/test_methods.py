@@ -20,10 +20,11 @@ from orcu.calibrators import (
     VectorScaling,
     create,
 )
-from orcu.calibrators.cross_validation import splits, stratified_folds
+from orcu.calibrators.cross_validation import splits
 from orcu.calibrators.gap import _objective
 from orcu.calibrators.linear_map import Problem
 from orcu.calibrators.projection import nearest_unimodal
+from orcu.dealing import stratified_folds
 from orcu.errors import InputError, UnknownNameError
 
 

@@ -10,8 +10,9 @@ from sklearn.model_selection import cross_val_score
 
 from orcu import CalibratedOrdinal, decide, metrics
 from orcu.calibrators import GapScaling, recommend
-from orcu.calibrators.cross_validation import cross_validated, stratified_folds
+from orcu.calibrators.cross_validation import cross_validated
 from orcu.calibrators.recommend import cross_fitted
+from orcu.dealing import stratified_folds
 from orcu.errors import InputError
 from orcu.estimators.calibrated import ordered_labels
 

@@ -66,6 +66,18 @@ def test_another_file_another_time_and_other_options_are_looked_at(images, tmp_p
     assert len(calls) == 4
 
 
+def test_files_behind_a_link_are_looked_at(images, tmp_path, monkeypatch):
+    calls = counted(monkeypatch)
+    (tmp_path / "linked").mkdir()
+    for grade in ("low", "high"):
+        (tmp_path / "linked" / grade).symlink_to(images / grade)
+    shared.prepare_own("folder", tmp_path / "linked", tmp_path / "a", options=OPTIONS)
+    (images / "low" / "0.png").rename(images / "high" / "0.png")  # another label
+    other, _ = shared.prepare_own("folder", tmp_path / "linked", tmp_path / "b", options=OPTIONS)
+    assert len(calls) == 2
+    assert other.manifest.counts() == [11, 13]
+
+
 def test_a_scan_that_is_not_whole_is_made_again_and_mistakes_are_told_anew(images, tmp_path, monkeypatch):
     calls = counted(monkeypatch)
     shared.prepare_own("folder", images, tmp_path / "a", options=OPTIONS)

@@ -1,4 +1,4 @@
-"""Ordinal objectives for boosted trees, and the estimator made of them."""
+"""Ordinal objectives for boosted trees, and the estimator on top of them."""
 
 import pickle
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from orcu import boosting, geometry, losses, metrics
-from orcu.errors import InputError, UnknownNameError
+from orcu.errors import CalibrationWarning, InputError, UnknownNameError
 from orcu.theory.equilibrium import equilibrium
 
 SPECS = [
@@ -36,16 +36,16 @@ def rows(n=40, classes=5, seed=0):
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 def test_value_and_gradient_are_those_of_the_loss(spec):
     z, y = rows()
-    made, loss = boosting.objective(spec, num_classes=5), losses.create(spec, num_classes=5, reduction="sum")
+    objective, loss = boosting.objective(spec, num_classes=5), losses.create(spec, num_classes=5, reduction="sum")
     logits = torch.from_numpy(z).requires_grad_()
     total = loss(logits, torch.from_numpy(y))
-    assert made.value(z, y) == pytest.approx(total.item() / len(y))
-    gradient, _ = made.gradient_and_curvature(z, y)
+    assert objective.value(z, y) == pytest.approx(total.item() / len(y))
+    gradient, _ = objective.gradient_and_curvature(z, y)
     np.testing.assert_allclose(gradient, torch.autograd.grad(total, logits)[0].numpy(), atol=1e-9)
     weight = np.linspace(0.5, 2.0, len(y))
-    weighted, bent = made.gradient_and_curvature(z, y, weight)
+    weighted, bent = objective.gradient_and_curvature(z, y, weight)
     np.testing.assert_allclose(weighted, gradient * weight[:, None])
-    np.testing.assert_allclose(bent, made.gradient_and_curvature(z, y)[1] * weight[:, None])
+    np.testing.assert_allclose(bent, objective.gradient_and_curvature(z, y)[1] * weight[:, None])
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
@@ -65,9 +65,9 @@ def test_the_curvature_is_positive_and_no_less_than_the_second_derivative(spec):
 @pytest.mark.parametrize("spec", ["ce", "orcu"])
 def test_many_rows_in_threads_are_few_rows(spec):
     z, y = rows(40_000)
-    made = boosting.objective(spec, num_classes=5)
-    whole = made.gradient_and_curvature(z, y)
-    part = made.gradient_and_curvature(z[:100], y[:100])
+    objective = boosting.objective(spec, num_classes=5)
+    whole = objective.gradient_and_curvature(z, y)
+    part = objective.gradient_and_curvature(z[:100], y[:100])
     np.testing.assert_allclose(whole[0][:100], part[0], rtol=1e-12)
     np.testing.assert_allclose(whole[1][:100], part[1], rtol=1e-12)
 
@@ -75,13 +75,13 @@ def test_many_rows_in_threads_are_few_rows(spec):
 def test_a_single_leaf_tends_to_the_equilibrium_of_the_theory():
     """A leaf is a free logit: what the theory says of one holds for it."""
     y = np.repeat(np.arange(5), [10, 20, 40, 20, 10])
-    made = boosting.objective("orcu", num_classes=5, scale=3.0)
-    start = made.start(y)
+    objective = boosting.objective("orcu", num_classes=5, scale=3.0)
+    start = objective.start(y)
     theory = equilibrium(5, scale=3.0, label_distribution=np.bincount(y) / len(y))
     np.testing.assert_allclose(geometry.probs(start), np.asarray(theory.probs).reshape(-1), atol=1e-6)
     z = np.zeros((len(y), 5))  # and Newton's steps of one leaf go there too
     for _ in range(2000):
-        gradient, curvature = made.gradient_and_curvature(z, y)
+        gradient, curvature = objective.gradient_and_curvature(z, y)
         z -= 0.5 * gradient.sum(0) / curvature.sum(0)
     np.testing.assert_allclose(geometry.probs(z[0]), geometry.probs(start), atol=1e-6)
 
@@ -95,13 +95,13 @@ def test_mistakes_are_named():
         boosting.objective({"anchor": "huber"}, num_classes=3)
     with pytest.raises(UnknownNameError, match="regularizer"):
         boosting.objective({"anchor": "huber", "regularizer": "mbls"}, num_classes=3)
-    made = boosting.objective("orcu", num_classes=3)
+    objective = boosting.objective("orcu", num_classes=3)
     with pytest.raises(InputError, match=r"logits: expected shape \(n, 3\)"):
-        made.gradient_and_curvature(np.zeros((2, 4)), [0, 1])
+        objective.gradient_and_curvature(np.zeros((2, 4)), [0, 1])
     with pytest.raises(InputError, match="row 1 is not finite"):
-        made.gradient_and_curvature([[0, 0, 0], [0, np.nan, 0]], [0, 1])
+        objective.gradient_and_curvature([[0, 0, 0], [0, np.nan, 0]], [0, 1])
     with pytest.raises(InputError, match="row 1 has label 3"):
-        made.gradient_and_curvature(np.zeros((2, 3)), [0, 3])
+        objective.gradient_and_curvature(np.zeros((2, 3)), [0, 3])
     with pytest.raises(UnknownNameError, match="metric to stop by"):
         boosting.lightgbm_metric("f1", num_classes=3)
 
@@ -134,10 +134,10 @@ def test_lightgbm_learns_by_the_objective_and_its_trees_are_unimodal_by_themselv
     x = frame[["a", "b"]].to_numpy()
     shares = {}
     for name in ("ce", "orcu"):
-        made = boosting.objective(name, num_classes=4)
-        start = np.tile(made.start(y), (len(y), 1))
+        loss = boosting.objective(name, num_classes=4)
+        start = np.tile(loss.start(y), (len(y), 1))
         data = lgb.Dataset(x, y, init_score=start, params={"verbosity": -1})
-        objective = boosting.for_lightgbm(made, num_classes=4)
+        objective = boosting.for_lightgbm(loss, num_classes=4)
         booster = lgb.train(
             {"objective": objective, "num_class": 4, "num_threads": 1, "verbosity": -1}, data, num_boost_round=60
         )
@@ -169,6 +169,21 @@ def test_labels_and_classes_that_do_not_fit_are_told():
             )
 
 
+def test_other_labels_of_the_same_data_are_looked_at():
+    frame, y = sample(200)
+    data = lgb.Dataset(frame[["a", "b"]].to_numpy(), y).construct()
+    objective, scores = boosting.for_lightgbm("ce", num_classes=4), np.zeros((200, 4))
+    before = objective(scores, data)[0]
+    data.set_label(3 - y)
+    np.testing.assert_allclose(objective(scores, data)[0], before[:, ::-1])
+
+
+def test_few_rows_get_fewer_folds_and_a_word():
+    frame, y = sample(14)
+    with pytest.warns(CalibrationWarning, match="14 rows are few for 5 folds: 3 are used"):
+        assert OrdinalBoosting(**QUICK).fit(frame, y)._fold.max() == 2
+
+
 @pytest.fixture(scope="module")
 def fitted():
     return OrdinalBoosting(**QUICK).fit(*sample())
@@ -187,7 +202,8 @@ def test_frames_as_they_come(fitted):
     assert fitted.feature_importances_.sum() == pytest.approx(1)
     assert fitted.feature_importances_[0] > 0.2
     strange = frame.assign(site="elsewhere")  # an unseen category is a gap
-    assert np.isfinite(fitted.predict_proba(strange)).all()
+    with pytest.warns(UserWarning, match="'site': 600 of 600 values were not seen in training, such as 'elsewhere'"):
+        assert np.isfinite(fitted.predict_proba(strange)).all()
     with pytest.raises(InputError, match="'site': has numbers, where the model was trained on categories"):
         fitted.predict(frame.assign(site=1.0))
     booster = next(iter(fitted.boosters_.values()))[0]

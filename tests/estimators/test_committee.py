@@ -134,16 +134,49 @@ def test_a_module_is_cross_fitted_too():
     assert model.score(x, y) > 0.6
 
 
-def test_warm_starts_are_for_one_network():
+def test_warm_starts_and_further_passes_are_for_one_network(fitted):
     x, y = sample(200)
+    before = fitted.predict_proba(x)
+    with pytest.raises(InputError, match="partial_fit: a committee does not go on"):
+        fitted.partial_fit(x, y)
+    assert (fitted.predict_proba(x) == before).all()
     with pytest.raises(InputError, match="warm_start: a committee is fitted anew"):
         OrdinalClassifier(**QUICK, warm_start=True).fit(x, y)
 
 
+def test_the_baseline_of_a_diagnosis_is_dealt_as_the_committee_is(monkeypatch):
+    x, y = sample(200)
+    groups = np.arange(200) // 10
+    model = OrdinalClassifier(("sord", "orcu"), **QUICK | {"epochs": 2}).fit(x, y, groups=groups)
+    dealt = []
+    real = OrdinalClassifier._cross_fitted
+    monkeypatch.setattr(
+        OrdinalClassifier, "_cross_fitted", lambda self, c, f, s: (dealt.append(f), real(self, c, f, s))[1]
+    )
+    model.diagnose()
+    for fold in dealt[0]:
+        assert not set(groups[fold.held]) & set(groups[np.concatenate([fold.train, fold.stop])])
+
+
+def test_sets_that_were_to_be_split_are_not_something_else():
+    x, y = sample(200)
+    model = OrdinalClassifier(**QUICK | {"epochs": 2}, sets="split", calibration_fraction=0.0).fit(x, y)
+    with pytest.raises(InputError, match="0 rows were held back for sets"):
+        model.predict_sets(x)
+
+
+@pytest.mark.parametrize("share", [-0.1, 0.6, float("nan")])
+@pytest.mark.parametrize("option", ["validation_fraction", "calibration_fraction"])
+def test_shares_of_rows_are_shares(option, share):
+    x, y = sample(200)
+    with pytest.raises(InputError, match=f"{option}: expected a share"):
+        OrdinalClassifier(**QUICK, **{option: share}).fit(x, y)
+
+
 def test_diagnosis_is_out_of_fold_on_all_rows(fitted):
-    told = fitted.diagnose()
-    assert told.rows == 600
-    assert "the committee beside cross-entropy + temperature" in told.verdict
+    diagnosis = fitted.diagnose()
+    assert diagnosis.rows == 600
+    assert "the committee beside cross-entropy + temperature" in diagnosis.verdict
     ordinal = OrdinalClassifier(("sord", "orcu"), **QUICK).fit(*sample())
     assert ordinal.diagnose().rows == 600
 
@@ -175,11 +208,12 @@ def test_cross_conformal_sets_of_one_model_are_the_split_ones():
     split_low, split_high = OrdinalPredictionSets(alpha=0.1).fit(probs[:500], y[:500]).predict(probs[500:])
     assert (low == split_low).all()
     assert (high == split_high).all()
+    few = CrossConformalSets(alpha=0.01).fit(probs[:50], y[:50], fold=np.zeros(50, int))
     for wrong, message in (
         (lambda: sets.predict(probs[500:]), "expected shape"),
         (lambda: sets.predict(np.stack([probs[500:]] * 4)), "expected shape"),
         (lambda: CrossConformalSets(alpha=0.1).predict(probs[None]), "not fitted"),
-        (lambda: CrossConformalSets(alpha=0.01).fit(probs[:50], y[:50], fold=np.zeros(50, int)), "too few"),
+        (lambda: few.predict(probs[None]), "50 rows are too few for 0.01"),
         (lambda: CrossConformalSets(alpha=0.1).fit(probs[:50], y[:50], fold=np.zeros(49, int)), "fold: expected"),
     ):
         with pytest.raises(InputError, match=message):

@@ -5,10 +5,11 @@ import pytest
 import torch
 
 from orcu import geometry, losses
+from orcu.dealing import deal
 from orcu.errors import InputError
 from orcu.models.committee import Committee, Stack, perceptrons
 from orcu.training.committee import pool
-from orcu.training.cross_fitting import deal, out_of_fold, train_together
+from orcu.training.cross_fitting import out_of_fold, train_together
 from orcu.training.recipes import Recipe
 
 RECIPE = Recipe(epochs=8, batch_size=64, rate=0.02, head_rate=0.02, schedule="cosine", select="rps", patience=5)
@@ -46,6 +47,9 @@ def test_groups_stay_together_and_classes_are_spread():
         deal(y, 5, groups=np.arange(600) % 3)
     with pytest.raises(InputError, match="4 rows cannot be dealt into 5"):
         deal(y[:4], 5)
+    for share in (-0.1, 1.0, float("nan")):
+        with pytest.raises(InputError, match="stop: expected a share"):
+            deal(y, 5, stop=share)
 
 
 def test_a_stack_is_its_networks():
@@ -108,17 +112,17 @@ def test_a_pool_answers_as_its_members_weighed():
     x, y = sample()
     folds = deal(y, 4)
     fitted = train_together(criteria("ce", "sord", "orcu"), x, y, folds, RECIPE, num_classes=4, hidden=(16,))
-    found = pool(fitted, folds, y)
-    assert sum(found.weights.values()) == pytest.approx(1)
-    assert len(found.committee.members) == 4 * len(found.kept)
-    assert isinstance(found.committee, Committee)
+    committee = pool(fitted, folds, y)
+    assert sum(committee.weights.values()) == pytest.approx(1)
+    assert len(committee.committee.members) == 4 * len(committee.kept)
+    assert isinstance(committee.committee, Committee)
     with torch.no_grad():
-        said = found.committee.log_probs(x).double().numpy()
-        together = found.committee(x).double().numpy()
-    np.testing.assert_allclose(found.by_fold(said).mean(axis=0), together, atol=1e-5)
-    mine = found.by_fold(said)[found.fold, np.arange(len(y))]
-    np.testing.assert_allclose(mine, found.logits, atol=1e-5)  # out of fold
-    assert -geometry.log_probs(found.logits)[np.arange(len(y)), y].mean() < 0.9
+        said = committee.committee.log_probs(x).double().numpy()
+        together = committee.committee(x).double().numpy()
+    np.testing.assert_allclose(committee.by_fold(said).mean(axis=0), together, atol=1e-5)
+    mine = committee.by_fold(said)[committee.fold, np.arange(len(y))]
+    np.testing.assert_allclose(mine, committee.logits, atol=1e-5)  # out of fold
+    assert -geometry.log_probs(committee.logits)[np.arange(len(y)), y].mean() < 0.9
 
 
 def test_weights_of_rows_count_and_a_training_that_diverges_says_so():

@@ -31,11 +31,10 @@ def for_lightgbm(spec: Spec = "orcu", *, num_classes: int, **options: Any) -> Ca
     Raises:
         InputError: if a name or option is not known; when called, if labels or ``num_class`` do not fit.
     """
-    made = _objective(spec, num_classes, options)
-    labels = _Labels(made.num_classes)
+    loss = _objective(spec, num_classes, options)
 
     def gradient_and_curvature(scores: Any, data: Any) -> tuple[FloatArray, FloatArray]:
-        return made.unchecked(_logits(scores, made.num_classes), labels(data, data.get_label()), data.get_weight())
+        return loss.unchecked(_logits(scores, num_classes), _labels(data.get_label(), num_classes), data.get_weight())
 
     return gradient_and_curvature
 
@@ -46,13 +45,12 @@ def for_xgboost(spec: Spec = "orcu", *, num_classes: int, **options: Any) -> Cal
     ``xgb.train({"num_class": 5, "base_score": 0.0}, data, obj=for_xgboost("orcu", num_classes=5))``. As `for_lightgbm`;
     the start is given as ``base_margin`` of every DMatrix, and logits come by ``predict(..., output_margin=True)``.
     """
-    made = _objective(spec, num_classes, options)
-    labels = _Labels(made.num_classes)
+    loss = _objective(spec, num_classes, options)
 
     def gradient_and_curvature(scores: Any, data: Any) -> tuple[FloatArray, FloatArray]:
         weight = data.get_weight()
         weight = None if not len(weight) else np.asarray(weight, dtype=np.float64)
-        return made.unchecked(_logits(scores, made.num_classes), labels(data, data.get_label()), weight)
+        return loss.unchecked(_logits(scores, num_classes), _labels(data.get_label(), num_classes), weight)
 
     return gradient_and_curvature
 
@@ -63,11 +61,11 @@ def lightgbm_metric(name: str = "rps", *, num_classes: int) -> Callable[..., tup
     Raises:
         UnknownNameError: if there is no such metric.
     """
-    metric, labels = _metric(name), _Labels(num_classes)
+    metric = _metric(name)
 
     def evaluated(scores: Any, data: Any) -> tuple[str, float, bool]:
         probs = geometry.probs(_logits(scores, num_classes))
-        return name, metric(probs, labels(data, data.get_label()), weight=data.get_weight()), False
+        return name, metric(probs, _labels(data.get_label(), num_classes), weight=data.get_weight()), False
 
     return evaluated
 
@@ -78,12 +76,12 @@ def xgboost_metric(name: str = "rps", *, num_classes: int) -> Callable[..., tupl
     Raises:
         UnknownNameError: if there is no such metric.
     """
-    metric, labels = _metric(name), _Labels(num_classes)
+    metric = _metric(name)
 
     def evaluated(scores: Any, data: Any) -> tuple[str, float]:
         weight = data.get_weight()
         probs = geometry.probs(_logits(scores, num_classes))
-        return name, metric(probs, labels(data, data.get_label()), weight=weight if len(weight) else None)
+        return name, metric(probs, _labels(data.get_label(), num_classes), weight=weight if len(weight) else None)
 
     return evaluated
 
@@ -115,24 +113,11 @@ def _logits(scores: Any, num_classes: int) -> FloatArray:
     return values
 
 
-class _Labels:
-    """Labels as integers, checked once for each data set: they come back every round."""
-
-    def __init__(self, num_classes: int) -> None:
-        self._num_classes = num_classes
-        self._known: dict[int, tuple[Any, IntArray]] = {}
-
-    def __call__(self, data: Any, labels: Any) -> IntArray:
-        kept = self._known.get(id(data))
-        if kept is not None and kept[0] is data:
-            return kept[1]
-        values = np.asarray(labels)
-        whole = values.astype(np.int64)
-        if (whole != values).any():
-            row = int(np.argmax(whole != values))
-            raise InputError(
-                f"label: row {row} has {values[row]!r}; expected whole numbers 0..{self._num_classes - 1}."
-            )
-        checked = as_labels(whole, self._num_classes, rows=len(whole))
-        self._known[id(data)] = (data, checked)
-        return checked
+def _labels(values: Any, num_classes: int) -> IntArray:
+    """Labels as integers; looked at every round, since a Dataset may get others."""
+    labels = np.asarray(values)
+    whole = labels.astype(np.int64)
+    if (whole != labels).any():
+        row = int(np.argmax(whole != labels))
+        raise InputError(f"label: row {row} has {labels[row]!r}; expected whole numbers 0..{num_classes - 1}.")
+    return as_labels(whole, num_classes, rows=len(whole))

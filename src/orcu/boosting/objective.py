@@ -55,8 +55,8 @@ class Objective:
             InputError: if an argument cannot be used.
 
         Example:
-            >>> made = objective("orcu", num_classes=3)
-            >>> gradient, curvature = made.gradient_and_curvature([[0.0, 1.0, 0.0]], [1])
+            >>> loss = objective("orcu", num_classes=3)
+            >>> gradient, curvature = loss.gradient_and_curvature([[0.0, 1.0, 0.0]], [1])
             >>> gradient.round(3).tolist(), bool((curvature > 0).all())
             ([[0.333, -0.667, 0.333]], True)
         """
@@ -107,10 +107,10 @@ class Objective:
             slope, _ = self.unchecked(rows, classes, None)
             return self.value(rows, classes, frequencies), frequencies @ slope
 
-        found = minimize(
+        optimum = minimize(
             cost, np.log(frequencies), jac=True, method="L-BFGS-B", options={"maxiter": 500, "ftol": 1e-14}
         )
-        start: FloatArray = found.x - found.x.mean()
+        start: FloatArray = optimum.x - optimum.x.mean()
         return start
 
     def _checked(self, logits: Any, y: Any, weight: Any) -> tuple[FloatArray, IntArray, FloatArray | None]:
@@ -149,7 +149,7 @@ def objective(spec: str | Mapping[str, Any] = "orcu", *, num_classes: int, **opt
         name = table.pop("name")
         if name not in LOSSES:
             raise UnknownNameError("objective", name, LOSSES)
-        return Objective(name, classes, _made(name, LOSSES[name], classes, table))
+        return Objective(name, classes, _terms_of(name, LOSSES[name], classes, table))
     unknown = set(table) - {"anchor", "regularizer", "strength", "scale"}
     if unknown or not {"anchor", "regularizer"} <= set(table):
         raise InputError(f"objective: expected a name, or an anchor and a regularizer; got {dict(spec)!r}.")  # type: ignore[arg-type]
@@ -157,9 +157,9 @@ def objective(spec: str | Mapping[str, Any] = "orcu", *, num_classes: int, **opt
     if name not in REGULARIZERS:
         raise UnknownNameError("regularizer of an objective", name, REGULARIZERS)
     if anchor in distances.names():
-        first = _made("sord", LOSSES["sord"], classes, {"distance": anchor})
+        first = _terms_of("sord", LOSSES["sord"], classes, {"distance": anchor})
     elif anchor in LOSSES:
-        first = _made(anchor, LOSSES[anchor], classes, {})
+        first = _terms_of(anchor, LOSSES[anchor], classes, {})
     else:
         raise UnknownNameError("anchor of an objective", anchor, [*distances.names(), *LOSSES])
     second = REGULARIZERS[name](classes, {"scale": table["scale"]} if "scale" in table else {})
@@ -171,7 +171,7 @@ def objective(spec: str | Mapping[str, Any] = "orcu", *, num_classes: int, **opt
     return Objective(f"{anchor} + {name}", classes, both)
 
 
-def _made(name: str, build: Callable[..., Terms], classes: int, options: dict[str, Any]) -> Terms:
+def _terms_of(name: str, build: Callable[..., Terms], classes: int, options: dict[str, Any]) -> Terms:
     try:
         return build(classes, **options)
     except TypeError as error:

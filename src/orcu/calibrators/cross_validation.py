@@ -6,24 +6,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from orcu.dealing import stratified_folds
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray
 
 FOLDS = 5
 MOST_ROWS = 5_000  # for choosing options; with more, any choice does as well
-
-
-def stratified_folds(y: IntArray, folds: int, seed: int = 0) -> IntArray:
-    """The fold of each row: every class is dealt out evenly, in random order.
-
-    Example:
-        >>> np.bincount(stratified_folds(np.array([0] * 10 + [1] * 5), folds=5)).tolist()
-        [3, 3, 3, 3, 3]
-    """
-    order = np.random.default_rng(seed).permutation(len(y))
-    fold = np.empty(len(y), dtype=np.int64)
-    fold[order[np.argsort(y[order], kind="stable")]] = np.arange(len(y)) % folds
-    return fold
 
 
 def splits(y: IntArray, seed: int = 0) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:

@@ -87,7 +87,7 @@ def _fitted(log_probs: FloatArray, y: IntArray, weight: FloatArray) -> FloatArra
         return value / n, np.append(slopes, sharpness * float((gradient * z).sum())) / n
 
     start = np.append(np.full(members, equal), 0.0)
-    found = minimize(
+    optimum = minimize(
         cost,
         start,
         jac=True,
@@ -100,5 +100,5 @@ def _fitted(log_probs: FloatArray, y: IntArray, weight: FloatArray) -> FloatArra
         },
         options={"maxiter": 200, "ftol": 1e-10},
     )
-    weights = np.clip(found.x[:-1], 0.0, None)
-    return weights / weights.sum() if found.success and np.isfinite(weights).all() else start[:-1]
+    weights = np.clip(optimum.x[:-1], 0.0, None)
+    return weights / weights.sum() if optimum.success and np.isfinite(weights).all() else start[:-1]

@@ -10,8 +10,9 @@ import numpy as np
 from orcu import geometry, metrics
 from orcu.calibrators.base import CALIBRATORS, Calibrator
 from orcu.calibrators.chain import create
-from orcu.calibrators.cross_validation import FOLDS, stratified_folds
+from orcu.calibrators.cross_validation import FOLDS
 from orcu.calibrators.projection import nearest_unimodal
+from orcu.dealing import stratified_folds
 from orcu.errors import CalibrationWarning, InputError
 from orcu.inputs import FloatArray, IntArray, as_labels, as_logits
 

@@ -5,6 +5,7 @@ digest of its rows; another training on the same files starts where the first ha
 """
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from hashlib import sha256
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import orcu
+from orcu.data.base import DATASETS
+from orcu.data.kinds import kind_of
 from orcu.data.prepare import Findings, prepare
 from orcu.data.store import FOLDS, MANIFEST, Prepared, store_folder
 from orcu.errors import InputError
@@ -36,8 +39,10 @@ def prepare_own(
     Raises:
         InputError: if files are missing or say something unexpected.
     """
-    if root is None or not root.is_dir():
-        return prepare(name, root, out=out, options=options, skip_bad=skip_bad)
+    kind = kind_of(DATASETS.create(name, **(options or {})).card.kind)
+    if root is None or not root.is_dir() or not kind.has_images:  # the scan of a table is as quick as asking for it
+        fresh = prepare(name, root, out=out, options=options, skip_bad=skip_bad)[1]
+        return shared(out), fresh
     scan = store_folder() / SHARED / "scans" / _fingerprint(name, root, options, skip_bad)
     findings = _known(scan)
     if findings is None:
@@ -59,17 +64,18 @@ def shared(folder: Path) -> Prepared:
 
 
 def _fingerprint(name: str, root: Path, options: Mapping[str, Any] | None, skip_bad: bool) -> str:
-    """Of all files below a folder: their names, sizes and times; and of how they are to be read."""
+    """Of all files below a folder, through links too: their names, sizes and times; and of how they are to be read."""
     digest = sha256(json.dumps([orcu.__version__, name, str(root.resolve()), dict(options or {}), skip_bad]).encode())
-    for path in sorted(root.rglob("*")):
-        status = path.stat() if path.exists() else path.lstat()
-        if not path.is_dir():
+    for folder, folders, files in os.walk(root, followlinks=True):
+        folders.sort()
+        for path in (Path(folder) / file for file in sorted(files)):
+            status = path.stat() if path.exists() else path.lstat()
             digest.update(f"{path.relative_to(root)}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
     return digest.hexdigest()[:16]
 
 
 def _known(scan: Path) -> Findings | None:
-    """What a scan had found, if it is whole."""
+    """The findings of a scan, if it is whole."""
     try:
         entries = json.loads((scan / FINDINGS).read_text(encoding="utf-8"))
         Prepared(scan)

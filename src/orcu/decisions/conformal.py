@@ -243,16 +243,14 @@ class CrossConformalSets:
             fold: of each row, 0..K-1.
 
         Raises:
-            InputError: if an argument cannot be used, or rows are too few for this alpha.
+            InputError: if an argument cannot be used.
         """
-        as_fraction(self.alpha, name="alpha")
         checked = as_probs(probs)
         self.num_classes_ = checked.shape[1]
         labels = as_labels(y, self.num_classes_, rows=len(checked))
         folds = np.asarray(fold)
         if folds.shape != labels.shape or folds.dtype.kind not in "iu" or folds.min() < 0:
             raise InputError(f"fold: expected the fold 0..K-1 of each of {len(labels)} rows.")
-        self._check_enough(len(labels))
         own = scores(checked)[np.arange(len(labels)), labels]
         self.scores_ = [np.sort(own[folds == k]) for k in range(int(folds.max()) + 1)]
         return self
@@ -264,10 +262,13 @@ class CrossConformalSets:
             probs: of each new row by the members of every fold, shape (K, n, C).
 
         Raises:
-            InputError: if it is not fitted, or the shape is another.
+            InputError: if it is not fitted, the shape is another, or it was fitted on too few rows for this alpha.
         """
         if not hasattr(self, "scores_"):
             raise InputError("CrossConformalSets is not fitted; call fit(probs, y, fold=...) first.")
+        alpha, rows = as_fraction(self.alpha, name="alpha"), sum(map(len, self.scores_))
+        if not alpha or rows < 1 / alpha - 1:
+            raise InputError(f"alpha: {rows} rows are too few for {alpha}; ask for a larger alpha.")
         if np.ndim(probs) != 3 or len(probs) != len(self.scores_) or np.shape(probs)[2] != self.num_classes_:
             raise InputError(
                 f"probs: expected shape ({len(self.scores_)}, n, {self.num_classes_}), a distribution by each fold; "
@@ -276,7 +277,7 @@ class CrossConformalSets:
         by_fold = [as_probs(one) for one in probs]
         counts = [np.searchsorted(own, scores(one)) for own, one in zip(self.scores_, by_fold, strict=True)]
         below = np.sum(counts, axis=0)
-        inside = below < (1 - self.alpha) * (sum(map(len, self.scores_)) + 1) - 1e-9
+        inside = below < (1 - alpha) * (rows + 1) - 1e-9
         inside[np.arange(len(inside)), np.mean(by_fold, axis=0).argmax(axis=1)] = True
         return inside.argmax(axis=1), self.num_classes_ - 1 - inside[:, ::-1].argmax(axis=1)
 
@@ -295,12 +296,9 @@ class CrossConformalSets:
         """The sets in a JSON file that `save` wrote, at any alpha.
 
         Raises:
-            InputError: if the file cannot be read as such, or its rows are too few for this alpha.
+            InputError: if the file cannot be read as such.
         """
-        sets = cls(alpha=as_fraction(alpha, name="alpha"))
-        read_json(path, sets._restore)
-        sets._check_enough(sum(map(len, sets.scores_)))
-        return sets
+        return read_json(path, cls(alpha=alpha)._restore)
 
     def _restore(self, state: Any) -> "CrossConformalSets":
         if not isinstance(state, Mapping) or state.get("prediction_sets") != "cross":
@@ -313,10 +311,6 @@ class CrossConformalSets:
         self.num_classes_ = checked.num_classes
         self.scores_ = [np.sort(np.array(own, dtype=np.float64)) for own in checked.scores]
         return self
-
-    def _check_enough(self, rows: int) -> None:
-        if not self.alpha or rows < 1 / self.alpha - 1:
-            raise InputError(f"alpha: {rows} rows are too few for {self.alpha}; ask for a larger alpha.")
 
 
 def scores(probs: FloatArray) -> FloatArray:

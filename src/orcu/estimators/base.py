@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -10,8 +11,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from orcu import calibrators, geometry
-from orcu.decisions.rules import decide_checked
-from orcu.errors import CalibrationWarning, InputError
+from orcu.decisions.rules import RULES, decide_checked
+from orcu.errors import CalibrationWarning, InputError, UnknownNameError
 from orcu.estimators.labels import carries_order, class_codes, ordered_labels
 from orcu.inputs import FloatArray, IntArray
 from orcu.metrics.ordinal import accuracy, qwk
@@ -19,15 +20,19 @@ from orcu.predictions.labels import canonical, check_no_gaps
 from orcu.tables.frames import check_numbers, is_frame, table_of
 
 FEW = 10  # rows for which a calibrator is not worth it
+ROWS_PER_FOLD = 4  # at least
 SCORES = {"accuracy": accuracy, "qwk": qwk}
 
 
-class OrdinalEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Base of `OrdinalClassifier` and `OrdinalBoosting`, which define ``fit``, ``predict_proba`` and their options."""
 
     knows_order = True  # of its classes, whatever the alphabet says
     fitted_by = "classes_"  # what a fitted one has
     module: Any = None
+    loss: Any
+    folds: int
+    validation_fraction: float
     classes: Any
     calibrator: Any
     class_weight: Any
@@ -36,13 +41,52 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     classes_: npt.NDArray[Any]
     calibrator_: Any
 
+    @abstractmethod
     def predict_proba(self, X: Any) -> FloatArray:
         """Calibrated, unimodal probabilities, columns in the order of ``classes_``, shape (n, C)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _check_options(self) -> None:
         """Refuse options that cannot be used, before anything is changed; scikit-learn wants this in ``fit``."""
-        raise NotImplementedError
+
+    def _check_shared_options(self) -> None:
+        """What `_check_options` has to look at in every estimator."""
+        names = [self._name(spec) for spec in self._specs()]
+        twice = [name for place, name in enumerate(names) if name in names[:place]]
+        if twice:
+            raise InputError(f"loss: {twice[0]!r} stands twice; give one of them a label in its table.")
+        if not 0 <= self.validation_fraction < 0.5:
+            raise InputError(
+                f"validation_fraction: expected a share from 0 to below 0.5, got {self.validation_fraction!r}."
+            )
+        if isinstance(self.calibrator, (str, dict)):
+            calibrators.create(self.calibrator)
+        if isinstance(self.decide, str) and self.decide not in RULES:
+            raise UnknownNameError("decision rule", self.decide, list(RULES))
+        if self.metric not in SCORES:
+            raise UnknownNameError("metric", self.metric, SCORES)
+
+    def _specs(self) -> list[Any]:
+        """The losses, each a name or a table."""
+        return list(self.loss) if isinstance(self.loss, (tuple, list)) else [self.loss]
+
+    def _name(self, spec: Any) -> str:
+        """How a loss is called in ``weights_``."""
+        if isinstance(spec, str):
+            return spec
+        return str(spec.get("label") or spec.get("name") or dict(spec))
+
+    def _used_folds(self, rows: int, fewest: int) -> int:
+        """The folds that so many rows allow; a warning where they are fewer than asked for."""
+        used = max(fewest, min(self.folds, rows // ROWS_PER_FOLD))
+        if used < self.folds:
+            warnings.warn(
+                f"{rows} rows are few for {self.folds} folds: {used} {'are' if used > 1 else 'is'} used. Fit on more "
+                "rows.",
+                CalibrationWarning,
+                stacklevel=4,
+            )
+        return used
 
     def _become(self, other: Self) -> Self:
         """Take over what another has learned; until then, a fit that fails leaves this one as it was."""

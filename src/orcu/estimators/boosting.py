@@ -1,6 +1,7 @@
 """`OrdinalBoosting`: boosted trees for tables, cross-fitted, calibrated, unimodal."""
 
 import copy
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -9,19 +10,18 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from orcu import calibrators, geometry
+from orcu import geometry
 from orcu.boosting.adapters import for_lightgbm, lightgbm_metric
 from orcu.boosting.objective import Objective, objective
 from orcu.calibrators.pool import pool_weights, pooled
 from orcu.dealing import Fold, deal
 from orcu.decisions.conformal import CrossConformalSets
-from orcu.decisions.rules import RULES
-from orcu.errors import InputError, UnknownNameError, require
-from orcu.estimators.base import SCORES, OrdinalEstimator
+from orcu.errors import InputError, require
+from orcu.estimators.base import OrdinalEstimator
 from orcu.inputs import FloatArray, IntArray, as_count, as_fraction, as_positive
+from orcu.tables.frames import unseen_note
 from orcu.threads import cores
 
-ROWS_PER_FOLD = 4  # at least
 SMALL = 200_000  # numbers in a table that one thread goes through as quickly as several, which wait for each other
 
 
@@ -64,6 +64,15 @@ class TreeColumns:
                 place = {category: float(number) for number, category in enumerate(known)}
                 parts.append(np.array([place.get(str(value), np.nan) for value in table[name]]))
         return np.stack(parts, axis=1)
+
+    def unseen(self, table: Mapping[str, Any]) -> list[str]:
+        """A note for each column with categories that were not there in training."""
+        notes = []
+        for name, known in self.categories.items():
+            strange = [value for value in table[name] if value is not None and str(value) not in known]
+            if strange:
+                notes.append(unseen_note(name, strange, len(table[name])))
+        return notes
 
 
 def _is_numeric(values: Any) -> bool:
@@ -165,13 +174,13 @@ class OrdinalBoosting(OrdinalEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31))
         self.columns_ = TreeColumns(table)
         matrix = self.columns_.matrix(table)
-        folds = max(2, min(self.folds, len(codes) // ROWS_PER_FOLD))
+        folds = self._used_folds(len(codes), fewest=2)
         dealt = deal(codes, folds, stop=self.validation_fraction, groups=groups, seed=seed)
         counted = self._counted(codes, weight)
         boosters, starts, out_of_fold = {}, {}, {}
-        for name, made in self._objectives().items():
-            starts[name] = made.start(codes, counted)
-            boosters[name] = [self._grown(made, starts[name], matrix, codes, counted, fold, seed) for fold in dealt]
+        for name, loss in self._objectives().items():
+            starts[name] = loss.start(codes, counted)
+            boosters[name] = [self._grown(loss, starts[name], matrix, codes, counted, fold, seed) for fold in dealt]
             logits = np.empty((len(codes), len(self.classes_)))
             for booster, fold in zip(boosters[name], dealt, strict=True):
                 logits[fold.held] = _raw(booster, matrix[fold.held]) + starts[name]
@@ -237,10 +246,6 @@ class OrdinalBoosting(OrdinalEstimator):
         as_count(self.patience, name="patience", minimum=1)
         for name in ("scale", "learning_rate"):
             as_positive(getattr(self, name), name=name)
-        if not 0 <= self.validation_fraction < 0.5:
-            raise InputError(
-                f"validation_fraction: expected a share from 0 to below 0.5, got {self.validation_fraction!r}."
-            )
         specs = self._specs()
         if not specs:
             raise InputError("loss: name at least one.")
@@ -249,27 +254,16 @@ class OrdinalBoosting(OrdinalEstimator):
                 objective(_plain(spec), num_classes=3)
             except InputError as error:
                 raise InputError(f"loss: {error}") from None
-        names = [_name(spec) for spec in specs]
-        if len(set(names)) < len(names):
-            raise InputError("loss: one stands twice; give one of them a label in its table.")
-        if isinstance(self.calibrator, (str, dict)):
-            calibrators.create(self.calibrator)
-        if isinstance(self.decide, str) and self.decide not in RULES:
-            raise UnknownNameError("decision rule", self.decide, list(RULES))
-        if self.metric not in SCORES:
-            raise UnknownNameError("metric", self.metric, SCORES)
-
-    def _specs(self) -> list[Any]:
-        return list(self.loss) if isinstance(self.loss, (tuple, list)) else [self.loss]
+        self._check_shared_options()
 
     def _objectives(self) -> dict[str, Objective]:
-        made = {}
+        objectives = {}
         for spec in self._specs():
             table = _plain(spec)
             if table.get("name") == "orcu":
                 table.setdefault("scale", self.scale)
-            made[_name(spec)] = objective(table, num_classes=len(self.classes_))
-        return made
+            objectives[self._name(spec)] = objective(table, num_classes=len(self.classes_))
+        return objectives
 
     def _counted(self, codes: IntArray, weight: FloatArray | None) -> FloatArray | None:
         if self.class_weight is None:
@@ -279,7 +273,7 @@ class OrdinalBoosting(OrdinalEstimator):
 
     def _grown(
         self,
-        made: Objective,
+        loss: Objective,
         start: FloatArray,
         matrix: FloatArray,
         codes: IntArray,
@@ -292,7 +286,7 @@ class OrdinalBoosting(OrdinalEstimator):
 
         classes = len(self.classes_)
         params = {
-            "objective": "multiclass" if made.name == "ce" else for_lightgbm(made, num_classes=classes),
+            "objective": "multiclass" if loss.name == "ce" else for_lightgbm(loss, num_classes=classes),
             "num_class": classes,
             "learning_rate": self.learning_rate,
             "num_leaves": self.leaves,
@@ -339,7 +333,10 @@ class OrdinalBoosting(OrdinalEstimator):
     def _log_probs(self, X: Any) -> dict[str, FloatArray]:
         """Of every loss the log-probabilities by the boosters of each fold, (K, n, C)."""
         check_is_fitted(self, "boosters_")
-        matrix = self.columns_.matrix(self._checked(X, reset=False))
+        table = self._checked(X, reset=False)
+        matrix = self.columns_.matrix(table)
+        for note in self.columns_.unseen(table):
+            warnings.warn(f"X: {note}.", UserWarning, stacklevel=4)
         return {
             name: np.stack([geometry.log_probs(_raw(one, matrix) + self.starts_[name]) for one in each])
             for name, each in self.boosters_.items()
@@ -349,12 +346,6 @@ class OrdinalBoosting(OrdinalEstimator):
 def _raw(booster: Any, matrix: FloatArray) -> FloatArray:
     """The raw scores of a booster's best rounds, without its start."""
     return np.asarray(booster.predict(matrix, raw_score=True, num_iteration=booster.best_iteration), dtype=np.float64)
-
-
-def _name(spec: Any) -> str:
-    if isinstance(spec, str):
-        return spec
-    return str(spec.get("label") or spec.get("name") or dict(spec))
 
 
 def _plain(spec: Any) -> dict[str, Any]:

@@ -14,10 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from orcu import calibrators, geometry
 from orcu.calibrators.pool import pooled
+from orcu.dealing import deal, first_rows
 from orcu.decisions.conformal import CrossConformalSets, OrdinalPredictionSets
-from orcu.decisions.rules import RULES
-from orcu.errors import CalibrationWarning, InputError, UnknownNameError, require
-from orcu.estimators.base import SCORES, OrdinalEstimator
+from orcu.errors import InputError, UnknownNameError, require
+from orcu.estimators.base import OrdinalEstimator
 from orcu.estimators.diagnosis import Diagnosis, beside_baseline
 from orcu.estimators.splitting import rows_by_job
 from orcu.inputs import FloatArray, IntArray, as_count, as_fraction, as_positive
@@ -26,15 +26,15 @@ from orcu.predictions.labels import canonical
 if TYPE_CHECKING:
     import torch
 
+    from orcu.dealing import Fold
     from orcu.estimators.network import Cases
     from orcu.training.committee import Pool
-    from orcu.training.cross_fitting import CrossFitted, Fold
+    from orcu.training.cross_fitting import CrossFitted
     from orcu.training.recipes import Recipe
 
 DIAGNOSED = 80  # rows that a diagnosis takes
 COMMITTEE = ("ce", "sord", "orcu")
 SETS = ("cv+", "split")
-ROWS_PER_FOLD = 4  # at least
 # Options that are neither numbers nor names of a list: which values can be used, and how to call them.
 USABLE: dict[str, tuple[Callable[[Any], bool], str]] = {
     "loss": (
@@ -128,6 +128,7 @@ class OrdinalClassifier(OrdinalEstimator):
     pool_: "Pool | None"  # what the networks say out of fold; None with folds=1
     _sets: tuple[FloatArray, IntArray] | None  # logits and labels of the rows held back for sets
     _fitted_on: "tuple[Cases, dict[str, IntArray]] | None"  # the rows of the fit and their jobs
+    _dealt: "list[Fold]"  # of a committee
 
     def __init__(
         self,
@@ -195,31 +196,18 @@ class OrdinalClassifier(OrdinalEstimator):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
         x, codes, weight, classes, groups = self._read(X, y, sample_weight, groups=groups)
-        folds = self._used_folds(len(codes))
+        folds = self._used_folds(len(codes), fewest=1)
         if folds > 1:
             return self._fit_committee(x, codes, weight, classes, groups, folds)
         if groups is not None:
             raise InputError("groups: with folds=1 rows are divided one by one; use folds=2 or more.")
         return self._fit_divided(x, codes, weight, classes)
 
-    def _used_folds(self, rows: int) -> int:
-        """The folds that so many rows allow; a warning where they are fewer than asked for."""
-        used = max(1, min(self.folds, rows // ROWS_PER_FOLD))
-        if used < self.folds:
-            warnings.warn(
-                f"{rows} rows are few for {self.folds} folds: {used} {'are' if used > 1 else 'is'} used. Fit on more "
-                "rows.",
-                CalibrationWarning,
-                stacklevel=4,
-            )
-        return used
-
     def _fit_committee(
         self, x: Any, codes: IntArray, weight: FloatArray | None, classes: npt.NDArray[Any], groups: Any, folds: int
     ) -> Self:
         """Cross-fit every loss, weigh them, calibrate on what was said out of fold."""
         from orcu.training.committee import pool
-        from orcu.training.cross_fitting import deal, first_rows
 
         if self.warm_start:
             raise InputError("warm_start: a committee is fitted anew; use folds=1 to go on from the last fit.")
@@ -244,13 +232,13 @@ class OrdinalClassifier(OrdinalEstimator):
         self._pooled_labels = fitting.y
         self.calibrator_ = self._fitted_calibrator(self.pool_.logits, fitting.y, own)
         self._sets = (self._logits(cases.x[held]), codes[held]) if len(held) else None
-        self._fitted_on = (fitting, {})
+        self._fitted_on, self._dealt = (fitting, {}), dealt
         return self
 
     def _cross_fitted(self, cases: "Cases", folds: "list[Fold]", seed: int) -> "list[CrossFitted]":
         """Every loss in every fold: perceptrons together, other networks one by one; within the budget."""
         from orcu.estimators import network
-        from orcu.training.cross_fitting import CrossFitted, out_of_fold, train_together
+        from orcu.training.cross_fitting import CrossFitted, out_of_fold, stacks, train_together
 
         recipe = self._recipe(selects=all(len(fold.stop) for fold in folds))
         counted = self._counted(cases)
@@ -259,7 +247,7 @@ class OrdinalClassifier(OrdinalEstimator):
         together: dict[str, Any] = {}
         for name, spec in self._losses().items():
             criterion = self._loss(spec, self._fixed_scale(), reduction="sum")
-            if self.module is None and not (criterion.needs_head or criterion.batch_statistic):
+            if self.module is None and stacks(criterion):
                 together[name] = criterion
         # With a budget one loss after the other, so that some are whole when it is used up.
         batches = [[name] for name in together] if self.budget is not None else [list(together)] if together else []
@@ -345,6 +333,8 @@ class OrdinalClassifier(OrdinalEstimator):
         from orcu.training.choose_scale import FIRST
 
         first = not hasattr(self, "model_")
+        if not first and self.pool_ is not None:
+            raise InputError("partial_fit: a committee does not go on; fit one network with folds=1, or none before.")
         known = self.classes if first else self.classes_
         if classes is not None and known is not None and list(classes) != list(known):
             raise InputError(
@@ -420,7 +410,7 @@ class OrdinalClassifier(OrdinalEstimator):
             InputError: if too few rows were held back for this alpha.
         """
         alpha = as_fraction(alpha, name="alpha")
-        if self._sets is None and getattr(self, "pool_", None) is not None:
+        if self.sets == "cv+" and getattr(self, "pool_", None) is not None:
             return self._cross_conformal(X, alpha)
         probs = self.predict_proba(X)
         held, y = self._sets or (np.zeros((0, 2)), np.zeros(0, np.int64))
@@ -471,17 +461,14 @@ class OrdinalClassifier(OrdinalEstimator):
         return beside_baseline(ours, theirs, held.y, chain, what=self._name(self._one_loss()))
 
     def _diagnose_committee(self, cases: "Cases") -> Diagnosis:
-        from orcu.training.cross_fitting import deal
-
         pool = self.pool_
         assert pool is not None  # noqa: S101
         if len(cases.y) < DIAGNOSED:
             raise InputError(f"diagnose: the model was fitted on {len(cases.y)} rows, at least {DIAGNOSED} are needed.")
         theirs = next((one.log_probs for one in pool.kept if one.name == "ce"), None)
         if theirs is None:
-            dealt = deal(cases.y, int(pool.fold.max()) + 1, stop=self.validation_fraction, seed=self._seed)
-            plain = copy.copy(self).set_params(loss="ce", module=self.module)
-            theirs = plain._cross_fitted(cases, dealt, self._seed)[0].log_probs
+            plain = copy.copy(self).set_params(loss="ce")
+            theirs = plain._cross_fitted(cases, self._dealt, self._seed)[0].log_probs
         chain = "none" if self.calibrator_ is None else self.calibrator
         return beside_baseline(pool.logits, theirs, cases.y, chain, what="the committee")
 
@@ -498,21 +485,16 @@ class OrdinalClassifier(OrdinalEstimator):
             value = getattr(self, name)
             if not usable(value):
                 raise InputError(f"{name}: expected {expected}, got {value!r}.")
-        if isinstance(self.calibrator, (str, dict)):
-            calibrators.create(self.calibrator)
+        self._check_shared_options()
         as_count(self.folds, name="folds", minimum=1)
         if self.sets not in SETS:
             raise UnknownNameError("way to fit sets", self.sets, SETS)
         if self.budget is not None:
             as_positive(self.budget, name="budget")
-        names = [self._name(spec) for spec in self._specs()]
-        twice = [name for place, name in enumerate(names) if name in names[:place]]
-        if twice:
-            raise InputError(f"loss: {twice[0]!r} stands twice; give one of them a label in its table.")
-        if isinstance(self.decide, str) and self.decide not in RULES:
-            raise UnknownNameError("decision rule", self.decide, list(RULES))
-        if self.metric not in SCORES:
-            raise UnknownNameError("metric", self.metric, SCORES)
+        if not 0 <= self.calibration_fraction < 0.5:
+            raise InputError(
+                f"calibration_fraction: expected a share from 0 to below 0.5, got {self.calibration_fraction!r}."
+            )
 
     def _check_same_network(self, classes: npt.NDArray[Any]) -> None:
         """Refuse a warm start with other classes than the last fit's, or a network of another shape."""
@@ -550,17 +532,9 @@ class OrdinalClassifier(OrdinalEstimator):
     def _jobs(self, codes: IntArray, seed: int) -> dict[str, IntArray]:
         return rows_by_job(codes, validation=self.validation_fraction, calibration=self.calibration_fraction, seed=seed)
 
-    def _specs(self) -> list[Any]:
-        return list(self.loss) if isinstance(self.loss, (tuple, list)) else [self.loss]
-
     def _losses(self) -> dict[str, Any]:
         """The losses by name, as they stand in ``weights_``."""
         return {self._name(spec): spec for spec in self._specs()}
-
-    def _name(self, spec: Any) -> str:
-        if isinstance(spec, str):
-            return spec
-        return str(spec.get("label") or spec.get("name") or dict(spec))
 
     def _one_loss(self) -> Any:
         """The loss where there is one network: ORCU, if it is among several."""

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from torch import Tensor, nn
 
 from orcu.errors import InputError
+from orcu.tables.frames import unseen_note
 
 MISSING = "(missing)"
 
@@ -75,10 +76,7 @@ class TableEncoder:
                 known = set(column.categories)
                 strange = [value for value in table[column.name] if value is not None and str(value) not in known]
                 if strange:
-                    notes.append(
-                        f"column {column.name!r}: {len(strange):,} of {len(table[column.name]):,} values were not seen "
-                        f"in training, such as {str(strange[0])!r}"
-                    )
+                    notes.append(unseen_note(column.name, strange, len(table[column.name])))
         return notes
 
     def to_dict(self) -> list[dict[str, Any]]:

@@ -63,3 +63,15 @@ def _is_number(dtype: Any) -> bool:
     if hasattr(dtype, "is_numeric"):  # polars
         return bool(dtype.is_numeric()) or str(dtype) == "Boolean"
     return getattr(dtype, "kind", "O") in "biuf"  # numpy's, and those of pandas that may be missing
+
+
+def unseen_note(column: str, strange: list[Any], rows: int) -> str:
+    """What a user should know of categories that were not there in training.
+
+    Example:
+        >>> unseen_note("site", ["west"], rows=20)
+        "column 'site': 1 of 20 values were not seen in training, such as 'west'"
+    """
+    return (
+        f"column {column!r}: {len(strange):,} of {rows:,} values were not seen in training, such as {str(strange[0])!r}"
+    )

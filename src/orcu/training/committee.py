@@ -7,9 +7,10 @@ import numpy as np
 
 from orcu.calibrators.base import Calibrator
 from orcu.calibrators.pool import pool_weights, pooled
+from orcu.dealing import Fold
 from orcu.inputs import FloatArray, IntArray
 from orcu.models.committee import Committee
-from orcu.training.cross_fitting import CrossFitted, Fold
+from orcu.training.cross_fitting import CrossFitted
 
 
 @dataclass(frozen=True)

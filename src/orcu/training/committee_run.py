@@ -11,22 +11,23 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from orcu import calibrators, losses
+from orcu.dealing import Fold, deal
 from orcu.decisions.conformal import CrossConformalSets
 from orcu.errors import InputError
 from orcu.inputs import IntArray
+from orcu.losses.committee import MEMBERS
 from orcu.models.classifier import predict
 from orcu.models.committee import CommitteeClassifier, perceptrons
 from orcu.tables.files import replacing
 from orcu.training.committee import Pool, pool
-from orcu.training.cross_fitting import CrossFitted, Fold, deal, out_of_fold, train_together
+from orcu.training.cross_fitting import CrossFitted, out_of_fold, stacks, train_together
 from orcu.training.model_file import save_model
 from orcu.training.parallel import first_before_others, is_first
 from orcu.training.recipes import COMMITTEE
 from orcu.training.run import Result, Run, Settings, Splits, claim
 
 Progress = Callable[[str, int, int, float], None]
-LOSSES = ("ce", "sord", "orcu")
-MEMBERS = "members"
+FOLDER = "members"
 SETS = "sets.json"
 
 
@@ -44,7 +45,7 @@ class CommitteeRun:
         InputError: if a loss cannot be trained so, or there are fewer rows or subjects than folds.
     """
 
-    def __init__(self, run: Run, specs: Sequence[Any] = LOSSES, *, folds: int = 5) -> None:
+    def __init__(self, run: Run, specs: Sequence[Any] = MEMBERS, *, folds: int = 5) -> None:
         self.run, self.folds = run, folds
         classes = len(run.plan.classes)
         self.criteria: dict[str, nn.Module] = {}
@@ -106,7 +107,7 @@ class CommitteeRun:
     def _cross_fitted(self, name: str, x: Tensor, folder: Path, progress: Progress | None) -> CrossFitted:
         """The networks of a loss: those that are kept, or new ones."""
         place = list(self.criteria).index(name)
-        path, classes = folder / MEMBERS / f"{place}.safetensors", len(self.run.plan.classes)
+        path, classes = folder / FOLDER / f"{place}.safetensors", len(self.run.plan.classes)
         hidden, seed = self.run.plan.hidden, self.run.settings.seed
         if path.exists():
             networks = perceptrons(self.folds, x.shape[1], classes, hidden=hidden, seed=seed)
@@ -158,11 +159,6 @@ def _loaded(path: Path) -> Mapping[str, Tensor]:
         raise InputError(f"{path}: cannot be read; delete it, and its loss is trained again.") from None
 
 
-def stacks(criterion: Any) -> bool:
-    """Whether networks of a loss can be trained together: it is a mean over samples, on plain logits."""
-    return not (criterion.needs_head or criterion.batch_statistic)
-
-
 def committee_run(
     prepared: Any, splits: Splits, settings: Settings, specs: Sequence[Any], *, folds: int, device: str
 ) -> CommitteeRun:
@@ -173,4 +169,4 @@ def committee_run(
 def fitted_sets(together: Pool, y: IntArray, calibrator: calibrators.Calibrator) -> CrossConformalSets:
     """The prediction sets of a committee, from what it said out of fold."""
     probs = calibrator.predict_proba(together.logits)
-    return CrossConformalSets(alpha=1 - 1e-9).fit(probs, y, fold=together.fold)
+    return CrossConformalSets().fit(probs, y, fold=together.fold)

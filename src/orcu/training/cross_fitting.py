@@ -7,6 +7,7 @@ through all of them at once, and a row counts for those that may learn from it.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from orcu import geometry
-from orcu.dealing import Fold, deal, first_rows
+from orcu.dealing import Fold
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray
 from orcu.metrics.scoring import rps
@@ -22,8 +23,6 @@ from orcu.models.committee import Stack, perceptrons
 from orcu.training.loop import threads_for
 from orcu.training.optim import fused_adamw, schedule
 from orcu.training.recipes import Recipe
-
-__all__ = ["CrossFitted", "Fold", "deal", "first_rows", "out_of_fold", "train_together"]
 
 AT_ONCE = 8192  # rows of a forward without gradients
 
@@ -36,6 +35,11 @@ class CrossFitted:
     networks: list[nn.Module]
     log_probs: FloatArray  # out of fold, (n, C)
     epochs: list[int]  # that each network was trained for
+
+
+def stacks(criterion: Any) -> bool:
+    """Whether networks of a loss can be trained together: it is a mean over samples, on plain logits."""
+    return not (criterion.needs_head or criterion.batch_statistic)
 
 
 def train_together(

@@ -19,12 +19,14 @@ from orcu.data.store import MANIFEST, Prepared, load, store_folder
 from orcu.errors import InputError, UnknownNameError
 from orcu.evaluation.evaluate import evaluate
 from orcu.evaluation.evaluation import Evaluation
+from orcu.losses.committee import MEMBERS
 from orcu.models.backbones import RANDOM
 from orcu.models.heads import HEADS
 from orcu.models.kinds import model_kind
 from orcu.tables.files import replacing
 from orcu.training.committee import described
-from orcu.training.committee_run import LOSSES, SETS, committee_run, fitted_sets, stacks
+from orcu.training.committee_run import SETS, committee_run, fitted_sets
+from orcu.training.cross_fitting import stacks
 from orcu.training.loop import Moment
 from orcu.training.parallel import first_before_others, is_first, joined
 from orcu.training.predict import CALIBRATOR
@@ -163,7 +165,7 @@ def _losses(settings: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """
     others = {name: value for name, value in settings.items() if name != "loss"}
     asked = settings.get("loss")
-    specs = list(asked) if isinstance(asked, (list, tuple)) else list(LOSSES) if asked is None else [asked]
+    specs = list(asked) if isinstance(asked, (list, tuple)) else list(MEMBERS) if asked is None else [asked]
     if not specs:
         raise InputError("loss: name at least one.")
     twice = [str(spec) for place, spec in enumerate(specs) if spec in specs[:place]]
@@ -186,7 +188,7 @@ def _committee(folds: int | None, specs: list[Any], prepared: Prepared, settings
     elif folds > 1 and whole:
         raise InputError("folds: a whole backbone is trained once; use --frozen, or --folds 1.")
     if folds == 1 and len(specs) > 1:
-        if tuple(specs) != LOSSES:
+        if tuple(specs) != MEMBERS:
             raise InputError("loss: a single network has one loss; name one, or use --folds 5.")
         specs = [Settings.loss]
     return folds, specs
