@@ -1,13 +1,15 @@
 """The calibrator that chooses itself, and the weights of a pool."""
 
 import json
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 from orcu import calibrators, geometry, metrics
 from orcu.calibrators.auto import CANDIDATES, AutoCalibration
-from orcu.calibrators.pool import pool_weights, pooled
+from orcu.calibrators.pool import pool, pool_weights, pooled
+from orcu.dealing import deal
 from orcu.errors import InputError
 
 
@@ -108,3 +110,24 @@ def test_pools_of_few_rows_are_near_equal_weights_and_of_one_member_its_own():
     assert weighted == pytest.approx(counted, abs=0.02)
     with pytest.raises(InputError, match="no member"):
         pool_weights(members[:0], y)
+
+
+def test_a_member_that_is_far_too_sure_is_weighed_for_what_it_knows():
+    """Trees may be right more often and sixty times too sure: they are not left out for it, nor do they outvote all."""
+    z, y = sample(600)
+    rng = np.random.default_rng(0)
+    folds = deal(y, 5)
+    sure, noisy = (geometry.log_probs(z + rng.normal(size=z.shape)) for _ in range(2))
+    equals = pool([Said("a", sure), Said("b", noisy)], folds, y).weights
+    much_too_sure = [Said("a", geometry.log_probs(60 * sure)), Said("b", noisy)]
+    assert pool(much_too_sure, folds, y).weights["a"] == pytest.approx(equals["a"], abs=0.02)
+    good = [Said("a", geometry.log_probs(60 * z)), Said("b", noisy)]
+    assert pool(good, folds, y).weights["a"] > 0.8
+
+
+@dataclass
+class Said:
+    """What models of one loss said out of fold."""
+
+    name: str
+    log_probs: object

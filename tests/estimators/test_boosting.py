@@ -181,7 +181,7 @@ def test_other_labels_of_the_same_data_are_looked_at():
 def test_few_rows_get_fewer_folds_and_a_word():
     frame, y = sample(14)
     with pytest.warns(CalibrationWarning, match="14 rows are few for 5 folds: 3 are used"):
-        assert OrdinalBoosting(**QUICK).fit(frame, y)._fold.max() == 2
+        assert OrdinalBoosting(**QUICK).fit(frame, y).pool_.fold.max() == 2
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +231,7 @@ def test_order_weights_groups_and_constraints():
     assert heavy.predict_proba(frame)[:, 3].mean() > plain.predict_proba(frame)[:, 3].mean() + 0.03
     groups = np.arange(len(y)) % 20
     grouped = OrdinalBoosting(**QUICK).fit(frame, y, groups=groups)
-    assert all(len(set(grouped._fold[groups == group])) == 1 for group in range(20))
+    assert all(len(set(grouped.pool_.fold[groups == group])) == 1 for group in range(20))
     bound = OrdinalBoosting("orcu", **QUICK, params={"monotone_constraints": [0, 0, 0], "num_leaves": 4}).fit(frame, y)
     assert next(iter(bound.boosters_.values()))[0].params["num_leaves"] == 4
 
@@ -269,4 +269,54 @@ def test_hard_data_are_no_accident():
     assert (OrdinalBoosting(**QUICK).fit(frame, rare).predict_proba(frame) > 0).all()
     weight = np.ones(120)
     weight[:60] = 0
-    assert OrdinalBoosting(**QUICK).fit(frame, y, sample_weight=weight)._labels.shape == (60,)
+    assert OrdinalBoosting(**QUICK).fit(frame, y, sample_weight=weight)._pooled_labels.shape == (60,)
+
+
+def test_trees_that_are_kept_as_text_say_the_same(fitted, tmp_path):
+    from orcu.boosting.trees import LIBRARIES
+
+    frame, _ = sample(seed=3)
+    matrix = fitted.columns_.matrix({name: frame[name].to_list() for name in frame})
+    booster, kind = fitted.boosters_["ce"][0], LIBRARIES["lightgbm"]
+    (tmp_path / "ce.txt").write_text(kind.text(booster))
+    np.testing.assert_allclose(kind.raw(kind.read(tmp_path / "ce.txt"), matrix), kind.raw(booster, matrix))
+    (tmp_path / "ce.txt").write_text("tree\nnothing")
+    with pytest.raises(InputError, match="ce.txt: cannot be read"):
+        kind.read(tmp_path / "ce.txt")
+
+
+def test_xgboost_grows_them_too():
+    pytest.importorskip("xgboost", reason="pip install xgboost")
+    frame, y = sample(1000)
+    model = OrdinalBoosting(**QUICK, library="xgboost").fit(frame, y)
+    fresh, truth = sample(seed=9)
+    probs = model.predict_proba(fresh)
+    assert metrics.unimodality(probs) == 1
+    assert metrics.accuracy(probs, truth) > 0.6
+    assert model.feature_importances_[0] > 0.2
+    assert 1 <= model.n_iter_ <= 40
+    (again,) = pickle.loads(pickle.dumps([model]))
+    assert (again.predict_proba(fresh) == probs).all()
+    from orcu.boosting.trees import LIBRARIES
+
+    kind, booster = LIBRARIES["xgboost"], model.boosters_["orcu"][0] if "orcu" in model.boosters_ else None
+    booster = booster or model.boosters_["ce"][0]
+    matrix = model.columns_.matrix({name: fresh[name].to_list() for name in fresh})
+    np.testing.assert_allclose(kind.raw(kind.from_text(kind.text(booster)), matrix), kind.raw(booster, matrix))
+
+
+def test_xgboost_raw_scores_start_at_the_equilibrium():
+    xgb = pytest.importorskip("xgboost", reason="pip install xgboost")
+    _, y = sample()
+    loss = boosting.objective("orcu", num_classes=4)
+    start = np.tile(loss.start(y), (len(y), 1))
+    data = xgb.DMatrix(np.zeros((len(y), 1)), label=y, base_margin=start)  # one leaf: nothing is left to learn
+    booster = xgb.train(
+        {"num_class": 4, "base_score": 0.0, "nthread": 1}, data, 30, obj=boosting.for_xgboost(loss, num_classes=4)
+    )
+    np.testing.assert_allclose(booster.predict(data, output_margin=True), start, atol=1e-4)
+
+
+def test_a_library_that_no_one_knows_is_told():
+    with pytest.raises(UnknownNameError, match="library of trees"):
+        OrdinalBoosting(library="catboost").fit(*sample(60))

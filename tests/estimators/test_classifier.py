@@ -22,7 +22,7 @@ EXPECTED = {
     "check_classifiers_classes": "strings without an order are refused: the alphabet is no order",
     "check_sample_weight_equivalence_on_dense_data": "rows are dealt to jobs; a row given twice is dealt twice",
 }
-QUICK = {"hidden": (16,), "epochs": 12, "learning_rate": 0.03, "random_state": 0}
+QUICK = {"members": "network", "hidden": (16,), "epochs": 12, "learning_rate": 0.03, "random_state": 0}
 ALONE = QUICK | {"loss": "orcu", "folds": 1}  # one network, with rows held back
 
 
@@ -35,7 +35,7 @@ def sample(rows=1000, noise=0.5, seed=0):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # few rows, and scikit-learn's own
 def test_scikit_learns_contract():
-    estimator = OrdinalClassifier(hidden=(32,), epochs=60, random_state=0)
+    estimator = OrdinalClassifier(members="network", hidden=(32,), epochs=60, random_state=0)
     found = check_estimator(estimator, on_fail=None, on_skip=None, expected_failed_checks=EXPECTED)
     failed = {one["check_name"] for one in found if one["status"] in {"failed", "xfail"}}
     assert failed == set(EXPECTED)

@@ -12,7 +12,7 @@ from orcu.decisions.conformal import CrossConformalSets
 from orcu.decisions.disagreement import mutual_information
 from orcu.errors import InputError
 
-QUICK = {"hidden": (16,), "epochs": 12, "learning_rate": 0.03, "random_state": 0}
+QUICK = {"members": "network", "hidden": (16,), "epochs": 12, "learning_rate": 0.03, "random_state": 0}
 
 
 def sample(rows=600, noise=0.8, seed=0):
@@ -42,7 +42,7 @@ def test_the_default_is_a_committee_that_is_better_than_one_network(fitted):
 def test_predictions_are_the_calibrated_mean_of_log_probabilities(fitted):
     x, _ = sample(50, seed=3)
     with torch.no_grad():
-        said = fitted.model_.log_probs(fitted._inputs(x)).double().numpy()
+        said = fitted.model_.log_probs(fitted._tensor(fitted._checked(x, reset=False))).double().numpy()
     logits = np.einsum("m,mnc->nc", fitted.model_.weights.double().numpy(), said)
     np.testing.assert_allclose(fitted.predict_logits(x), logits, atol=1e-5)
     np.testing.assert_allclose(fitted.predict_proba(x), fitted.calibrator_.predict_proba(logits), atol=1e-5)
@@ -151,7 +151,7 @@ def test_the_baseline_of_a_diagnosis_is_dealt_as_the_committee_is(monkeypatch):
     dealt = []
     real = OrdinalClassifier._cross_fitted
     monkeypatch.setattr(
-        OrdinalClassifier, "_cross_fitted", lambda self, c, f, s: (dealt.append(f), real(self, c, f, s))[1]
+        OrdinalClassifier, "_cross_fitted", lambda self, c, f, *rest: (dealt.append(f), real(self, c, f, *rest))[1]
     )
     model.diagnose()
     for fold in dealt[0]:

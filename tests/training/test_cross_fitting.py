@@ -5,10 +5,11 @@ import pytest
 import torch
 
 from orcu import geometry, losses
+from orcu.calibrators.pool import pool
 from orcu.dealing import deal
 from orcu.errors import InputError
 from orcu.models.committee import Committee, Stack, perceptrons
-from orcu.training.committee import pool
+from orcu.training.committee import as_module
 from orcu.training.cross_fitting import out_of_fold, train_together
 from orcu.training.recipes import Recipe
 
@@ -114,13 +115,14 @@ def test_a_pool_answers_as_its_members_weighed():
     fitted = train_together(criteria("ce", "sord", "orcu"), x, y, folds, RECIPE, num_classes=4, hidden=(16,))
     committee = pool(fitted, folds, y)
     assert sum(committee.weights.values()) == pytest.approx(1)
-    assert len(committee.committee.members) == 4 * len(committee.kept)
-    assert isinstance(committee.committee, Committee)
+    module = as_module(committee)
+    assert len(module.members) == 4 * len(committee.kept)
+    assert isinstance(module, Committee)
     with torch.no_grad():
-        said = committee.committee.log_probs(x).double().numpy()
-        together = committee.committee(x).double().numpy()
-    np.testing.assert_allclose(committee.by_fold(said).mean(axis=0), together, atol=1e-5)
-    mine = committee.by_fold(said)[committee.fold, np.arange(len(y))]
+        together = module(x).double().numpy()
+    by_fold = committee.by_fold(np.stack([one.said(x) for one in committee.kept]))
+    np.testing.assert_allclose(by_fold.mean(axis=0), together, atol=1e-5)
+    mine = by_fold[committee.fold, np.arange(len(y))]
     np.testing.assert_allclose(mine, committee.logits, atol=1e-5)  # out of fold
     assert -geometry.log_probs(committee.logits)[np.arange(len(y)), y].mean() < 0.9
 

@@ -101,6 +101,9 @@ class Screen(Watcher):
 
     def member(self, loss: str, done: int, total: int, rps: float) -> None:
         """A bar for each loss."""
+        if loss.endswith(" trees"):
+            self._bar(loss, f"committee, {loss}: fold {done}/{total}", done, total)
+            return
         self._bar(loss, f"committee, {loss}: epoch {done}/{total} at most", done, total)
         self._scalars({f"{loss}/validation_rps": rps}, done - 1)
 

@@ -45,6 +45,10 @@ def train(
         int | None,
         typer.Option(min=1, help="Of the committee; 1 for one network. 5 by default on tables and frozen features."),
     ] = None,
+    members: Annotated[
+        str | None,
+        typer.Option(help="Of the committee: boosting (trees), network, or both with a comma; both on tables."),
+    ] = None,
     backbone: Backbone = "",
     head: Annotated[str, typer.Option(help="linear, unimodal or poe; what the loss needs by default.")] = "",
     weights: Weights = "pretrained",
@@ -78,6 +82,7 @@ def train(
             protocol=protocol,
             fold=fold,
             folds=folds,
+            members=None if members is None else [name.strip() for name in members.split(",") if name.strip()],
             calibrator=calibrator,
             frozen=frozen,
             device=device,

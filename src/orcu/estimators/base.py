@@ -11,6 +11,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from orcu import calibrators, geometry
+from orcu.boosting.objective import Objective, objective
+from orcu.calibrators.pool import Pool
+from orcu.decisions.conformal import CrossConformalSets
 from orcu.decisions.rules import RULES, decide_checked
 from orcu.errors import CalibrationWarning, InputError, UnknownNameError
 from orcu.estimators.labels import carries_order, class_codes, ordered_labels
@@ -25,10 +28,10 @@ SCORES = {"accuracy": accuracy, "qwk": qwk}
 
 
 class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    """Base of `OrdinalClassifier` and `OrdinalBoosting`, which define ``fit``, ``predict_proba`` and their options."""
+    """Base of `OrdinalClassifier` and `OrdinalBoosting`, which define ``fit``, their options and what members say."""
 
     knows_order = True  # of its classes, whatever the alphabet says
-    fitted_by = "classes_"  # what a fitted one has
+    fitted_by = "weights_"  # what a fitted one has
     module: Any = None
     loss: Any
     folds: int
@@ -40,10 +43,42 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
     metric: str
     classes_: npt.NDArray[Any]
     calibrator_: Any
+    weights_: dict[str, float]  # of the losses in the committee
+    pool_: Pool | None  # what its members say out of fold; None for a single network
+    _pooled_labels: IntArray  # of the rows of the pool
 
     @abstractmethod
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Calibrated, unimodal probabilities, columns in the order of ``classes_``, shape (n, C)."""
+    def _said(self, X: Any) -> FloatArray:
+        """The log-probabilities of rows by each loss that helps in each fold, (L, K, n, C)."""
+
+    def predict_proba(self, X: Any, members: bool = False) -> FloatArray:
+        """Calibrated, unimodal probabilities, columns in the order of ``classes_``, shape (n, C).
+
+        Args:
+            X: rows.
+            members: those of every member of the committee instead, each calibrated alike, shape (M, n, C); see
+                `orcu.decisions.disagreement.mutual_information` for what they disagree about.
+        """
+        if not members:
+            return self._probs(self.predict_logits(X))
+        said = self._said(X)
+        return np.stack([self._probs(logits) for logits in said.reshape(-1, *said.shape[2:])])
+
+    def predict_logits(self, X: Any) -> FloatArray:
+        """The committee's logits (of a single network its own), before the calibrator, shape (n, C)."""
+        return self._together(self._said(X))
+
+    def _together(self, said: FloatArray) -> FloatArray:
+        mean: FloatArray = (said[0] if self.pool_ is None else self.pool_.by_fold(said)).mean(axis=0)
+        return mean
+
+    def _cross_conformal(self, X: Any, alpha: float) -> npt.NDArray[Any]:
+        pool = self.pool_
+        assert pool is not None  # noqa: S101
+        sets = CrossConformalSets(alpha=alpha).fit(self._probs(pool.logits), self._pooled_labels, fold=pool.fold)
+        by_fold = pool.by_fold(self._said(X))
+        low, high = sets.predict(np.stack([self._probs(logits) for logits in by_fold]))
+        return np.stack([self.classes_[low], self.classes_[high]], axis=1)
 
     @abstractmethod
     def _check_options(self) -> None:
@@ -181,6 +216,20 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         if strange:
             raise InputError(f"class_weight: {sorted(strange)[0]!r} is none of the classes.")
         return [weights.get(name, 1.0) for name in self._names()]
+
+    def _counted(self, codes: IntArray, weight: FloatArray | None) -> FloatArray | None:
+        """The weights that training gives to rows: their own times those of their classes."""
+        if self.class_weight is None:
+            return weight
+        by_class = np.array(self._class_weights(codes))[codes]
+        return by_class if weight is None else weight * by_class
+
+    def _objective(self, spec: Any, scale: float) -> Objective:
+        """The loss of trees."""
+        table = {"name": spec} if isinstance(spec, str) else {key: spec[key] for key in spec if key != "label"}
+        if table.get("name") == "orcu":
+            table.setdefault("scale", scale)
+        return objective(table, num_classes=len(self.classes_))
 
     def _probs(self, logits: FloatArray) -> FloatArray:
         if self.calibrator_ is None:

@@ -13,9 +13,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from orcu import calibrators, geometry
-from orcu.calibrators.pool import pooled
+from orcu.boosting.columns import TreeColumns
+from orcu.boosting.trees import LOSSES as TREE_LOSSES
+from orcu.boosting.trees import CrossFittedTrees, Growth, grow, join_unasked
+from orcu.calibrators.pool import pool
 from orcu.dealing import deal, first_rows
-from orcu.decisions.conformal import CrossConformalSets, OrdinalPredictionSets
+from orcu.decisions.conformal import OrdinalPredictionSets
 from orcu.errors import InputError, UnknownNameError, require
 from orcu.estimators.base import OrdinalEstimator
 from orcu.estimators.diagnosis import Diagnosis, beside_baseline
@@ -28,13 +31,13 @@ if TYPE_CHECKING:
 
     from orcu.dealing import Fold
     from orcu.estimators.network import Cases
-    from orcu.training.committee import Pool
     from orcu.training.cross_fitting import CrossFitted
     from orcu.training.recipes import Recipe
 
 DIAGNOSED = 80  # rows that a diagnosis takes
 COMMITTEE = ("ce", "sord", "orcu")
 SETS = ("cv+", "split")
+KINDS = ("boosting", "network")
 # Options that are neither numbers nor names of a list: which values can be used, and how to call them.
 USABLE: dict[str, tuple[Callable[[Any], bool], str]] = {
     "loss": (
@@ -68,19 +71,22 @@ USABLE: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 class OrdinalClassifier(OrdinalEstimator):
-    """A committee of networks, cross-fitted, calibrated on all rows, unimodal.
+    """A committee of boosted trees and networks, cross-fitted, calibrated on all rows, unimodal.
 
-    The rows are dealt into five folds. For each fold and loss a perceptron (or your module) is trained on the others;
-    what it says of its own fold's rows, which it has not seen, weighs the losses and fits one calibrator. So every row
-    trains and every row calibrates, and none does both for the same network. A prediction averages the
-    log-probabilities of all networks, then calibrates.
+    The rows are dealt into five folds. For each fold trees are grown on the others, and for each loss a perceptron (or
+    your module) is trained; what they say of their own fold's rows, which they have not seen, weighs them and fits one
+    calibrator. So every row trains and every row calibrates, and none does both for the same member. A prediction
+    averages the log-probabilities of all members, then calibrates.
 
     With ``folds=1`` there is one network (ORCU's, if several losses are named), and rows have one job each: most train;
     ``validation_fraction`` of them stop the training and choose the scale; ``calibration_fraction`` fit the calibrator,
     and as many again the prediction sets.
 
     Args:
-        loss: names or tables, as for `orcu.losses.create`; or a single one.
+        loss: of the networks: names or tables, as for `orcu.losses.create`; or a single one.
+        members: "boosting" for trees (of cross-entropy and of ORCU, as `OrdinalBoosting` grows them), "network", or
+            both in a tuple; "auto": both on tables of up to 200 columns where LightGBM is installed and ``loss`` and
+            ``module`` are not set, else networks.
         folds: how many; 1 for networks that do not see all rows.
         scale: s of ORCU: a number, or "auto": the paper's 3 in a committee, whose calibrator does what another scale
             would; chosen on the validation rows where ORCU is alone and ``folds=1`` (see `orcu.suggest_scale`).
@@ -89,7 +95,7 @@ class OrdinalClassifier(OrdinalEstimator):
         sets: how `predict_sets` is fitted: "cv+" from what was predicted out of fold; "split" on
             ``calibration_fraction`` of the rows, which nothing else sees: a stronger promise, and fewer rows to learn
             from. ``folds=1`` always splits.
-        budget: seconds after which no further loss is added to the committee; ``None`` for all of them.
+        budget: seconds after which no further loss is added to the committee, trees first; ``None`` for all of them.
         hidden: layers of the perceptron.
         module: any ``nn.Module`` from a float32 tensor of rows to logits (n, C), in place of the perceptron.
         epochs: passes over the training rows, at most.
@@ -119,13 +125,10 @@ class OrdinalClassifier(OrdinalEstimator):
         ((1000, 4), 1.0)
     """
 
-    fitted_by = "model_"
-    model_: Any  # nn.Module
+    model_: Any  # nn.Module; of a committee with trees there is none
     scale_: float | str | None
     chosen_: Any  # of `orcu.training.choose_scale`, where the scale was chosen
     n_iter_: int
-    weights_: dict[str, float]  # of the losses in the committee
-    pool_: "Pool | None"  # what the networks say out of fold; None with folds=1
     _sets: tuple[FloatArray, IntArray] | None  # logits and labels of the rows held back for sets
     _fitted_on: "tuple[Cases, dict[str, IntArray]] | None"  # the rows of the fit and their jobs
     _dealt: "list[Fold]"  # of a committee
@@ -134,6 +137,7 @@ class OrdinalClassifier(OrdinalEstimator):
         self,
         loss: Any = COMMITTEE,
         *,
+        members: Any = "auto",
         folds: int = 5,
         scale: float | str = "auto",
         calibrator: Any = "auto",
@@ -156,6 +160,7 @@ class OrdinalClassifier(OrdinalEstimator):
         random_state: Any = None,
     ) -> None:
         self.loss = loss
+        self.members = members
         self.folds = folds
         self.scale = scale
         self.calibrator = calibrator
@@ -207,7 +212,7 @@ class OrdinalClassifier(OrdinalEstimator):
         self, x: Any, codes: IntArray, weight: FloatArray | None, classes: npt.NDArray[Any], groups: Any, folds: int
     ) -> Self:
         """Cross-fit every loss, weigh them, calibrate on what was said out of fold."""
-        from orcu.training.committee import pool
+        from orcu.training.committee import as_module
 
         if self.warm_start:
             raise InputError("warm_start: a committee is fitted anew; use folds=1 to go on from the last fit.")
@@ -219,30 +224,70 @@ class OrdinalClassifier(OrdinalEstimator):
             order = np.random.default_rng(seed).permutation(len(codes))
             held = np.sort(first_rows(order, self.calibration_fraction * len(codes), groups))
         rows = np.setdiff1d(np.arange(len(codes)), held)
+        kinds = self._kinds(x)
+        table = _rows(x, rows)
         self._learn_columns(x, rows)
         cases = self._cases(x, codes, weight)
         fitting, known = cases[rows], None if groups is None else groups[rows]
         dealt = deal(fitting.y, folds, stop=self.validation_fraction, groups=known, seed=seed)
-        members = self._cross_fitted(fitting, dealt, seed)
         own = None if fitting.weight is None else fitting.weight.astype(np.float64)
+        started = time.monotonic()
+        members: list[Any] = []
+        if "boosting" in kinds:
+            members += self._grown(table, fitting.y, own, dealt, seed, started)
+        if "network" in kinds and not (members and self._spent(started)):
+            members += self._cross_fitted(fitting, dealt, seed, started)
         self.pool_ = pool(members, dealt, fitting.y, own)
-        self.model_, self.weights_ = self.pool_.committee, self.pool_.weights
+        self.weights_ = self.pool_.weights
+        if not self._has_trees():
+            self.model_ = as_module(self.pool_)
         self.scale_, self.chosen_ = (self._fixed_scale() if self._has_orcu() else None), None
-        self.n_iter_ = max((epochs for one in members for epochs in one.epochs), default=self.epochs)
+        self.n_iter_ = max((epochs for one in members for epochs in getattr(one, "epochs", [])), default=self.epochs)
         self._pooled_labels = fitting.y
         self.calibrator_ = self._fitted_calibrator(self.pool_.logits, fitting.y, own)
-        self._sets = (self._logits(cases.x[held]), codes[held]) if len(held) else None
+        self._sets = None
+        if len(held):
+            self._sets = self._together(self._of_members(_rows(x, held))), codes[held]
         self._fitted_on, self._dealt = (fitting, {}), dealt
         return self
 
-    def _cross_fitted(self, cases: "Cases", folds: "list[Fold]", seed: int) -> "list[CrossFitted]":
+    def _kinds(self, x: Any) -> tuple[str, ...]:
+        """The kinds of members; those that "auto" stands for."""
+        if self.members != "auto":
+            return (self.members,) if isinstance(self.members, str) else tuple(self.members)
+        plain = self.module is None and self.loss == COMMITTEE
+        return KINDS if plain and join_unasked(len(x), without="members='network'") else ("network",)
+
+    def _spent(self, started: float) -> bool:
+        return self.budget is not None and time.monotonic() - started > self.budget
+
+    def _has_trees(self) -> bool:
+        return self.pool_ is not None and any(isinstance(one, CrossFittedTrees) for one in self.pool_.kept)
+
+    def _grown(
+        self, table: Any, codes: IntArray, weight: FloatArray | None, folds: "list[Fold]", seed: int, started: float
+    ) -> list[CrossFittedTrees]:
+        """Trees of every loss that trees are grown by; within the budget."""
+        self.columns_ = TreeColumns.fit(table)
+        matrix, counted = self.columns_.matrix(table), self._counted(codes, weight)
+        members: list[CrossFittedTrees] = []
+        for name in TREE_LOSSES:
+            if members and self._spent(started):
+                break
+            loss, called = self._objective(name, float(self._fixed_scale())), f"{name} trees"
+            members.append(
+                grow(loss, matrix, self.columns_, codes, folds, Growth(), name=called, weight=counted, seed=seed)
+            )
+        return members
+
+    def _cross_fitted(self, cases: "Cases", folds: "list[Fold]", seed: int, started: float) -> "list[CrossFitted]":
         """Every loss in every fold: perceptrons together, other networks one by one; within the budget."""
         from orcu.estimators import network
         from orcu.training.cross_fitting import CrossFitted, out_of_fold, stacks, train_together
 
         recipe = self._recipe(selects=all(len(fold.stop) for fold in folds))
-        counted = self._counted(cases)
-        started = time.monotonic()
+        own = self._counted(cases.y, None if cases.weight is None else cases.weight.astype(np.float64))
+        counted = replace(cases, weight=None if own is None else own.astype(np.float32))
         members: list[CrossFitted] = []
         together: dict[str, Any] = {}
         for name, spec in self._losses().items():
@@ -253,7 +298,7 @@ class OrdinalClassifier(OrdinalEstimator):
         batches = [[name] for name in together] if self.budget is not None else [list(together)] if together else []
         batches += [[name] for name in self._losses() if name not in together]
         for names in batches:
-            if members and self.budget is not None and time.monotonic() - started > self.budget:
+            if members and self._spent(started):
                 break
             if names[0] in together:
                 members += train_together(
@@ -279,13 +324,6 @@ class OrdinalClassifier(OrdinalEstimator):
             said = out_of_fold(networks, cases.x, folds, len(self.classes_))
             members.append(CrossFitted(names[0], networks, said, epochs))
         return members
-
-    def _counted(self, cases: "Cases") -> "Cases":
-        """The rows with the weights that training gives them: those of rows times those of classes."""
-        if self.class_weight is None:
-            return cases
-        by_class = np.array(self._class_weights(cases.y), dtype=np.float32)[cases.y]
-        return replace(cases, weight=by_class if cases.weight is None else cases.weight * by_class)
 
     def _fit_divided(self, x: Any, codes: IntArray, weight: FloatArray | None, classes: npt.NDArray[Any]) -> Self:
         """One network, with rows held back for everything else."""
@@ -332,9 +370,9 @@ class OrdinalClassifier(OrdinalEstimator):
         from orcu.estimators import network
         from orcu.training.choose_scale import FIRST
 
-        first = not hasattr(self, "model_")
-        if not first and self.pool_ is not None:
+        if getattr(self, "pool_", None) is not None:
             raise InputError("partial_fit: a committee does not go on; fit one network with folds=1, or none before.")
+        first = not hasattr(self, "model_")
         known = self.classes if first else self.classes_
         if classes is not None and known is not None and list(classes) != list(known):
             raise InputError(
@@ -360,45 +398,31 @@ class OrdinalClassifier(OrdinalEstimator):
         network.train(self.model_, criterion, cases, None, recipe, seed=self._seed + self._passes)
         return self
 
-    def predict_proba(self, X: Any, members: bool = False) -> FloatArray:
-        """Calibrated, unimodal probabilities, columns in the order of ``classes_``, shape (n, C).
-
-        Args:
-            X: rows.
-            members: those of every network in the committee instead, each calibrated alike, shape (M, n, C); see
-                `orcu.decisions.disagreement.mutual_information` for what they disagree about.
-        """
-        if not members:
-            return self._probs(self.predict_logits(X))
-        return np.stack([self._probs(logits) for logits in self._members(self._inputs(X))])
-
-    def predict_logits(self, X: Any) -> FloatArray:
-        """The committee's logits (of a single network its own), before the calibrator, shape (n, C)."""
-        return self._logits(self._inputs(X))
-
-    def _logits(self, x: "torch.Tensor") -> FloatArray:
-        from orcu.estimators.network import logits
-
-        if getattr(self, "pool_", None) is None:
-            return logits(self.model_, x)
-        return pooled(self._members(x), self.model_.weights.double().numpy())
-
-    def _members(self, x: "torch.Tensor") -> FloatArray:
-        """The log-probabilities of every network, (M, n, C)."""
-        from orcu.estimators.network import logits
-
-        models = self.model_.members if self.pool_ is not None else [self.model_]
-        return np.stack([geometry.log_probs(logits(model, x)) for model in models])
-
-    def _inputs(self, X: Any) -> "torch.Tensor":
-        """Rows as the networks take them, with a warning for what they have not seen."""
-        check_is_fitted(self, "model_")
+    def _said(self, X: Any) -> FloatArray:
+        check_is_fitted(self, self.fitted_by)
         x = self._checked(X, reset=False)
+        said = self._of_members(x)
+        for note in [] if self.module is not None else self.encoder_.unseen(x):
+            warnings.warn(f"X: {note}.", UserWarning, stacklevel=4)
+        return said
+
+    def _of_members(self, x: Any) -> FloatArray:
+        """As `_said`, of rows that were looked at; of a single network its logits, (1, 1, n, C)."""
+        from orcu.estimators.network import logits
+
         tensor = self._tensor(x)
-        if self.module is None:
-            for note in self.encoder_.unseen(x):
-                warnings.warn(f"X: {note}.", UserWarning, stacklevel=3)
-        return tensor
+        if self.pool_ is None:
+            return logits(self.model_, tensor)[None, None]
+        matrix = self.columns_.matrix(x) if self._has_trees() else None
+        return np.stack([one.said(matrix if isinstance(one, CrossFittedTrees) else tensor) for one in self.pool_.kept])
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "model_" and self.__dict__.get("pool_") is not None:
+            raise AttributeError(
+                "model_: this committee has trees, and no module answers as it does; fit with members='network' to "
+                "have one."
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def predict_sets(self, X: Any, alpha: float = 0.1) -> npt.NDArray[Any]:
         """The lowest and the highest class of each row's set, shape (n, 2).
@@ -409,8 +433,9 @@ class OrdinalClassifier(OrdinalEstimator):
         Raises:
             InputError: if too few rows were held back for this alpha.
         """
+        check_is_fitted(self, self.fitted_by)
         alpha = as_fraction(alpha, name="alpha")
-        if self.sets == "cv+" and getattr(self, "pool_", None) is not None:
+        if self.sets == "cv+" and self.pool_ is not None:
             return self._cross_conformal(X, alpha)
         probs = self.predict_proba(X)
         held, y = self._sets or (np.zeros((0, 2)), np.zeros(0, np.int64))
@@ -422,14 +447,6 @@ class OrdinalClassifier(OrdinalEstimator):
         low, high = OrdinalPredictionSets(alpha=alpha).fit(self._probs(held), y).predict(probs)
         return np.stack([self.classes_[low], self.classes_[high]], axis=1)
 
-    def _cross_conformal(self, X: Any, alpha: float) -> npt.NDArray[Any]:
-        pool = self.pool_
-        assert pool is not None  # noqa: S101
-        sets = CrossConformalSets(alpha=alpha).fit(self._probs(pool.logits), self._pooled_labels, fold=pool.fold)
-        by_fold = pool.by_fold(self._members(self._inputs(X)))
-        low, high = sets.predict(np.stack([self._probs(logits) for logits in by_fold]))
-        return np.stack([self.classes_[low], self.classes_[high]], axis=1)
-
     def diagnose(self) -> Diagnosis:
         """Compare with plain cross-entropy and temperature scaling on rows that neither was trained on.
 
@@ -439,7 +456,7 @@ class OrdinalClassifier(OrdinalEstimator):
         Raises:
             InputError: if the model was not fitted with rows to spare.
         """
-        check_is_fitted(self, "model_")
+        check_is_fitted(self, self.fitted_by)
         from orcu.estimators.network import logits
 
         if self._fitted_on is None:
@@ -468,7 +485,7 @@ class OrdinalClassifier(OrdinalEstimator):
         theirs = next((one.log_probs for one in pool.kept if one.name == "ce"), None)
         if theirs is None:
             plain = copy.copy(self).set_params(loss="ce")
-            theirs = plain._cross_fitted(cases, self._dealt, self._seed)[0].log_probs
+            theirs = plain._cross_fitted(cases, self._dealt, self._seed, time.monotonic())[0].log_probs
         chain = "none" if self.calibrator_ is None else self.calibrator
         return beside_baseline(pool.logits, theirs, cases.y, chain, what="the committee")
 
@@ -487,6 +504,7 @@ class OrdinalClassifier(OrdinalEstimator):
                 raise InputError(f"{name}: expected {expected}, got {value!r}.")
         self._check_shared_options()
         as_count(self.folds, name="folds", minimum=1)
+        self._check_members()
         if self.sets not in SETS:
             raise UnknownNameError("way to fit sets", self.sets, SETS)
         if self.budget is not None:
@@ -495,6 +513,25 @@ class OrdinalClassifier(OrdinalEstimator):
             raise InputError(
                 f"calibration_fraction: expected a share from 0 to below 0.5, got {self.calibration_fraction!r}."
             )
+
+    def _check_members(self) -> None:
+        if self.members == "auto":
+            return
+        kinds = (self.members,) if isinstance(self.members, str) else self.members
+        if not isinstance(kinds, (tuple, list)) or not kinds:
+            raise InputError(f"members: expected 'auto', or some of {', '.join(KINDS)}; got {self.members!r}.")
+        for kind in kinds:
+            if kind not in KINDS:
+                raise UnknownNameError("kind of member", str(kind), KINDS)
+        if "boosting" not in kinds:
+            return
+        if self.folds == 1:
+            raise InputError("members: with folds=1 there is one network; use folds=5, or OrdinalBoosting.")
+        if self.module is not None:
+            raise InputError(
+                "members: trees take tables, and with module= rows may be anything; use members='network'."
+            )
+        require("lightgbm", extra="boosting", what="members='boosting'")
 
     def _check_same_network(self, classes: npt.NDArray[Any]) -> None:
         """Refuse a warm start with other classes than the last fit's, or a network of another shape."""
@@ -635,3 +672,8 @@ class OrdinalClassifier(OrdinalEstimator):
         """What is saved: all but the rows of the fit, which may be large and are nobody's business."""
         state: dict[str, Any] = super().__getstate__()
         return state | {"_fitted_on": None} if "_fitted_on" in state else state
+
+
+def _rows(x: Any, rows: IntArray) -> Any:
+    """Some rows of a table's columns, or of an array."""
+    return x[rows] if isinstance(x, np.ndarray) else {name: values[rows] for name, values in x.items()}

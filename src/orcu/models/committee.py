@@ -15,7 +15,7 @@ class Committee(nn.Module):
 
     Args:
         members: from inputs to logits (n, C), or to an output with ``logits``.
-        weights: of the members, summing to 1.
+        weights: of the members' log-probabilities.
 
     Example:
         >>> always = [nn.Linear(1, 2, bias=True) for _ in range(2)]
@@ -47,13 +47,14 @@ class CommitteeClassifier(Committee):
         backbone: a module with an attribute ``width``, from inputs to features (n, width).
         num_classes: how many classes, C.
         hidden: layers of each member's perceptron.
-        weights: of the members, summing to 1.
+        weights: of the members' log-probabilities.
     """
 
     def __init__(self, backbone: Any, num_classes: int, *, hidden: Sequence[int], weights: Sequence[float]) -> None:
         members = [Classifier(Mlp(backbone.width, hidden=tuple(hidden)), num_classes) for _ in weights]
         super().__init__(members, weights)
         self.backbone = backbone
+        self.num_classes = num_classes
 
     def forward(self, inputs: Any) -> Output:  # type: ignore[override]
         """Inputs as the backbone takes them, to an `Output`; features are the backbone's."""
@@ -66,7 +67,10 @@ class CommitteeClassifier(Committee):
 
     def member_log_probs(self, inputs: Any) -> Tensor:
         """The log-probabilities of every member, shape (M, n, C)."""
-        return self.log_probs(self.backbone(inputs))
+        features = self.backbone(inputs)
+        if not len(self.members):  # trees did better than all of them
+            return features.new_zeros(0, len(features), self.num_classes)
+        return self.log_probs(features)
 
 
 class Stack(nn.Module):

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from orcu.boosting.columns import TreeColumns
 from orcu.data.base import DATASETS, IMAGES, TABLE, TEXTS, Dataset
 from orcu.data.batches import ArrayBatches, Batches, ImageBatches, RowNumbers, TextBatches
 from orcu.data.images import SUFFIXES, BadImageError, check_image, read_image, resized
@@ -25,7 +26,7 @@ from orcu.inputs import IntArray
 from orcu.models.backbones import PRETRAINED, ImageBackbone
 from orcu.models.classifier import Classifier, Frozen
 from orcu.models.committee import CommitteeClassifier
-from orcu.models.tabular import Mlp, TableEncoder
+from orcu.models.tabular import MISSING, Mlp, TableEncoder
 from orcu.models.text import TextEncoder
 from orcu.tables.reading import read_table
 
@@ -50,8 +51,10 @@ class Plan:
         std: likewise.
         columns: what the table's encoder has learned.
         dataset: whose preprocessing images get.
-        weights: of the members of a committee, loss by loss and in each fold by fold; empty for a single network.
+        weights: of the log-probabilities of a committee's networks, loss by loss and in each fold by fold; empty for
+            a single network.
         folds: of the committee.
+        trees: of the committee: of each loss its name, library, weight and start.
     """
 
     kind: str
@@ -67,6 +70,7 @@ class Plan:
     dataset: str = ""
     weights: list[float] = field(default_factory=list)
     folds: int = 1
+    trees: list[dict[str, Any]] = field(default_factory=list)
 
     def build(
         self, *, weights: str = PRETRAINED, download: bool = False, seed: int = 0
@@ -79,8 +83,8 @@ class Plan:
             seed: of the weights that start at random.
         """
         torch.manual_seed(seed)
-        if self.weights:
-            features = replace(self, hidden=[], weights=[])
+        if self.weights or self.trees:
+            features = replace(self, hidden=[], weights=[], trees=[])
             body = model_kind(self.kind).backbone(features, weights=weights, download=download, seed=seed)
             return CommitteeClassifier(body, len(self.classes), hidden=self.hidden, weights=self.weights)
         backbone = model_kind(self.kind).backbone(self, weights=weights, download=download, seed=seed)
@@ -88,11 +92,12 @@ class Plan:
 
 
 class NewCases(NamedTuple):
-    """Cases that a trained model is asked about: their ids, batches of inputs, and what the user should know."""
+    """Cases that a trained model is asked about: their ids, batches of inputs, what the user should know, the table."""
 
     ids: list[str]
     batches: Iterator[Any]
     notes: list[str]
+    table: dict[str, list[Any]] | None = None  # of a table its columns
 
 
 class ModelKind(ABC):
@@ -285,13 +290,13 @@ class TableModels(ModelKind):
 
     def learned(self, prepared: Prepared, train: RowNumbers, *, size: int, frozen: bool) -> dict[str, Any]:
         """What the encoder has learned about the columns."""
-        columns = _features(prepared.manifest)
+        columns = table_features(prepared.manifest)
         table = {name: [values[row] for row in train.tolist()] for name, values in columns.items()}
         return {"columns": TableEncoder.fit(table).to_dict()}
 
     def batch_maker(self, prepared: Prepared, plan: Plan, body: Any, *, augment: bool = False) -> MakeBatches:
         """Batches of the encoded table."""
-        matrix = TableEncoder.from_dict(plan.columns).encode(_features(prepared.manifest))
+        matrix = TableEncoder.from_dict(plan.columns).encode(table_features(prepared.manifest))
         return matrix_batches(torch.from_numpy(matrix), prepared.manifest.labels)
 
     def new_cases(self, plan: Plan, inputs: Path, backbone: Any, *, device: str, skip_bad: bool) -> NewCases:
@@ -303,7 +308,7 @@ class TableModels(ModelKind):
         if len(matrix) == 0:
             raise InputError(f"{inputs}: has no rows.")
         batches = (matrix[i : i + BATCH].to(device) for i in range(0, len(matrix), BATCH))
-        return NewCases(_ids(columns, len(matrix)), batches, encoder.unseen(columns))
+        return NewCases(_ids(columns, len(matrix)), batches, encoder.unseen(columns), columns)
 
 
 MODEL_KINDS: dict[str, ModelKind] = {IMAGES: ImageModels(), TEXTS: TextModels(), TABLE: TableModels()}
@@ -335,8 +340,17 @@ def matrix_batches(matrix: Tensor, labels: IntArray) -> MakeBatches:
     return batches
 
 
-def _features(manifest: Manifest) -> dict[str, list[Any]]:
+def table_features(manifest: Manifest) -> dict[str, list[Any]]:
+    """The columns of a table that a model learns from, by name."""
     return {name: manifest.feature(name) for name in manifest.about.features}
+
+
+def tree_columns(plan: Plan) -> TreeColumns:
+    """The table of a plan as trees take it: where a category is missing there is a gap."""
+    known = {column["name"]: column["categories"] for column in plan.columns}
+    return TreeColumns(
+        {name: None if names is None else [n for n in names if n != MISSING] for name, names in known.items()}
+    )
 
 
 def _need_file(inputs: Path, what: str) -> None:

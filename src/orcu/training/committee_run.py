@@ -11,28 +11,33 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from orcu import calibrators, losses
+from orcu.boosting.objective import objective
+from orcu.boosting.trees import LOSSES as TREE_LOSSES
+from orcu.boosting.trees import CrossFittedTrees, Growth, grow
+from orcu.calibrators.pool import Pool, pool
 from orcu.dealing import Fold, deal
 from orcu.decisions.conformal import CrossConformalSets
 from orcu.errors import InputError
-from orcu.inputs import IntArray
+from orcu.inputs import FloatArray, IntArray
 from orcu.losses.committee import MEMBERS
-from orcu.models.classifier import predict
 from orcu.models.committee import CommitteeClassifier, perceptrons
+from orcu.models.kinds import table_features, tree_columns
 from orcu.tables.files import replacing
-from orcu.training.committee import Pool, pool
+from orcu.training.committee import as_module
 from orcu.training.cross_fitting import CrossFitted, out_of_fold, stacks, train_together
-from orcu.training.model_file import save_model
+from orcu.training.model_file import TREES, save_model
 from orcu.training.parallel import first_before_others, is_first
 from orcu.training.recipes import COMMITTEE
 from orcu.training.run import Result, Run, Settings, Splits, claim
 
 Progress = Callable[[str, int, int, float], None]
 FOLDER = "members"
+NETWORK, BOOSTING = "network", "boosting"
 SETS = "sets.json"
 
 
 class CommitteeRun:
-    """Cross-fitted perceptrons of several losses, on a table or on the features of a frozen backbone.
+    """Cross-fitted perceptrons of several losses, on a table or on the features of a frozen backbone; trees on a table.
 
     The rows of train and validation are dealt into folds; the test rows stay untouched.
 
@@ -40,16 +45,19 @@ class CommitteeRun:
         run: the data, the division and the settings; of its network only the backbone is used.
         specs: the losses, as for `orcu.losses.create`.
         folds: how many.
+        kinds: of members: "network", "boosting" or both.
 
     Raises:
         InputError: if a loss cannot be trained so, or there are fewer rows or subjects than folds.
     """
 
-    def __init__(self, run: Run, specs: Sequence[Any] = MEMBERS, *, folds: int = 5) -> None:
-        self.run, self.folds = run, folds
+    def __init__(
+        self, run: Run, specs: Sequence[Any] = MEMBERS, *, folds: int = 5, kinds: Sequence[str] = (NETWORK,)
+    ) -> None:
+        self.run, self.folds, self.kinds = run, folds, tuple(kinds)
         classes = len(run.plan.classes)
         self.criteria: dict[str, nn.Module] = {}
-        for spec in specs:
+        for spec in specs if NETWORK in self.kinds else []:
             criterion = losses.create(spec, num_classes=classes, reduction="sum")
             if not stacks(criterion):
                 raise InputError(f"loss: {spec} cannot be part of a committee; use --folds 1 --loss {spec}.")
@@ -65,44 +73,97 @@ class CommitteeRun:
         """What the committee is made of, and the versions it runs with."""
         mine = self.run.spec()
         committee = {"loss": list(self.criteria), "folds": self.folds, "recipe": asdict(self.recipe)}
+        if BOOSTING in self.kinds:
+            committee |= {"trees": list(TREE_LOSSES), "growth": asdict(Growth())}
         return mine | {"spec": mine["spec"] | committee}
 
     def train(self, folder: Path, *, progress: Progress | None = None) -> tuple[Result, Pool]:
         """Train what is missing, weigh, and write the model.
 
-        Writes a file in ``members`` for each loss when it is trained, so that a training that was cut off goes on;
-        model.safetensors and model.json; predictions out of fold and of test.
+        Writes a file in ``members`` for each loss when it is trained, and one in ``trees`` for each loss and fold of
+        trees, so that a training that was cut off goes on; model.safetensors and model.json; predictions out of fold
+        and of test.
 
         Args:
             folder: of the result.
-            progress: told the loss, the epochs done, how many there are at most, and the mean RPS of the rows that
-                stop its networks.
+            progress: told the loss, the epochs done (of trees the folds), how many there are at most, and the mean RPS
+                of the rows that stop its networks.
         """
         folder.mkdir(parents=True, exist_ok=True)
         with first_before_others():
             claim(folder, self.spec())
         x = self.run.matrix()
         fitting = x[self.rows]
-        fitted = [self._cross_fitted(name, fitting, folder, progress) for name in self.criteria]
+        matrix = self._tree_matrix() if BOOSTING in self.kinds else None
+        fitted: list[Any] = [] if matrix is None else self._grown(matrix[self.rows], folder, progress)
+        fitted += [self._cross_fitted(name, fitting, folder, progress) for name in self.criteria]
         together = pool(fitted, self.dealt, self.labels)
-        weights = [float(weight) for weight in together.committee.weights]
-        plan = replace(self.run.plan, weights=weights, folds=self.folds)
+        module = as_module(together)
+        trees = [one for one in together.kept if isinstance(one, CrossFittedTrees)]
+        plan = replace(
+            self.run.plan,
+            weights=[float(weight) for weight in module.weights],
+            folds=self.folds,
+            trees=[
+                {
+                    "name": one.name,
+                    "library": one.library,
+                    "weight": together.factors[one.name],
+                    "start": one.start.tolist(),
+                }
+                for one in trees
+            ],
+        )
         settings = self.run.settings
         model = plan.build(weights=settings.weights, download=settings.download, seed=settings.seed)
         assert isinstance(model, CommitteeClassifier)  # noqa: S101 -- the plan has weights
-        for mine, trained in zip(model.members, together.committee.members, strict=True):
+        for mine, trained in zip(model.members, module.members, strict=True):
             mine.load_state_dict(trained.state_dict())
         test = self.run.splits["test"]
-        logits, _ = predict(_OnMatrix(model), [(x[test],)])
+        said = [
+            one.said(matrix[test] if matrix is not None and isinstance(one, CrossFittedTrees) else x[test])
+            for one in together.kept
+        ]
         predictions = {
             "out_of_fold": self.run.predictions(together.logits, self.rows, "out of fold"),
-            "test": self.run.predictions(logits.numpy(), test, "test"),
+            "test": self.run.predictions(together.by_fold(np.stack(said)).mean(axis=0), test, "test"),
         }
         if is_first():
             save_model(folder, model, plan)
             for name, part in predictions.items():
                 part.write(folder / f"{name}.parquet")
         return Result(folder, model, plan, [], predictions, self.recipe), together
+
+    def _tree_matrix(self) -> FloatArray:
+        """Every row as trees take it."""
+        return tree_columns(self.run.plan).matrix(table_features(self.run.prepared.manifest))
+
+    def _grown(self, matrix: FloatArray, folder: Path, progress: Progress | None) -> list[CrossFittedTrees]:
+        """The trees of each loss: those that are kept, or new ones."""
+        classes = len(self.run.plan.classes)
+        grown = []
+        for loss in TREE_LOSSES:
+            name = f"{loss} trees"
+
+            def told(done: int, total: int, name: str = name) -> None:
+                if progress is not None:
+                    progress(name, done, total, float("nan"))
+
+            grown.append(
+                grow(
+                    objective(loss, num_classes=classes),
+                    matrix,
+                    tree_columns(self.run.plan),
+                    self.labels,
+                    self.dealt,
+                    Growth(),
+                    name=name,
+                    seed=self.run.settings.seed,
+                    folder=folder / TREES if is_first() else None,
+                    progress=told,
+                )
+            )
+        return grown
 
     def _cross_fitted(self, name: str, x: Tensor, folder: Path, progress: Progress | None) -> CrossFitted:
         """The networks of a loss: those that are kept, or new ones."""
@@ -141,17 +202,6 @@ class CommitteeRun:
         return fitted
 
 
-class _OnMatrix(nn.Module):
-    """A committee whose features are at hand."""
-
-    def __init__(self, model: CommitteeClassifier) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, matrix: Tensor) -> Any:
-        return self.model.on_features(matrix)
-
-
 def _loaded(path: Path) -> Mapping[str, Tensor]:
     try:
         return load_file(path)
@@ -160,10 +210,18 @@ def _loaded(path: Path) -> Mapping[str, Tensor]:
 
 
 def committee_run(
-    prepared: Any, splits: Splits, settings: Settings, specs: Sequence[Any], *, folds: int, device: str
+    prepared: Any,
+    splits: Splits,
+    settings: Settings,
+    specs: Sequence[Any],
+    *,
+    folds: int,
+    device: str,
+    kinds: Sequence[str] = (NETWORK,),
 ) -> CommitteeRun:
     """A committee of these losses; ``settings.loss`` is not used."""
-    return CommitteeRun(Run(prepared, splits, replace(settings, loss=specs[0]), device=device), specs, folds=folds)
+    run = Run(prepared, splits, replace(settings, loss=specs[0]), device=device)
+    return CommitteeRun(run, specs, folds=folds, kinds=kinds)
 
 
 def fitted_sets(together: Pool, y: IntArray, calibrator: calibrators.Calibrator) -> CrossConformalSets:

@@ -36,6 +36,10 @@ class CrossFitted:
     log_probs: FloatArray  # out of fold, (n, C)
     epochs: list[int]  # that each network was trained for
 
+    def said(self, x: Tensor) -> FloatArray:
+        """The log-probabilities of other rows by each fold's network, (K, n, C)."""
+        return np.stack([_log_probs(network, x) for network in self.networks])
+
 
 def stacks(criterion: Any) -> bool:
     """Whether networks of a loss can be trained together: it is a mean over samples, on plain logits."""
@@ -176,13 +180,18 @@ class _Best:
             parameter.copy_(kept)
 
 
-@torch.no_grad()
 def out_of_fold(networks: Sequence[nn.Module], x: Tensor, folds: Sequence[Fold], num_classes: int) -> FloatArray:
     """The log-probabilities of every row by the network of its fold, (n, C)."""
     out = np.full((len(x), num_classes), np.nan)
     for network, fold in zip(networks, folds, strict=True):
-        network.eval()
-        parts = [network(part) for part in torch.split(x[fold.held], AT_ONCE)]
-        logits = torch.cat([getattr(part, "logits", part) for part in parts]).double().numpy()
-        out[fold.held] = geometry.log_probs(logits)
+        out[fold.held] = _log_probs(network, x[fold.held])
     return out
+
+
+@torch.no_grad()
+def _log_probs(network: nn.Module, x: Tensor) -> FloatArray:
+    network.eval()
+    parts = [network(part) for part in torch.split(x, AT_ONCE)]
+    logits = torch.cat([getattr(part, "logits", part) for part in parts]).double().numpy()
+    log_probs: FloatArray = geometry.log_probs(logits)
+    return log_probs

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from orcu import calibrators, losses
-from orcu.data.base import DATASETS
+from orcu.boosting.trees import join_unasked
+from orcu.data.base import DATASETS, TABLE
 from orcu.data.folds import SPLITS, OneSplit
 from orcu.data.prepare import Findings
 from orcu.data.shared import prepare_own, shared
 from orcu.data.store import MANIFEST, Prepared, load, store_folder
-from orcu.errors import InputError, UnknownNameError
+from orcu.errors import InputError, UnknownNameError, require
 from orcu.evaluation.evaluate import evaluate
 from orcu.evaluation.evaluation import Evaluation
 from orcu.losses.committee import MEMBERS
@@ -24,8 +25,7 @@ from orcu.models.backbones import RANDOM
 from orcu.models.heads import HEADS
 from orcu.models.kinds import model_kind
 from orcu.tables.files import replacing
-from orcu.training.committee import described
-from orcu.training.committee_run import SETS, committee_run, fitted_sets
+from orcu.training.committee_run import BOOSTING, NETWORK, SETS, committee_run, fitted_sets
 from orcu.training.cross_fitting import stacks
 from orcu.training.loop import Moment
 from orcu.training.parallel import first_before_others, is_first, joined
@@ -74,7 +74,10 @@ class Watcher:
         """A step or an epoch is over."""
 
     def member(self, loss: str, done: int, total: int, rps: float) -> None:
-        """The committee's networks of a loss have done so many epochs; the mean RPS of the rows that stop them."""
+        """The committee's networks of a loss have done so many epochs; the mean RPS of the rows that stop them.
+
+        Of trees: so many folds, and NaN.
+        """
 
     def finished(self, experiment: Experiment) -> None:
         """The model is judged and everything written."""
@@ -91,6 +94,7 @@ def train(
     protocol: str | None = None,
     fold: int = 0,
     folds: int | None = None,
+    members: Sequence[str] | None = None,
     calibrator: str = "auto",
     frozen: bool | None = None,
     device: str = "auto",
@@ -99,8 +103,9 @@ def train(
 ) -> Experiment:
     """Train on your own images, texts or table, calibrate, judge on untouched rows, write it all down.
 
-    On a table or on the features of a frozen backbone this is a committee: perceptrons of several losses, cross-fitted
-    on the rows of train and validation (see `orcu.training.committee_run`). A whole backbone is trained once.
+    On a table or on the features of a frozen backbone this is a committee: perceptrons of several losses, and on a
+    table boosted trees, cross-fitted on the rows of train and validation (see `orcu.training.committee_run`). A whole
+    backbone is trained once.
 
     What is written is listed in the documentation (Training). A training that was cut off goes on; a finished
     one is only calibrated and judged. Under torchrun every process calls this, and the first one writes.
@@ -116,6 +121,8 @@ def train(
         protocol: a protocol of the data set, in place of ``split``.
         fold: the protocol's.
         folds: of the committee; 1 for a single network. By default 5 where a committee can be trained.
+        members: of the committee: "boosting" (trees, on tables), "network" or both. By default both on tables where
+            LightGBM is installed and no loss is named, else networks.
         calibrator: a name, as for `orcu.calibrators.create`; fitted on what the committee says out of fold, or on
             the validation rows of a single network.
         frozen: train on the features of a frozen backbone; by default where there is one and no GPU.
@@ -144,13 +151,16 @@ def train(
         prepared = find_or_prepare(data, Path(out), root=root, options=options, skip_bad=skip_bad, watcher=watcher)
         chosen = choose_settings(prepared, device=device, frozen=frozen, watcher=watcher, **settings)
         folds, specs = _committee(folds, specs, prepared, chosen)
+        kinds = _kinds(members, folds, specs, prepared)
         chosen = replace(chosen, loss=specs[0])
         splits = prepared.split(protocol, fold) if protocol else divided(prepared, split, chosen.seed)
         slow = model_kind(prepared.manifest.about.kind).has_backbone and not chosen.frozen and _on_cpu(device)
         watcher.starting(prepared, splits, slow=slow)
         options = {"calibrator": calibrator, "device": device, "watcher": watcher}
         if folds > 1:
-            experiment = train_committee(prepared, splits, chosen, Path(out), specs, folds=folds, **options)
+            experiment = train_committee(
+                prepared, splits, chosen, Path(out), specs, folds=folds, kinds=kinds, **options
+            )
         else:
             experiment = train_and_judge(prepared, splits, chosen, Path(out), **options)
         watcher.finished(experiment)
@@ -192,6 +202,29 @@ def _committee(folds: int | None, specs: list[Any], prepared: Prepared, settings
             raise InputError("loss: a single network has one loss; name one, or use --folds 5.")
         specs = [Settings.loss]
     return folds, specs
+
+
+def _kinds(members: Sequence[str] | None, folds: int, specs: list[Any], prepared: Prepared) -> tuple[str, ...]:
+    """The kinds of members of the committee.
+
+    Raises:
+        InputError: if a kind is not known, or trees are asked for where there can be none.
+    """
+    about = prepared.manifest.about
+    if members is None:
+        plain = about.kind == TABLE and folds > 1 and tuple(specs) == MEMBERS
+        trees = plain and join_unasked(len(about.features), without="--members network")
+        return (BOOSTING, NETWORK) if trees else (NETWORK,)
+    for kind in members:
+        if kind not in (BOOSTING, NETWORK):
+            raise UnknownNameError("kind of member", kind, (BOOSTING, NETWORK))
+    if not members:
+        raise InputError("members: name at least one: boosting, network.")
+    if BOOSTING in members:
+        if about.kind != TABLE or folds == 1:
+            raise InputError("members: trees are grown on tables, in two folds or more; use --members network.")
+        require("lightgbm", extra="boosting", what="--members boosting")
+    return tuple(members)
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
@@ -375,6 +408,7 @@ def train_committee(
     specs: Sequence[Any],
     *,
     folds: int = 5,
+    kinds: Sequence[str] = (NETWORK,),
     calibrator: str = "auto",
     device: str = "auto",
     watcher: Watcher | None = None,
@@ -391,20 +425,21 @@ def train_committee(
         folder: of the result; losses that are trained already stay.
         specs: the losses.
         folds: how many.
+        kinds: of members, as for `CommitteeRun`.
         calibrator: a name, as for `orcu.calibrators.create`.
         device: of the frozen backbone.
         watcher: is told what happens.
     """
     watcher = watcher or Watcher()
     fitted: calibrators.Calibrator = calibrators.create(calibrator)
-    committee = committee_run(prepared, splits, settings, specs, folds=folds, device=device)
+    committee = committee_run(prepared, splits, settings, specs, folds=folds, kinds=kinds, device=device)
     if settings.frozen:
         with first_before_others():
             committee.run.features(watcher.features)
     result, together = committee.train(folder, progress=watcher.member)
     test = result.predictions["test"]
     calibrated = test.calibrated_on(result.predictions["out_of_fold"], fitted)
-    choice = described(together, fitted)
+    choice = together.described(fitted)
     evaluation = evaluate(calibrated, compare={"before calibration": test}, name="calibrated")
     evaluation = replace(evaluation, notes=[f"a committee of {choice}", *evaluation.notes])
     experiment = Experiment(prepared, splits, result, fitted, evaluation, choice)

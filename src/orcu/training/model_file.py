@@ -5,11 +5,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import torch
 from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from orcu.boosting.trees import CrossFittedTrees, read_boosters
 from orcu.errors import InputError, first_line
 from orcu.models.backbones import RANDOM
 from orcu.models.classifier import Classifier
@@ -19,7 +21,7 @@ from orcu.predictions.schemas import MOST_CLASSES, Schema, validated
 from orcu.tables.files import read_json, replacing
 
 VERSION = 1
-WEIGHTS, PLAN = "model.safetensors", "model.json"
+WEIGHTS, PLAN, TREES = "model.safetensors", "model.json", "trees"
 
 
 class _Column(Schema):
@@ -28,6 +30,13 @@ class _Column(Schema):
     std: float = Field(gt=0)
     gaps: bool
     categories: list[str] | None
+
+
+class _Trees(Schema):
+    name: str = Field(pattern=r"^[a-z0-9_ -]+$")  # part of a file's name
+    library: Literal["lightgbm", "xgboost"]
+    weight: float = Field(ge=0)
+    start: list[float]
 
 
 class _PlanSchema(Schema):
@@ -45,8 +54,9 @@ class _PlanSchema(Schema):
     std: list[float]
     columns: list[_Column]
     dataset: str
-    weights: list[Annotated[float, Field(ge=0, le=1)]] = Field(default_factory=list, max_length=10_000)
+    weights: list[Annotated[float, Field(ge=0)]] = Field(default_factory=list, max_length=10_000)
     folds: int = Field(default=1, ge=1, le=10_000)
+    trees: list[_Trees] = Field(default_factory=list, max_length=1000)
 
 
 def save_model(folder: Path, model: Classifier | CommitteeClassifier, plan: Plan) -> None:
@@ -63,7 +73,22 @@ def load_model(folder: Path) -> tuple[Classifier | CommitteeClassifier, Plan]:
     """The model that `save_model` wrote, in evaluation mode, and its plan.
 
     Raises:
-        InputError: if it is not there or not whole.
+        InputError: if it is not there or not whole, or trees are part of it, so that no module answers as it does.
+    """
+    model, plan, trees = load_members(folder)
+    if trees:
+        raise InputError(
+            f"{folder}: trees are part of this committee, and no module answers as it does; `orcu predict` does, and "
+            "`orcu train --members network` trains one without trees."
+        )
+    return model, plan
+
+
+def load_members(folder: Path) -> tuple[Classifier | CommitteeClassifier, Plan, list[CrossFittedTrees]]:
+    """As `load_model`: the networks, the plan, and the trees beside them.
+
+    Raises:
+        InputError: if something is not there or not whole.
     """
     if not (folder / PLAN).exists():
         raise InputError(f"{folder}: no model of `orcu train` (there is no {PLAN}).")
@@ -77,7 +102,12 @@ def load_model(folder: Path) -> tuple[Classifier | CommitteeClassifier, Plan]:
             f"{folder / WEIGHTS}: these are not the weights of the model in {PLAN}, or not all of them "
             f"({first_line(error)}). Copy the whole folder that `orcu train` wrote, or train again."
         ) from None
-    return model.eval(), plan
+    trees = []
+    for entry in plan.trees:
+        boosters = read_boosters(folder / TREES, entry["name"], entry["library"], plan.folds)
+        none = np.zeros((0, len(plan.classes)))  # what they said out of fold is in sets.json
+        trees.append(CrossFittedTrees(entry["name"], entry["library"], boosters, np.array(entry["start"]), none))
+    return model.eval(), plan, trees
 
 
 def _plan(entries: Any) -> Plan:

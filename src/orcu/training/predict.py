@@ -18,10 +18,10 @@ from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray
 from orcu.models.classifier import predict
 from orcu.models.committee import CommitteeClassifier
-from orcu.models.kinds import BATCH, Plan, model_kind
+from orcu.models.kinds import BATCH, Plan, model_kind, tree_columns
 from orcu.predictions.predictions import Predictions
 from orcu.training.committee_run import SETS
-from orcu.training.model_file import load_model
+from orcu.training.model_file import load_members
 from orcu.training.run import best_device
 
 CALIBRATOR, CARD = "calibrator.json", "card.json"
@@ -103,7 +103,7 @@ def answer(
     epistemic = mutual_information(np.stack([moved(one) for one in members]))
     if not path.exists():
         raise InputError(f"{path}: is missing; copy the whole folder that `orcu train` wrote, or train again.")
-    weights = np.array(plan.weights).reshape(-1, plan.folds)
+    weights = _weights(plan).reshape(-1, plan.folds)
     shape = (*weights.shape, *members.shape[1:])
     by_fold = np.einsum("lk,lknc->knc", weights * plan.folds, members.reshape(shape))
     low, high = CrossConformalSets.load(path, alpha=alpha).predict(np.stack([moved(one) for one in by_fold]))
@@ -120,7 +120,7 @@ def _said(
 ) -> tuple[Predictions, FloatArray | None, Plan]:
     """Calibrated predictions, the log-probabilities of a committee's members (M, n, C), and the model's plan."""
     folder, inputs = Path(folder), Path(inputs)
-    model, plan = load_model(folder)
+    model, plan, trees = load_members(folder)
     calibrator = load_calibrator(folder)
     device = best_device() if device == "auto" else device
     model.to(device)
@@ -139,11 +139,20 @@ def _said(
         with torch.no_grad():
             parts = [model.eval().member_log_probs(batch).double().cpu() for (batch,) in counted()]
         members = torch.cat(parts, dim=1).numpy()
-        logits = pooled(members, np.array(plan.weights))
+        if trees:
+            assert cases.table is not None  # noqa: S101 -- trees are grown on tables
+            matrix = tree_columns(plan).matrix(cases.table)
+            members = np.concatenate([*(one.said(matrix) for one in trees), members])
+        logits = pooled(members, _weights(plan))
     else:
         logits = predict(model, counted())[0].double().numpy()
     predictions = Predictions(logits=logits, classes=plan.classes, ids=cases.ids, notes=cases.notes)
     return (predictions if calibrator is None else predictions.calibrated(calibrator)), members, plan
+
+
+def _weights(plan: Plan) -> FloatArray:
+    """Of every member of a committee, trees first."""
+    return np.array([tree["weight"] / plan.folds for tree in plan.trees for _ in range(plan.folds)] + plan.weights)
 
 
 def load_calibrator(folder: Path) -> calibrators.Calibrator | None:

@@ -1,0 +1,423 @@
+"""Trees of a loss, an ensemble for each fold: grown by LightGBM or XGBoost, asked, and kept in their own formats."""
+
+import importlib.util
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from orcu import geometry
+from orcu.boosting.adapters import for_lightgbm, for_xgboost, lightgbm_metric, xgboost_metric
+from orcu.boosting.columns import TreeColumns
+from orcu.boosting.objective import Objective
+from orcu.dealing import Fold
+from orcu.errors import InputError, UnknownNameError, first_line
+from orcu.inputs import FloatArray, IntArray, as_count, as_positive
+from orcu.tables.files import replacing
+from orcu.threads import cores, in_order
+
+# Of a logit by one leaf, before the learning rate. Where a class is rare its curvature all but vanishes, and without a
+# bound a single leaf moves logits by thousands, in LightGBM's own multiclass as well.
+LONGEST_STEP = 0.7
+LOSSES = ("ce", "orcu")  # of the trees in a committee
+MOST_COLUMNS = 200  # of a table that trees are grown on unasked; wider ones are features of images or texts
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How trees are grown.
+
+    Args:
+        library: "lightgbm" or "xgboost".
+        rounds: trees of each class, at most.
+        learning_rate: of a round.
+        leaves: of a tree, at most.
+        patience: rounds without a lower RPS of the rows that stop them, before trees stop growing.
+        params: further parameters of the library.
+
+    Raises:
+        InputError: if a value cannot be used.
+    """
+
+    library: str = "lightgbm"
+    rounds: int = 1000
+    learning_rate: float = 0.1
+    leaves: int = 31
+    patience: int = 30
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.library not in LIBRARIES:
+            raise UnknownNameError("library of trees", self.library, LIBRARIES)
+        as_count(self.rounds, name="rounds", minimum=1)
+        as_count(self.leaves, name="leaves", minimum=2)
+        as_count(self.patience, name="patience", minimum=1)
+        as_positive(self.learning_rate, name="learning_rate")
+
+
+@dataclass(frozen=True)
+class CrossFittedTrees:
+    """Ensembles of one loss, one a fold, and what they say of the rows that they have not seen."""
+
+    name: str
+    library: str
+    boosters: list[Any]  # the library's own
+    start: FloatArray  # the logits that they start from, which a booster alone does not hold, (C,)
+    log_probs: FloatArray  # out of fold, (n, C)
+
+    def said(self, matrix: FloatArray) -> FloatArray:
+        """The log-probabilities of other rows by each fold's ensemble, (K, n, C)."""
+        raw = LIBRARIES[self.library].raw
+        return np.stack([geometry.log_probs(raw(booster, matrix) + self.start) for booster in self.boosters])
+
+    @property
+    def rounds(self) -> int:
+        """The most rounds of an ensemble."""
+        return max(LIBRARIES[self.library].rounds(booster) for booster in self.boosters)
+
+    def gains(self, columns: int) -> FloatArray:
+        """The share of each column in the gain of all splits, (D,)."""
+        total = sum((LIBRARIES[self.library].gains(booster, columns) for booster in self.boosters), np.zeros(columns))
+        return np.asarray(total / max(float(total.sum()), 1e-300))
+
+
+def grow(
+    loss: Objective,
+    matrix: FloatArray,
+    columns: TreeColumns,
+    y: IntArray,
+    folds: Sequence[Fold],
+    growth: Growth,
+    *,
+    name: str,
+    weight: FloatArray | None = None,
+    seed: int = 0,
+    folder: Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> CrossFittedTrees:
+    """Grow an ensemble for every fold, several at a time.
+
+    Args:
+        loss: what they lower.
+        matrix: all rows, as ``columns`` gives them, (n, D).
+        columns: which of them hold categories.
+        y: labels 0..C-1.
+        folds: as `orcu.dealing.deal` gives them.
+        growth: how.
+        name: what the ensembles are called.
+        weight: one per row, or ``None``.
+        seed: of the library.
+        folder: where each fold's ensemble is kept when it is grown; those that are there already stay.
+        progress: called with the folds done, and all.
+
+    Raises:
+        InputError: if a file in the folder cannot be read.
+    """
+    library = LIBRARIES[growth.library]
+    start = loss.start(y, weight)
+    threads = max(1, cores() // len(folds))
+
+    def grown(numbered: tuple[int, Fold]) -> Any:
+        number, fold = numbered
+        path = None if folder is None else library.path(folder, name, number)
+        if path is not None and path.exists():
+            return library.read(path)
+        booster = library.grow(loss, start, matrix, columns, y, weight, fold, growth, seed=seed, threads=threads)
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as temporary:
+                temporary.write_text(library.text(booster), encoding="utf-8")
+        return booster
+
+    boosters = []
+    for booster in in_order(grown, enumerate(folds), threads=min(cores(), len(folds))):
+        boosters.append(booster)
+        if progress is not None:
+            progress(len(boosters), len(folds))
+    logits = np.empty((len(y), loss.num_classes))
+    for booster, fold in zip(boosters, folds, strict=True):
+        logits[fold.held] = library.raw(booster, matrix[fold.held]) + start
+    return CrossFittedTrees(name, growth.library, boosters, start, geometry.log_probs(logits))
+
+
+def read_boosters(folder: Path, name: str, library: str, folds: int) -> list[Any]:
+    """The ensembles that `grow` has kept in a folder.
+
+    Raises:
+        InputError: if one is missing or cannot be read, or the library is not installed.
+    """
+    kind = LIBRARIES[library]
+    return [kind.read(kind.path(folder, name, number)) for number in range(folds)]
+
+
+def join_unasked(columns: int, *, without: str) -> bool:
+    """Whether trees are part of a committee on a table unless it is said otherwise; a warning where they are missing.
+
+    Args:
+        columns: of the table.
+        without: how to ask for networks alone.
+    """
+    if columns > MOST_COLUMNS:
+        return False
+    if not LIBRARIES["lightgbm"].is_there:
+        warnings.warn(
+            "LightGBM is not installed: the committee has networks only. On tables trees are the better half of it: "
+            f"pip install 'orcu[boosting]'; {without} asks for networks alone.",
+            UserWarning,
+            stacklevel=6,
+        )
+        return False
+    return True
+
+
+class Library(ABC):
+    """What is asked of a library of boosted trees."""
+
+    package: str
+    suffix: str
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it is installed."""
+        return importlib.util.find_spec(self.package) is not None
+
+    @abstractmethod
+    def grow(
+        self,
+        loss: Objective,
+        start: FloatArray,
+        matrix: FloatArray,
+        columns: TreeColumns,
+        y: IntArray,
+        weight: FloatArray | None,
+        fold: Fold,
+        growth: Growth,
+        *,
+        seed: int,
+        threads: int,
+    ) -> Any:
+        """The ensemble of one fold."""
+
+    @abstractmethod
+    def raw(self, booster: Any, matrix: FloatArray) -> FloatArray:
+        """The scores by the best rounds, without the start, (n, C)."""
+
+    @abstractmethod
+    def rounds(self, booster: Any) -> int:
+        """How many rounds are the best."""
+
+    @abstractmethod
+    def gains(self, booster: Any, columns: int) -> FloatArray:
+        """The gain of the splits on each column."""
+
+    @abstractmethod
+    def text(self, booster: Any) -> str:
+        """The ensemble of the best rounds in the library's own format."""
+
+    @abstractmethod
+    def from_text(self, text: str) -> Any:
+        """What `text` gave."""
+
+    def path(self, folder: Path, name: str, fold: int) -> Path:
+        """The file of a fold's ensemble."""
+        return folder / f"{name.replace(' ', '_')}.{fold}.{self.suffix}"
+
+    def read(self, path: Path) -> Any:
+        """An ensemble from its file.
+
+        Raises:
+            InputError: if it is missing or cannot be read, or the library is not installed.
+        """
+        if not self.is_there:
+            raise InputError(f"{path}: needs {self.package}: pip install 'orcu[boosting]'.")
+        try:
+            return self.from_text(path.read_text(encoding="utf-8"))
+        except Exception as error:  # what the libraries raise of a damaged file has no common kind
+            raise InputError(
+                f"{path}: cannot be read ({first_line(error)}). Copy the whole folder that `orcu train` wrote, or "
+                "delete this file and train again."
+            ) from None
+
+
+class LightGBM(Library):
+    """LightGBM: leaves where they help most, categories by sets."""
+
+    package = "lightgbm"
+    suffix = "txt"
+
+    def grow(  # noqa: D102
+        self,
+        loss: Objective,
+        start: FloatArray,
+        matrix: FloatArray,
+        columns: TreeColumns,
+        y: IntArray,
+        weight: FloatArray | None,
+        fold: Fold,
+        growth: Growth,
+        *,
+        seed: int,
+        threads: int,
+    ) -> Any:
+        import lightgbm as lgb
+
+        params = {
+            "objective": "multiclass" if loss.name == "ce" else for_lightgbm(loss, num_classes=loss.num_classes),
+            "num_class": loss.num_classes,
+            "learning_rate": growth.learning_rate,
+            "num_leaves": growth.leaves,
+            "min_data_in_leaf": max(1, min(10, len(fold.train) // 20)),
+            # LightGBM's own are for categories of a hundred rows and more
+            "min_data_per_group": 10,
+            "cat_smooth": 1.0,
+            "cat_l2": 1.0,
+            "max_delta_step": LONGEST_STEP,
+            "metric": "None",
+            "seed": seed,
+            "deterministic": True,
+            "force_col_wise": True,
+            "num_threads": threads,
+            "verbosity": -1,
+            **growth.params,
+        }
+
+        def rows(part: IntArray, reference: Any = None) -> Any:
+            return lgb.Dataset(
+                matrix[part],
+                y[part],
+                weight=None if weight is None else weight[part],
+                init_score=np.tile(start, (len(part), 1)),
+                categorical_feature=columns.categorical or "auto",
+                reference=reference,
+                params={"verbosity": -1},
+            )
+
+        train = rows(fold.train)
+        stopping: dict[str, Any] = {}
+        if len(fold.stop):
+            stopping = {
+                "valid_sets": [rows(fold.stop, train)],
+                "feval": lightgbm_metric("rps", num_classes=loss.num_classes),
+                "callbacks": [lgb.early_stopping(growth.patience, verbose=False)],
+            }
+        booster = lgb.train(params, train, num_boost_round=growth.rounds, **stopping)
+        if booster.best_iteration <= 0:
+            booster.best_iteration = booster.current_iteration()
+        return booster
+
+    def raw(self, booster: Any, matrix: FloatArray) -> FloatArray:  # noqa: D102
+        scores = booster.predict(
+            matrix, raw_score=True, num_iteration=booster.best_iteration, num_threads=cores(), validate_features=False
+        )
+        return np.asarray(scores, dtype=np.float64)
+
+    def rounds(self, booster: Any) -> int:  # noqa: D102
+        return int(booster.best_iteration)
+
+    def gains(self, booster: Any, columns: int) -> FloatArray:  # noqa: D102
+        return np.asarray(booster.feature_importance("gain"), dtype=np.float64)
+
+    def text(self, booster: Any) -> str:  # noqa: D102
+        return str(booster.model_to_string(num_iteration=booster.best_iteration))
+
+    def from_text(self, text: str) -> Any:  # noqa: D102
+        import lightgbm as lgb
+
+        booster = lgb.Booster(model_str=text)
+        booster.best_iteration = booster.current_iteration()
+        return booster
+
+
+class XGBoost(Library):
+    """XGBoost: histograms, leaves where they help most."""
+
+    package = "xgboost"
+    suffix = "json"
+
+    def grow(  # noqa: D102
+        self,
+        loss: Objective,
+        start: FloatArray,
+        matrix: FloatArray,
+        columns: TreeColumns,
+        y: IntArray,
+        weight: FloatArray | None,
+        fold: Fold,
+        growth: Growth,
+        *,
+        seed: int,
+        threads: int,
+    ) -> Any:
+        import xgboost as xgb
+
+        kinds = ["c" if place in columns.categorical else "float" for place in range(matrix.shape[1])]
+        params = {
+            "num_class": loss.num_classes,
+            "base_score": 0.0,  # the start is each row's margin
+            "tree_method": "hist",
+            "grow_policy": "lossguide",
+            "max_depth": 0,
+            "max_leaves": growth.leaves,
+            "max_delta_step": LONGEST_STEP,
+            "learning_rate": growth.learning_rate,
+            "disable_default_eval_metric": True,
+            "seed": seed,
+            "nthread": threads,
+            "verbosity": 0,
+            **growth.params,
+        }
+
+        def rows(part: IntArray) -> Any:
+            return xgb.DMatrix(
+                matrix[part],
+                label=y[part],
+                weight=None if weight is None else weight[part],
+                base_margin=np.tile(start, (len(part), 1)),
+                feature_types=kinds,
+                enable_categorical=True,
+                nthread=threads,
+            )
+
+        stopping: dict[str, Any] = {}
+        if len(fold.stop):
+            stopping = {
+                "evals": [(rows(fold.stop), "stop")],
+                "custom_metric": xgboost_metric("rps", num_classes=loss.num_classes),
+                "early_stopping_rounds": growth.patience,
+                "verbose_eval": False,
+            }
+        objective = for_xgboost(loss, num_classes=loss.num_classes)
+        booster = xgb.train(params, rows(fold.train), num_boost_round=growth.rounds, obj=objective, **stopping)
+        return booster[: booster.best_iteration + 1] if stopping else booster
+
+    def raw(self, booster: Any, matrix: FloatArray) -> FloatArray:  # noqa: D102
+        import xgboost as xgb
+
+        data = xgb.DMatrix(matrix, feature_types=booster.feature_types, enable_categorical=True)
+        return np.asarray(booster.predict(data, output_margin=True), dtype=np.float64)
+
+    def rounds(self, booster: Any) -> int:  # noqa: D102
+        return int(booster.num_boosted_rounds())
+
+    def gains(self, booster: Any, columns: int) -> FloatArray:  # noqa: D102
+        total = np.zeros(columns)
+        for feature, gain in booster.get_score(importance_type="total_gain").items():
+            total[int(feature.removeprefix("f"))] = gain
+        return total
+
+    def text(self, booster: Any) -> str:  # noqa: D102
+        return str(booster.save_raw("json").decode("utf-8"))
+
+    def from_text(self, text: str) -> Any:  # noqa: D102
+        import xgboost as xgb
+
+        booster = xgb.Booster()
+        booster.load_model(bytearray(text, "utf-8"))
+        return booster
+
+
+LIBRARIES: dict[str, Library] = {"lightgbm": LightGBM(), "xgboost": XGBoost()}
