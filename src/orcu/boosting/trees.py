@@ -24,6 +24,7 @@ from orcu.threads import cores, in_order
 # bound a single leaf moves logits by thousands, in LightGBM's own multiclass as well.
 LONGEST_STEP = 0.7
 LOSSES = ("ce", "orcu")  # of the trees in a committee
+SMALL = 200_000  # numbers in a table that one thread goes through as quickly as several, which wait for each other
 MOST_COLUMNS = 200  # of a table that trees are grown on unasked; wider ones are features of images or texts
 
 
@@ -310,8 +311,9 @@ class LightGBM(Library):
         return booster
 
     def raw(self, booster: Any, matrix: FloatArray) -> FloatArray:  # noqa: D102
+        threads = 1 if matrix.size < SMALL else cores()
         scores = booster.predict(
-            matrix, raw_score=True, num_iteration=booster.best_iteration, num_threads=cores(), validate_features=False
+            matrix, raw_score=True, num_iteration=booster.best_iteration, num_threads=threads, validate_features=False
         )
         return np.asarray(scores, dtype=np.float64)
 

@@ -31,7 +31,9 @@ from orcu.training.parallel import is_first
 from orcu.training.recipes import Recipe
 
 Curve = dict[str, float]
-SMALL = 10_000_000  # multiplications of a forward that one thread does as quickly as several
+# Multiplications of a forward that one thread does nearly as quickly as two (a fifth more time at a tenth of this). On a
+# busy machine threads that wait for each other take ten times as long.
+SMALL = 100_000_000
 ModelT = TypeVar("ModelT", bound=nn.Module)
 SAVE_EVERY = 5.0  # seconds between checkpoints, at least; epochs of a small table take milliseconds
 CURVES = ("unimodality", "ece", "sce", "ace", "qwk", "rps", "accuracy")  # of validation rows
