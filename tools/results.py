@@ -14,6 +14,7 @@ import json
 import platform
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from statistics import mean
@@ -32,7 +33,7 @@ from orcu.tables.files import replacing
 
 DOCS = Path(__file__).parents[1] / "docs"
 KEPT = DOCS / "results"
-PAGES = (DOCS / "results.md", DOCS.parent / "README.md")
+PAGES = (DOCS / "results.md", DOCS / "estimator.md", DOCS.parent / "README.md")
 SPECS = ("results_tables", "results_images", "results_retina", "results_text")
 EXPERIMENTS = (  # of the paper, each with a page of its own; docs/claims.md reads them
     "results_posthoc",
@@ -119,6 +120,7 @@ def pages() -> dict[Path, str]:
     blocks = {metric: by_loss(specs, metric) for metric in METRICS}
     blocks |= {f"{metric} after": by_calibrator(specs, metric) for metric in ("sce", "rps", "unimodality")}
     blocks |= {"headline": headline(specs)}
+    blocks |= {"defaults rps": defaults("rps"), "defaults accuracy": defaults("accuracy"), "verdict": verdict()}
     if (KEPT / "rater_distances.csv").exists():
         blocks |= {"rater shapes": rater_shapes(), "rater distances": rater_distances()}
     for page in PAGES:
@@ -128,6 +130,61 @@ def pages() -> dict[Path, str]:
             content = pattern.sub(lambda m, block=block: f"{m[1]}\n{block}\n{m[2]}", content)
         texts[page] = content
     return texts
+
+
+# What people do today beside ours: the columns of the tables of defaults, as `benchmarks/defaults.py` calls them.
+SHOWN = {
+    "orcu, default": "`OrdinalClassifier()`",
+    "orcu, OrdinalBoosting": "`OrdinalBoosting()`",
+    "one network, CE + temperature": "one network, CE + temperature",
+    "skorch, CE + temperature": "skorch, CE + temperature",
+    "HistGradientBoosting + isotonic": "HistGradient-Boosting + isotonic",
+    "HistGradientBoosting + temperature": "HistGradient-Boosting + temperature",
+    "mord": "mord",
+}
+
+
+def _defaults() -> dict[str, dict[str, dict[str, str]]]:
+    """The rows of defaults.csv, by task and method."""
+    by_task: dict[str, dict[str, dict[str, str]]] = {}
+    with (KEPT / "defaults.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            by_task.setdefault(row["task"], {})[row["method"]] = row
+    return by_task
+
+
+def defaults(metric: str) -> str:
+    """The default beside what people do: a row for each task, the best bold, what is better beyond chance marked."""
+    rows: list[list[str | text.Cell]] = []
+    for task, by_method in _defaults().items():
+        values = {name: float(by_method[name][metric]) for name in SHOWN if name in by_method}
+        first = f"{task} ({int(by_method['orcu, default']['rows']):,})"
+        cells: list[str | text.Cell] = [first]
+        for name in SHOWN:
+            cell = _cell(values.get(name), list(values.values()), metric)
+            better = name in by_method and metric in by_method[name]["better"].split()
+            cells.append(replace(cell, text=f"{cell.text} ▲") if better else cell)
+        rows.append(cells)
+    headings: list[str | text.Cell] = ["", *(text.Cell(title, markup=True) for title in SHOWN.values())]
+    return text.markdown(headings, rows, "l" + "r" * len(SHOWN))
+
+
+def verdict() -> str:
+    """On how many tasks no one else is better than the default beyond chance, and who is where."""
+    by_task, parts, who = _defaults(), [], []
+    others = {"orcu, default", "orcu, OrdinalBoosting"}
+    for metric in ("rps", "nll", "sce", "accuracy", "mae"):
+        better = {
+            task: [name for name, row in rows.items() if name not in others and metric in row["better"].split()]
+            for task, rows in by_task.items()
+        }
+        beaten = [task for task, names in better.items() if names]
+        parts.append(f"{metric.upper() if metric != 'accuracy' else metric} {len(by_task) - len(beaten)}")
+        who += [
+            f"{metric.upper()} on {task} ({', '.join(better[task])})" for task in beaten if metric in ("rps", "nll")
+        ]
+    unbeaten = f"Of {len(by_task)} tasks no other method is better beyond chance on: {', '.join(parts)}."
+    return unbeaten + (f" Better are in {'; '.join(who)}." if who else "") + "\n"
 
 
 def by_loss(specs: list[Kept], metric: str) -> str:
