@@ -65,6 +65,7 @@ bench: $(READY)  ## time losses, metrics, calibrators, data, training and the es
 	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python benchmarks/folder.py
 	$(BIN)/python benchmarks/estimator.py
+	$(BIN)/python benchmarks/boosting.py
 
 gallery: demo  ## thumbnails of all figures into docs/_static/figures, from the demo and three more small benchmarks
 	for spec in docs/gallery/*.toml; do ORCU_DATA=build/data ORCU_RESULTS=build $(BIN)/orcu bench run $$spec || exit 1; done

@@ -298,9 +298,9 @@ def _whole(probs: FloatArray, fitted_on: IntArray, classes: int) -> FloatArray:
     return out / out.sum(axis=1, keepdims=True)
 
 
-def kept(folder: Path) -> dict[str, dict[str, tuple[FloatArray, IntArray, float]]]:
-    """Of each task and method: probabilities and labels of all folds that every method has, and the seconds."""
-    by_task: dict[str, dict[str, tuple[FloatArray, IntArray, float]]] = {}
+def kept(folder: Path) -> dict[str, dict[str, tuple[FloatArray, IntArray]]]:
+    """Of each task and method: probabilities and labels of all folds that every method has."""
+    by_task: dict[str, dict[str, tuple[FloatArray, IntArray]]] = {}
     for task in tasks(None):
         files = {method: [_path(folder, task, number, method) for number in range(FOLDS)] for method in METHODS}
         files = {method: paths for method, paths in files.items() if any(path.exists() for path in paths)}
@@ -313,7 +313,6 @@ def kept(folder: Path) -> dict[str, dict[str, tuple[FloatArray, IntArray, float]
             by_task[task][method] = (
                 np.concatenate([part["probs"] for part in parts]),
                 np.concatenate([part["y"] for part in parts]),
-                float(np.mean([part["seconds"] for part in parts])),
             )
     return by_task
 
@@ -351,22 +350,13 @@ def write(folder: Path, out: Path, console: Console) -> None:
     by_task = kept(folder)
     lines, verdicts = [], []
     for task, by_method in by_task.items():
-        ours, y, _ = by_method[DEFAULT]
+        ours, y = by_method[DEFAULT]
         losses = {}
-        for method, (probs, labels, seconds) in by_method.items():
+        for method, (probs, labels) in by_method.items():
             values = metrics_of(probs, labels)
             better = [] if method == DEFAULT else beaten(ours, probs, y)
             losses[method] = better
-            lines.append(
-                {
-                    "task": task,
-                    "rows": len(y),
-                    "method": method,
-                    **values,
-                    "seconds": seconds,
-                    "better": " ".join(better),
-                }
-            )
+            lines.append({"task": task, "rows": len(y), "method": method, **values, "better": " ".join(better)})
         verdicts.append((task, {name: [m for m, better in losses.items() if name in better] for name in JUDGED}))
     out.mkdir(parents=True, exist_ok=True)
     with replacing(out / "defaults.csv") as temporary, Path(temporary).open("w", newline="", encoding="utf-8") as file:

@@ -63,8 +63,9 @@ class Objective:
         return self.unchecked(*self._checked(logits, y, weight))
 
     def unchecked(self, z: FloatArray, y: IntArray, weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-        """As `gradient_and_curvature`, for rows that were checked once and come back every round."""
-        gradient, curvature = np.empty_like(z), np.empty_like(z)
+        """As `gradient_and_curvature`, for rows that come back every round, checked once; in the type of ``z``."""
+        # class by class in memory, as the terms work and LightGBM takes them
+        gradient, curvature = (np.empty((z.shape[1], len(z)), dtype=z.dtype).T for _ in range(2))
 
         def part(start: int) -> None:
             rows = slice(start, start + CHUNK)
@@ -76,7 +77,8 @@ class Objective:
                 second = term.factor * bend if second is None else second + term.factor * bend
             assert first is not None  # noqa: S101
             assert second is not None  # noqa: S101
-            gradient[rows], curvature[rows] = first.T, np.maximum(second, LEAST).T
+            gradient[rows] = first.T
+            np.maximum(second.T, LEAST, out=curvature[rows])
 
         starts = range(0, len(z), CHUNK)
         for _ in in_order(part, starts, threads=cores() if len(starts) > 1 else 1):
@@ -183,7 +185,7 @@ def _soft(targets: FloatArray) -> Terms:
     columns = targets.T.copy()
 
     def build(batch: ClassFirst, y: IntArray) -> list[Term]:
-        term = terms.soft_cross_entropy(batch, columns.take(y, axis=1))
+        term = terms.soft_cross_entropy(batch, columns.astype(batch.z.dtype).take(y, axis=1))
         assert term.curvature is not None  # noqa: S101
         exact = term.curvature
         return [term._replace(curvature=lambda: factor * exact())]
@@ -212,7 +214,7 @@ def _orcu(classes: int, *, scale: float = 3.0, distance: str | Mapping[str, Any]
 def _cdw_ce(classes: int, *, alpha: float = 5.0) -> Terms:
     apart = np.abs(np.subtract.outer(np.arange(classes), np.arange(classes))).astype(np.float64)
     costs = apart ** as_positive(alpha, name="alpha")
-    return lambda batch, y: [terms.distance_weighted(batch, costs.take(y, axis=1))]
+    return lambda batch, y: [terms.distance_weighted(batch, costs.astype(batch.z.dtype).take(y, axis=1))]
 
 
 def _flsd(classes: int, *, gamma_hard: float = 5.0, gamma: float = 3.0, threshold: float = 0.2) -> Terms:
@@ -231,7 +233,8 @@ def _gaps(
     signs = geometry.gap_signs(classes).T.copy()
 
     def build(batch: ClassFirst, y: IntArray) -> list[Term]:
-        return [terms.gap_penalty(batch.z, signs.take(y, axis=1), penalty, slope, lambda r: 2 * bend(r))]
+        directed = signs.astype(batch.z.dtype).take(y, axis=1)
+        return [terms.gap_penalty(batch.z, directed, penalty, slope, lambda r: 2 * bend(r))]
 
     return build
 

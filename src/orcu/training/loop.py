@@ -31,8 +31,8 @@ from orcu.training.parallel import is_first
 from orcu.training.recipes import Recipe
 
 Curve = dict[str, float]
-# Multiplications of a forward that one thread does nearly as quickly as two (a fifth more time at a tenth of this). On a
-# busy machine threads that wait for each other take ten times as long.
+# Multiplications of a forward that one thread does nearly as quickly as two (a fifth more time at a tenth of this). On
+# a busy machine threads that wait for each other take ten times as long.
 SMALL = 100_000_000
 ModelT = TypeVar("ModelT", bound=nn.Module)
 SAVE_EVERY = 5.0  # seconds between checkpoints, at least; epochs of a small table take milliseconds
