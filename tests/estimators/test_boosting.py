@@ -320,3 +320,14 @@ def test_xgboost_raw_scores_start_at_the_equilibrium():
 def test_a_library_that_no_one_knows_is_told():
     with pytest.raises(UnknownNameError, match="library of trees"):
         OrdinalBoosting(library="catboost").fit(*sample(60))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # few rows, and scikit-learn's own
+def test_scikit_learns_contract():
+    from sklearn.utils.estimator_checks import check_estimator
+
+    results = check_estimator(OrdinalBoosting(rounds=60, random_state=0), on_fail=None, on_skip=None)
+    failed = {one["check_name"] for one in results if one["status"] == "failed"}
+    # strings without an order are refused; a row given twice is dealt to folds twice
+    assert failed == {"check_classifiers_classes", "check_sample_weight_equivalence_on_dense_data"}
