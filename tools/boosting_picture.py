@@ -2,7 +2,7 @@
 
     python tools/boosting_picture.py    # needs orcu[boosting,data,figures]
 
-Both are grown by LightGBM on the same 9,600 diamonds with the same settings, four hundred rounds, no calibrator. Of 2,400
+Both are grown by LightGBM on the same 9,600 diamonds with the same settings, 400 rounds, no calibrator. Of 2,400
 others the one is drawn whose second hump is the highest by cross-entropy; the titles say how many have two.
 """
 

@@ -46,7 +46,7 @@ def test_the_folder_holds_the_members_and_says_what_was_chosen(folder, trained):
     assert card["calibrator"]["rows"] == 240
     assert set(card["training"]["weights"]) == {"ce", "sord", "orcu"}
     assert "5 folds; weights" in card["calibrator"]["choice"]
-    assert "a committee of 5 folds" in (folder / "model" / "report.html").read_text()
+    assert "A committee of 5 folds" in (folder / "model" / "report.html").read_text()
     assert trained.evaluation.rows == 60
     said = Predictions.read(folder / "model" / "out_of_fold.parquet")
     assert len(said) == 240

@@ -24,6 +24,7 @@ from orcu.threads import cores, in_order
 # bound a single leaf moves logits by thousands, in LightGBM's own multiclass as well.
 LONGEST_STEP = 0.7
 LOSSES = ("ce", "orcu")  # of the trees in a committee
+SCALE = 3.0  # s of ORCU, the paper's
 SMALL = 200_000  # numbers in a table that one thread goes through as quickly as several, which wait for each other
 MOST_COLUMNS = 200  # of a table that trees are grown on unasked; wider ones are features of images or texts
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from orcu.boosting.columns import TreeColumns
 from orcu.boosting.objective import objective
-from orcu.boosting.trees import LIBRARIES, LOSSES, Growth, grow
+from orcu.boosting.trees import LIBRARIES, LOSSES, SCALE, Growth, grow
 from orcu.calibrators.pool import pool
 from orcu.dealing import deal
 from orcu.errors import InputError, require
@@ -32,7 +32,7 @@ class OrdinalBoosting(OrdinalEstimator):
         loss: names or tables, as for `orcu.boosting.objective`; or a single one. "ce" is LightGBM's ``multiclass``.
         library: "lightgbm" or "xgboost".
         folds: how many.
-        scale: s of ORCU.
+        scale: s of ORCU: a number, or "auto": the paper's 3, since the calibrator does what another scale would.
         calibrator: a name or a chain; "auto" chooses one; ``None`` for none.
         rounds: trees of each class, at most.
         learning_rate: of a round.
@@ -64,7 +64,7 @@ class OrdinalBoosting(OrdinalEstimator):
         *,
         library: str = "lightgbm",
         folds: int = 5,
-        scale: float = 3.0,
+        scale: float | str = "auto",
         calibrator: Any = "auto",
         rounds: int = 1000,
         learning_rate: float = 0.1,
@@ -122,7 +122,7 @@ class OrdinalBoosting(OrdinalEstimator):
         counted = self._counted(codes, weight)
         fitted = [
             grow(
-                self._objective(spec, self.scale),
+                self._objective(spec, self._scale()),
                 matrix,
                 self.columns_,
                 codes,
@@ -170,6 +170,9 @@ class OrdinalBoosting(OrdinalEstimator):
         total = np.array([self.weights_[one.name] for one in self.pool_.kept]) @ gains
         return np.asarray(total / max(float(total.sum()), 1e-300))
 
+    def _scale(self) -> Any:
+        return SCALE if self.scale == "auto" else self.scale
+
     def _growth(self) -> Growth:
         return Growth(
             self.library, self.rounds, self.learning_rate, self.leaves, self.patience, dict(self.params or {})
@@ -177,7 +180,7 @@ class OrdinalBoosting(OrdinalEstimator):
 
     def _check_options(self) -> None:
         as_count(self.folds, name="folds", minimum=2)
-        as_positive(self.scale, name="scale")
+        as_positive(self._scale(), name="scale")
         self._growth()
         specs = self._specs()
         if not specs:

@@ -61,6 +61,7 @@ def build(
     evaluation: Evaluation,
     *,
     title: str = "Can these probabilities be trusted?",
+    about: str = "",
     provenance: Provenance | None = None,
     show_ids: bool = False,
 ) -> str:
@@ -69,6 +70,7 @@ def build(
     Args:
         evaluation: what `orcu.evaluate` gave.
         title: of the page.
+        about: what was judged, in a sentence below it.
         provenance: files, date and command to state.
         show_ids: whether row ids may appear; they may identify people.
     """
@@ -76,6 +78,7 @@ def build(
     weights = float(evaluation.rows) if evaluation.weighted else None
     html = template.render(
         title=title,
+        about=about,
         evaluation=evaluation,
         version=orcu.__version__,
         provenance=provenance or Provenance(),

@@ -389,7 +389,7 @@ def train_and_judge(
     fitted.save(folder / CALIBRATOR)
     calibrated.write(folder / "test_calibrated.parquet")
     with replacing(folder / "report.html") as temporary:
-        temporary.write_text(evaluation.to_html(title=f"{prepared.name}: {settings.loss}"), encoding="utf-8")
+        temporary.write_text(evaluation.to_html(title=f"{_name(prepared, folder)}: {settings.loss}"), encoding="utf-8")
     with replacing(folder / "card.json") as temporary:
         training = run.spec() | {"epochs": len(result.curves), "last_epoch": result.curves[-1]}
         about = {"name": calibrator, "fitted_on": "validation", "rows": len(splits["validation"])}
@@ -441,7 +441,7 @@ def train_committee(
     calibrated = test.calibrated_on(result.predictions["out_of_fold"], fitted)
     choice = together.described(fitted)
     evaluation = evaluate(calibrated, compare={"before calibration": test}, name="calibrated")
-    evaluation = replace(evaluation, notes=[f"a committee of {choice}", *evaluation.notes])
+    page = evaluation.to_html(title=f"{_name(prepared, folder)}: committee", about=f"A committee of {choice}")
     experiment = Experiment(prepared, splits, result, fitted, evaluation, choice)
     if not is_first():
         return experiment
@@ -449,13 +449,18 @@ def train_committee(
     fitted_sets(together, committee.labels, fitted).save(folder / SETS)
     calibrated.write(folder / "test_calibrated.parquet")
     with replacing(folder / "report.html") as temporary:
-        temporary.write_text(evaluation.to_html(title=f"{prepared.name}: committee"), encoding="utf-8")
+        temporary.write_text(page, encoding="utf-8")
     with replacing(folder / "card.json") as temporary:
         about = {"name": calibrator, "fitted_on": "out of fold", "rows": len(committee.rows), "choice": choice}
         training = committee.spec() | {"weights": together.weights}
         card = _card(experiment, training, about, before=evaluate(test))
         temporary.write_text(json.dumps(card, indent=1) + "\n")
     return experiment
+
+
+def _name(prepared: Prepared, folder: Path) -> str:
+    """What was judged: the data's name, or the result's where they were prepared inside it."""
+    return folder.name if prepared.folder.parent == folder else prepared.name
 
 
 def _card(
