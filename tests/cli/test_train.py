@@ -176,7 +176,7 @@ def test_mistakes_are_one_line(tmp_path, scans):
 def test_tensorboard_gets_the_curves_where_it_is_installed(tmp_path):
     (tmp_path / "t.csv").write_text("x,grade\n" + "".join(f"{k % 7},{k % 2}\n" for k in range(60)))
     rows = ("--data", "table", "--root", ".", "--option", "label=grade", "--calibrator", "temperature")
-    told = run("train", *rows, "-o", "m", "--tensorboard", "--set", "epochs=1", cwd=tmp_path)
+    told = run("train", *rows, "-o", "m", "--tensorboard", "--members", "network", "--set", "epochs=1", cwd=tmp_path)
     if importlib.util.find_spec("tensorboard") is None:
         assert told.returncode == 3
         assert "pip install tensorboard" in told.stderr

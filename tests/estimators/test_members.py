@@ -64,7 +64,7 @@ def test_sets_seeds_and_files(fitted):
     assert ((low <= y) & (y <= high)).mean() > 0.74
     again = pickle.loads(pickle.dumps(fitted))
     assert (again.predict_proba(frame) == fitted.predict_proba(frame)).all()
-    split = OrdinalClassifier(**QUICK, members=("boosting",), sets="split").fit(*sample(300))
+    split = OrdinalClassifier(**QUICK, members=("boosting",), sets="split").fit(*sample(200))
     low, high = split.predict_sets(frame, alpha=0.2).T
     assert ((low <= y) & (y <= high)).mean() > 0.7
 
@@ -113,7 +113,7 @@ def test_members_that_cannot_be_are_told(options, message):
 
 
 def test_weights_of_rows_and_classes_reach_the_trees():
-    frame, y = sample(300)
+    frame, y = sample(120)
     options = QUICK | {"members": "boosting", "calibrator": None}
     plain = OrdinalClassifier(**options).fit(frame, y).predict_proba(frame)[:, 3].mean()
     heavy = OrdinalClassifier(**options, class_weight={3: 30.0}).fit(frame, y).predict_proba(frame)[:, 3].mean()

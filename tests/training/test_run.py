@@ -202,6 +202,7 @@ def test_two_lines_train_on_ones_own_table(tmp_path):
         "root": tmp_path / "table",
         "options": {"label": "grade"},
         "calibrator": "temperature",
+        "members": ["network"],
         "recipe": {"epochs": 2},
         "device": "cpu",
     }

@@ -116,13 +116,13 @@ class OrdinalClassifier(OrdinalEstimator):
 
     Example:
         >>> rng = np.random.default_rng(0)
-        >>> X = rng.normal(size=(1000, 3))
-        >>> y = np.digitize(X[:, 0] + 0.5 * rng.normal(size=1000), [-1, 0, 1])
+        >>> X = rng.normal(size=(400, 3))
+        >>> y = np.digitize(X[:, 0] + 0.5 * rng.normal(size=400), [-1, 0, 1])
         >>> model = OrdinalClassifier(hidden=(16,), epochs=10, random_state=0).fit(X, y)
         >>> probs = model.predict_proba(X)
         >>> from orcu import metrics
         >>> probs.shape, metrics.unimodality(probs)
-        ((1000, 4), 1.0)
+        ((400, 4), 1.0)
     """
 
     model_: Any  # nn.Module; of a committee with trees there is none
