@@ -62,6 +62,21 @@ class Growth:
 
 
 @dataclass(frozen=True)
+class Work:
+    """What the ensembles of all folds are grown from."""
+
+    loss: Objective
+    start: FloatArray  # logits, (C,)
+    matrix: FloatArray  # all rows, (n, D)
+    columns: TreeColumns
+    y: IntArray
+    weight: FloatArray | None
+    growth: Growth
+    seed: int
+    threads: int  # of one ensemble
+
+
+@dataclass(frozen=True)
 class CrossFittedTrees:
     """Ensembles of one loss, one a fold, and what they say of the rows that they have not seen."""
 
@@ -121,14 +136,14 @@ def grow(
     """
     library = LIBRARIES[growth.library]
     start = loss.start(y, weight)
-    threads = max(1, cores() // len(folds))
+    work = Work(loss, start, matrix, columns, y, weight, growth, seed=seed, threads=max(1, cores() // len(folds)))
 
     def grown(numbered: tuple[int, Fold]) -> Any:
         number, fold = numbered
         path = None if folder is None else library.path(folder, name, number)
         if path is not None and path.exists():
             return library.read(path)
-        booster = library.grow(loss, start, matrix, columns, y, weight, fold, growth, seed=seed, threads=threads)
+        booster = library.grow(work, fold)
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as temporary:
@@ -188,20 +203,7 @@ class Library(ABC):
         return importlib.util.find_spec(self.package) is not None
 
     @abstractmethod
-    def grow(
-        self,
-        loss: Objective,
-        start: FloatArray,
-        matrix: FloatArray,
-        columns: TreeColumns,
-        y: IntArray,
-        weight: FloatArray | None,
-        fold: Fold,
-        growth: Growth,
-        *,
-        seed: int,
-        threads: int,
-    ) -> Any:
+    def grow(self, work: Work, fold: Fold) -> Any:
         """The ensemble of one fold."""
 
     @abstractmethod
@@ -251,27 +253,16 @@ class LightGBM(Library):
     package = "lightgbm"
     suffix = "txt"
 
-    def grow(  # noqa: D102
-        self,
-        loss: Objective,
-        start: FloatArray,
-        matrix: FloatArray,
-        columns: TreeColumns,
-        y: IntArray,
-        weight: FloatArray | None,
-        fold: Fold,
-        growth: Growth,
-        *,
-        seed: int,
-        threads: int,
-    ) -> Any:
+    def grow(self, work: Work, fold: Fold) -> Any:  # noqa: D102
         import lightgbm as lgb
 
         params = {
-            "objective": "multiclass" if loss.name == "ce" else for_lightgbm(loss, num_classes=loss.num_classes),
-            "num_class": loss.num_classes,
-            "learning_rate": growth.learning_rate,
-            "num_leaves": growth.leaves,
+            "objective": "multiclass"
+            if work.loss.name == "ce"
+            else for_lightgbm(work.loss, num_classes=work.loss.num_classes),
+            "num_class": work.loss.num_classes,
+            "learning_rate": work.growth.learning_rate,
+            "num_leaves": work.growth.leaves,
             "min_data_in_leaf": max(1, min(10, len(fold.train) // 20)),
             # LightGBM's own are for categories of a hundred rows and more
             "min_data_per_group": 10,
@@ -279,21 +270,21 @@ class LightGBM(Library):
             "cat_l2": 1.0,
             "max_delta_step": LONGEST_STEP,
             "metric": "None",
-            "seed": seed,
+            "seed": work.seed,
             "deterministic": True,
             "force_col_wise": True,
-            "num_threads": threads,
+            "num_threads": work.threads,
             "verbosity": -1,
-            **growth.params,
+            **work.growth.params,
         }
 
         def rows(part: IntArray, reference: Any = None) -> Any:
             return lgb.Dataset(
-                matrix[part],
-                y[part],
-                weight=None if weight is None else weight[part],
-                init_score=np.tile(start, (len(part), 1)),
-                categorical_feature=columns.categorical or "auto",
+                work.matrix[part],
+                work.y[part],
+                weight=None if work.weight is None else work.weight[part],
+                init_score=np.tile(work.start, (len(part), 1)),
+                categorical_feature=work.columns.categorical or "auto",
                 reference=reference,
                 params={"verbosity": -1},
             )
@@ -303,10 +294,10 @@ class LightGBM(Library):
         if len(fold.stop):
             stopping = {
                 "valid_sets": [rows(fold.stop, train)],
-                "feval": lightgbm_metric("rps", num_classes=loss.num_classes),
-                "callbacks": [lgb.early_stopping(growth.patience, verbose=False)],
+                "feval": lightgbm_metric("rps", num_classes=work.loss.num_classes),
+                "callbacks": [lgb.early_stopping(work.growth.patience, verbose=False)],
             }
-        booster = lgb.train(params, train, num_boost_round=growth.rounds, **stopping)
+        booster = lgb.train(params, train, num_boost_round=work.growth.rounds, **stopping)
         if booster.best_iteration <= 0:
             booster.best_iteration = booster.current_iteration()
         return booster
@@ -341,60 +332,47 @@ class XGBoost(Library):
     package = "xgboost"
     suffix = "json"
 
-    def grow(  # noqa: D102
-        self,
-        loss: Objective,
-        start: FloatArray,
-        matrix: FloatArray,
-        columns: TreeColumns,
-        y: IntArray,
-        weight: FloatArray | None,
-        fold: Fold,
-        growth: Growth,
-        *,
-        seed: int,
-        threads: int,
-    ) -> Any:
+    def grow(self, work: Work, fold: Fold) -> Any:  # noqa: D102
         import xgboost as xgb
 
-        kinds = ["c" if place in columns.categorical else "float" for place in range(matrix.shape[1])]
+        kinds = ["c" if place in work.columns.categorical else "float" for place in range(work.matrix.shape[1])]
         params = {
-            "num_class": loss.num_classes,
+            "num_class": work.loss.num_classes,
             "base_score": 0.0,  # the start is each row's margin
             "tree_method": "hist",
             "grow_policy": "lossguide",
             "max_depth": 0,
-            "max_leaves": growth.leaves,
+            "max_leaves": work.growth.leaves,
             "max_delta_step": LONGEST_STEP,
-            "learning_rate": growth.learning_rate,
+            "learning_rate": work.growth.learning_rate,
             "disable_default_eval_metric": True,
-            "seed": seed,
-            "nthread": threads,
+            "seed": work.seed,
+            "nthread": work.threads,
             "verbosity": 0,
-            **growth.params,
+            **work.growth.params,
         }
 
         def rows(part: IntArray) -> Any:
             return xgb.DMatrix(
-                matrix[part],
-                label=y[part],
-                weight=None if weight is None else weight[part],
-                base_margin=np.tile(start, (len(part), 1)),
+                work.matrix[part],
+                label=work.y[part],
+                weight=None if work.weight is None else work.weight[part],
+                base_margin=np.tile(work.start, (len(part), 1)),
                 feature_types=kinds,
                 enable_categorical=True,
-                nthread=threads,
+                nthread=work.threads,
             )
 
         stopping: dict[str, Any] = {}
         if len(fold.stop):
             stopping = {
                 "evals": [(rows(fold.stop), "stop")],
-                "custom_metric": xgboost_metric("rps", num_classes=loss.num_classes),
-                "early_stopping_rounds": growth.patience,
+                "custom_metric": xgboost_metric("rps", num_classes=work.loss.num_classes),
+                "early_stopping_rounds": work.growth.patience,
                 "verbose_eval": False,
             }
-        objective = for_xgboost(loss, num_classes=loss.num_classes)
-        booster = xgb.train(params, rows(fold.train), num_boost_round=growth.rounds, obj=objective, **stopping)
+        objective = for_xgboost(work.loss, num_classes=work.loss.num_classes)
+        booster = xgb.train(params, rows(fold.train), num_boost_round=work.growth.rounds, obj=objective, **stopping)
         return booster[: booster.best_iteration + 1] if stopping else booster
 
     def raw(self, booster: Any, matrix: FloatArray) -> FloatArray:  # noqa: D102
