@@ -219,6 +219,7 @@ def test_the_same_seed_gives_the_same_and_files_keep_it(fitted):
     assert (copied.predict_proba(frame) == fitted.predict_proba(frame)).all()
 
 
+@pytest.mark.slow
 def test_order_weights_groups_and_constraints():
     frame, y = sample()
     names = np.array(["none", "mild", "grave", "fatal"])

@@ -58,6 +58,7 @@ def test_out_of_fold_means_out_of_fold():
     assert learned > metrics.nll(np.tile(frequencies, (len(noise), 1)), noise)
 
 
+@pytest.mark.slow
 def test_sets_seeds_and_files(fitted):
     frame, y = sample(seed=1)
     low, high = fitted.predict_sets(frame, alpha=0.2).T
@@ -112,6 +113,7 @@ def test_members_that_cannot_be_are_told(options, message):
         OrdinalClassifier(**QUICK | options).fit(*sample(60))
 
 
+@pytest.mark.slow
 def test_weights_of_rows_and_classes_reach_the_trees():
     frame, y = sample(120)
     options = QUICK | {"members": "boosting", "calibrator": None}
