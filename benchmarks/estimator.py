@@ -113,7 +113,7 @@ def main() -> None:
         "orcu, s = 3, one network": ours(loss="orcu", scale=3.0, folds=1),
         "skorch, orcu's loss, s = 3": skorch(lambda: losses.create("orcu", num_classes=5)),
         "orcu, auto scale, one network": ours(loss="orcu", folds=1),
-        "orcu, default: a committee": ours(),
+        "orcu, a committee of networks": ours(members="network"),
         "skorch + dlordinal (CDW-CE)": dlordinal,
         "scikit-learn's MLP": perceptron,
         "mord (LogisticAT)": mord,

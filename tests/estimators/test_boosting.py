@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from orcu import boosting, geometry, losses, metrics
+from orcu.boosting.columns import TreeColumns
 from orcu.errors import CalibrationWarning, InputError, UnknownNameError
 from orcu.theory.equilibrium import equilibrium
 
@@ -281,9 +282,17 @@ def test_trees_that_are_kept_as_text_say_the_same(fitted, tmp_path):
     booster, kind = fitted.boosters_["ce"][0], LIBRARIES["lightgbm"]
     (tmp_path / "ce.txt").write_text(kind.text(booster))
     np.testing.assert_allclose(kind.raw(kind.read(tmp_path / "ce.txt"), matrix), kind.raw(booster, matrix))
-    (tmp_path / "ce.txt").write_text("tree\nnothing")
-    with pytest.raises(InputError, match="ce.txt: cannot be read"):
-        kind.read(tmp_path / "ce.txt")
+    assert kind.shape(booster) == (3, 4)
+    for share in (0.0, 0.1, 0.5, 0.97):  # LightGBM would read on past the end, and crash or say something
+        text = kind.text(booster)
+        (tmp_path / "ce.txt").write_text(text[: int(share * text.index("end of trees"))])
+        with pytest.raises(InputError, match="ce.txt: cannot be read.*not whole"):
+            kind.read(tmp_path / "ce.txt")
+
+
+def test_a_gap_is_no_category_that_is_called_none():
+    columns = TreeColumns.fit({"site": ["None", "north", None]})
+    np.testing.assert_array_equal(columns.matrix({"site": ["None", None, "north"]})[:, 0], [0, np.nan, 1])
 
 
 def test_xgboost_grows_them_too():
@@ -303,6 +312,7 @@ def test_xgboost_grows_them_too():
     kind, booster = LIBRARIES["xgboost"], model.boosters_["orcu"][0] if "orcu" in model.boosters_ else None
     booster = booster or model.boosters_["ce"][0]
     matrix = model.columns_.matrix({name: fresh[name].to_list() for name in fresh})
+    assert kind.shape(booster) == (3, 4)
     np.testing.assert_allclose(kind.raw(kind.from_text(kind.text(booster)), matrix), kind.raw(booster, matrix))
 
 

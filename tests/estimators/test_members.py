@@ -93,8 +93,26 @@ def test_who_asks_for_networks_gets_them():
 
 
 def test_without_lightgbm_a_table_gets_networks_and_a_word(monkeypatch):
-    monkeypatch.setattr(trees.LightGBM, "is_there", property(lambda self: False))
+    real = trees.importlib.util.find_spec
+    monkeypatch.setattr(trees.importlib.util, "find_spec", lambda name: None if name == "lightgbm" else real(name))
     with pytest.warns(UserWarning, match=r"LightGBM is not installed.*pip install 'orcu\[boosting\]'"):
+        model = OrdinalClassifier(**QUICK).fit(*sample(120))
+    assert "ce trees" not in model.weights_
+    with pytest.raises(InputError, match="needs LightGBM, which is not installed"):
+        OrdinalClassifier(**QUICK, members="boosting").fit(*sample(120))
+
+
+def test_a_lightgbm_that_cannot_be_loaded_is_as_good_as_none(monkeypatch):
+    """On images without libgomp its import fails."""
+    real = trees.importlib.import_module
+
+    def broken(name):
+        if name == "lightgbm":
+            raise OSError("libgomp.so.1: cannot open shared object file")
+        return real(name)
+
+    monkeypatch.setattr(trees.importlib, "import_module", broken)
+    with pytest.warns(UserWarning, match=r"LightGBM cannot be loaded \(libgomp.so.1"):
         model = OrdinalClassifier(**QUICK).fit(*sample(120))
     assert "ce trees" not in model.weights_
 
@@ -103,8 +121,9 @@ def test_without_lightgbm_a_table_gets_networks_and_a_word(monkeypatch):
     ("options", "message"),
     [
         ({"members": "forest"}, "kind of member"),
-        ({"members": ()}, "members: expected 'auto'"),
-        ({"members": 3}, "members: expected 'auto'"),
+        ({"members": ()}, "members: expected some of boosting, network"),
+        ({"members": 3}, "members: expected some of boosting, network"),
+        ({"members": "boosting", "loss": "sord"}, "loss: is that of the networks, and members names none"),
         ({"members": "boosting", "folds": 1}, "members: with folds=1 there is one network"),
     ],
 )

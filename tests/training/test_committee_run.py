@@ -193,8 +193,16 @@ def test_on_a_table_the_default_grows_trees_keeps_them_as_text_and_asks_them(fol
     monkeypatch.setattr(lgb, "train", lambda *a, **k: (grown.append(1), real(*a, **k))[1])
     train(data, out, **plain)
     assert len(grown) == 1
-    (out / "trees" / "ce_trees.1.txt").write_text("half of a tree")
-    with pytest.raises(InputError, match="ce_trees.1.txt: cannot be read"):
+    name = f"{plan.trees[0]['name'].replace(' ', '_')}.1.txt"
+    rng = np.random.default_rng(0)
+    other = lgb.train({"verbosity": -1}, lgb.Dataset(rng.normal(size=(50, 5)), rng.normal(size=50)), 2)
+    (out / "trees" / name).write_text(other.model_to_string())
+    with pytest.raises(
+        InputError, match="is of another model: it has 5 columns and 1 classes, expected 2 columns and 3"
+    ):
+        answer(out, folder / "test.csv", device="cpu")
+    (out / "trees" / name).write_text("half of a tree")
+    with pytest.raises(InputError, match="_trees.1.txt: cannot be read"):
         answer(out, folder / "test.csv", device="cpu")
 
 
@@ -204,5 +212,7 @@ def test_trees_where_there_can_be_none_are_told(folder, trained):
         train(data, folder / "m", **SHORT | {"members": ["boosting"]}, folds=1)
     with pytest.raises(InputError, match="kind of member"):
         train(data, folder / "m", **SHORT | {"members": ["forest"]})
-    with pytest.raises(InputError, match="name at least one"):
+    with pytest.raises(InputError, match="members: expected some of boosting, network"):
         train(data, folder / "m", **SHORT | {"members": []})
+    with pytest.raises(InputError, match="loss: is that of the networks, and --members names none"):
+        train(data, folder / "m", **SHORT | {"members": ["boosting"]}, loss=["ce"])

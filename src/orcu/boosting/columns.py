@@ -63,7 +63,8 @@ class TreeColumns:
                 )
             else:
                 place = {category: float(number) for number, category in enumerate(known)}
-                parts.append(np.array([place.get(str(value), np.nan) for value in table[name]]))
+                cells = table[name]  # a gap is no category, not even one that is called "None"
+                parts.append(np.array([np.nan if one is None else place.get(str(one), np.nan) for one in cells]))
         return np.stack(parts, axis=1)
 
     def unseen(self, table: Mapping[str, Any]) -> list[str]:

@@ -1,6 +1,8 @@
 """Trees of a loss, an ensemble for each fold: grown by LightGBM or XGBoost, asked, and kept in their own formats."""
 
+import importlib
 import importlib.util
+import json
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +25,7 @@ from orcu.threads import cores, in_order
 # Of a logit by one leaf, before the learning rate. Where a class is rare its curvature all but vanishes, and without a
 # bound a single leaf moves logits by thousands, in LightGBM's own multiclass as well.
 LONGEST_STEP = 0.7
+BOOSTING, NETWORK = "boosting", "network"  # kinds of members of a committee
 LOSSES = ("ce", "orcu")  # of the trees in a committee
 SCALE = 3.0  # s of ORCU, the paper's
 SMALL = 200_000  # numbers in a table that one thread goes through as quickly as several, which wait for each other
@@ -161,14 +164,52 @@ def grow(
     return CrossFittedTrees(name, growth.library, boosters, start, geometry.log_probs(logits))
 
 
-def read_boosters(folder: Path, name: str, library: str, folds: int) -> list[Any]:
+def read_boosters(folder: Path, name: str, library: str, folds: int, *, shape: tuple[int, int]) -> list[Any]:
     """The ensembles that `grow` has kept in a folder.
 
+    Args:
+        folder: of the files.
+        name: of the ensembles.
+        library: that grew them.
+        folds: how many.
+        shape: columns and classes that they must have.
+
     Raises:
-        InputError: if one is missing or cannot be read, or the library is not installed.
+        InputError: if one is missing, cannot be read or is of another model, or the library is not installed.
     """
     kind = LIBRARIES[library]
-    return [kind.read(kind.path(folder, name, number)) for number in range(folds)]
+    boosters = []
+    for number in range(folds):
+        path = kind.path(folder, name, number)
+        booster = kind.read(path)
+        if kind.shape(booster) != shape:
+            raise InputError(
+                f"{path}: is of another model: it has {_described(kind.shape(booster))}, expected "
+                f"{_described(shape)}. Copy the whole folder that `orcu train` wrote, or train again."
+            )
+        boosters.append(booster)
+    return boosters
+
+
+def _described(shape: tuple[int, int]) -> str:
+    return f"{shape[0]} columns and {shape[1]} classes"
+
+
+def check_kinds(kinds: Any) -> None:
+    """Refuse kinds of members that a committee cannot have.
+
+    Raises:
+        InputError: if there is none, one is not known, or trees are asked for and LightGBM is missing.
+    """
+    if not isinstance(kinds, (tuple, list)) or not kinds:
+        raise InputError(f"members: expected some of {BOOSTING}, {NETWORK}; got {kinds!r}.")
+    for kind in kinds:
+        if kind not in (BOOSTING, NETWORK):
+            raise UnknownNameError("kind of member", str(kind), (BOOSTING, NETWORK))
+    if BOOSTING in kinds and LIBRARIES["lightgbm"].missing:
+        raise InputError(
+            f"members: {BOOSTING} needs LightGBM, which {LIBRARIES['lightgbm'].missing}: pip install 'orcu[boosting]'."
+        )
 
 
 def join_unasked(columns: int, *, without: str) -> bool:
@@ -180,9 +221,10 @@ def join_unasked(columns: int, *, without: str) -> bool:
     """
     if columns > MOST_COLUMNS:
         return False
-    if not LIBRARIES["lightgbm"].is_there:
+    missing = LIBRARIES["lightgbm"].missing
+    if missing:
         warnings.warn(
-            "LightGBM is not installed: the committee has networks only. On tables trees are the better half of it: "
+            f"LightGBM {missing}: the committee has networks only. On tables trees are the better half of it: "
             f"pip install 'orcu[boosting]'; {without} asks for networks alone.",
             UserWarning,
             stacklevel=6,
@@ -198,9 +240,15 @@ class Library(ABC):
     suffix: str
 
     @property
-    def is_there(self) -> bool:
-        """Whether it is installed."""
-        return importlib.util.find_spec(self.package) is not None
+    def missing(self) -> str:
+        """Why it cannot be used; empty if it can."""
+        if importlib.util.find_spec(self.package) is None:
+            return "is not installed"
+        try:
+            importlib.import_module(self.package)
+        except (ImportError, OSError) as error:  # such as a missing libgomp
+            return f"cannot be loaded ({first_line(error)})"
+        return ""
 
     @abstractmethod
     def grow(self, work: Work, fold: Fold) -> Any:
@@ -213,6 +261,10 @@ class Library(ABC):
     @abstractmethod
     def rounds(self, booster: Any) -> int:
         """How many rounds are the best."""
+
+    @abstractmethod
+    def shape(self, booster: Any) -> tuple[int, int]:
+        """How many columns and classes it is for."""
 
     @abstractmethod
     def gains(self, booster: Any, columns: int) -> FloatArray:
@@ -236,8 +288,8 @@ class Library(ABC):
         Raises:
             InputError: if it is missing or cannot be read, or the library is not installed.
         """
-        if not self.is_there:
-            raise InputError(f"{path}: needs {self.package}: pip install 'orcu[boosting]'.")
+        if self.missing:
+            raise InputError(f"{path}: needs {self.package}, which {self.missing}: pip install 'orcu[boosting]'.")
         try:
             return self.from_text(path.read_text(encoding="utf-8"))
         except Exception as error:  # what the libraries raise of a damaged file has no common kind
@@ -312,6 +364,9 @@ class LightGBM(Library):
     def rounds(self, booster: Any) -> int:  # noqa: D102
         return int(booster.best_iteration)
 
+    def shape(self, booster: Any) -> tuple[int, int]:  # noqa: D102
+        return booster.num_feature(), booster.num_model_per_iteration()
+
     def gains(self, booster: Any, columns: int) -> FloatArray:  # noqa: D102
         return np.asarray(booster.feature_importance("gain"), dtype=np.float64)
 
@@ -321,9 +376,20 @@ class LightGBM(Library):
     def from_text(self, text: str) -> Any:  # noqa: D102
         import lightgbm as lgb
 
+        _check_whole(text)
         booster = lgb.Booster(model_str=text)
         booster.best_iteration = booster.current_iteration()
         return booster
+
+
+def _check_whole(text: str) -> None:
+    """Refuse LightGBM's text unless its trees are as long as its head says: LightGBM itself reads on past the end."""
+    head, _, trees = text.partition("\nTree=0\n")
+    sizes = next((line for line in head.splitlines() if line.startswith("tree_sizes=")), "tree_sizes=")
+    said = sum(int(size) for size in sizes.removeprefix("tree_sizes=").split())
+    there = len(f"Tree=0\n{trees.partition('end of trees')[0]}".encode())
+    if not trees or "end of trees" not in trees or said != there:
+        raise InputError("it is not whole")
 
 
 class XGBoost(Library):
@@ -383,6 +449,10 @@ class XGBoost(Library):
 
     def rounds(self, booster: Any) -> int:  # noqa: D102
         return int(booster.num_boosted_rounds())
+
+    def shape(self, booster: Any) -> tuple[int, int]:  # noqa: D102
+        learner = json.loads(booster.save_config())["learner"]
+        return booster.num_features(), int(learner["learner_model_param"]["num_class"])
 
     def gains(self, booster: Any, columns: int) -> FloatArray:  # noqa: D102
         total = np.zeros(columns)

@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from orcu import calibrators, geometry
 from orcu.boosting.columns import TreeColumns
+from orcu.boosting.trees import BOOSTING, NETWORK, CrossFittedTrees, Growth, check_kinds, grow, join_unasked
 from orcu.boosting.trees import LOSSES as TREE_LOSSES
-from orcu.boosting.trees import CrossFittedTrees, Growth, grow, join_unasked
 from orcu.calibrators.pool import pool
 from orcu.dealing import deal, first_rows
 from orcu.decisions.conformal import OrdinalPredictionSets
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 DIAGNOSED = 80  # rows that a diagnosis takes
 COMMITTEE = ("ce", "sord", "orcu")
 SETS = ("cv+", "split")
-KINDS = ("boosting", "network")
 # Options that are neither numbers nor names of a list: which values can be used, and how to call them.
 USABLE: dict[str, tuple[Callable[[Any], bool], str]] = {
     "loss": (
@@ -233,9 +232,9 @@ class OrdinalClassifier(OrdinalEstimator):
         own = None if fitting.weight is None else fitting.weight.astype(np.float64)
         started = time.monotonic()
         members: list[Any] = []
-        if "boosting" in kinds:
+        if BOOSTING in kinds:
             members += self._grown(table, fitting.y, own, dealt, seed, started)
-        if "network" in kinds and not (members and self._spent(started)):
+        if NETWORK in kinds and not (members and self._spent(started)):
             members += self._cross_fitted(fitting, dealt, seed, started)
         self.pool_ = pool(members, dealt, fitting.y, own)
         self.weights_ = self.pool_.weights
@@ -256,7 +255,7 @@ class OrdinalClassifier(OrdinalEstimator):
         if self.members != "auto":
             return (self.members,) if isinstance(self.members, str) else tuple(self.members)
         plain = self.module is None and self.loss == COMMITTEE
-        return KINDS if plain and join_unasked(len(x), without="members='network'") else ("network",)
+        return (BOOSTING, NETWORK) if plain and join_unasked(len(x), without="members='network'") else (NETWORK,)
 
     def _spent(self, started: float) -> bool:
         return self.budget is not None and time.monotonic() - started > self.budget
@@ -517,13 +516,9 @@ class OrdinalClassifier(OrdinalEstimator):
     def _check_members(self) -> None:
         if self.members == "auto":
             return
-        kinds = (self.members,) if isinstance(self.members, str) else self.members
-        if not isinstance(kinds, (tuple, list)) or not kinds:
-            raise InputError(f"members: expected 'auto', or some of {', '.join(KINDS)}; got {self.members!r}.")
-        for kind in kinds:
-            if kind not in KINDS:
-                raise UnknownNameError("kind of member", str(kind), KINDS)
-        if "boosting" not in kinds:
+        kinds = [self.members] if isinstance(self.members, str) else self.members
+        check_kinds(kinds)
+        if BOOSTING not in kinds:
             return
         if self.folds == 1:
             raise InputError("members: with folds=1 there is one network; use folds=5, or OrdinalBoosting.")
@@ -531,7 +526,8 @@ class OrdinalClassifier(OrdinalEstimator):
             raise InputError(
                 "members: trees take tables, and with module= rows may be anything; use members='network'."
             )
-        require("lightgbm", extra="boosting", what="members='boosting'")
+        if NETWORK not in kinds and self.loss != COMMITTEE:
+            raise InputError("loss: is that of the networks, and members names none; use OrdinalBoosting(loss=...).")
 
     def _check_same_network(self, classes: npt.NDArray[Any]) -> None:
         """Refuse a warm start with other classes than the last fit's, or a network of another shape."""

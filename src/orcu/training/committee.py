@@ -5,13 +5,8 @@ from orcu.models.committee import Committee
 from orcu.training.cross_fitting import CrossFitted
 
 
-def networks_of(pool: Pool) -> list[CrossFitted]:
-    """Those that help, in the order of the committee's members."""
-    return [one for one in pool.kept if isinstance(one, CrossFitted)]
-
-
 def as_module(pool: Pool) -> Committee:
     """A module that answers as the pool's networks do, with their factors; trees are not in it."""
-    kept = networks_of(pool)
+    kept = [one for one in pool.kept if isinstance(one, CrossFitted)]
     members = [network for one in kept for network in one.networks]
     return Committee(members, [pool.factors[one.name] / len(one.networks) for one in kept for _ in one.networks])

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from orcu import calibrators, losses
 from orcu.boosting.objective import objective
+from orcu.boosting.trees import BOOSTING, NETWORK, CrossFittedTrees, Growth, grow
 from orcu.boosting.trees import LOSSES as TREE_LOSSES
-from orcu.boosting.trees import CrossFittedTrees, Growth, grow
 from orcu.calibrators.pool import Pool, pool
 from orcu.dealing import Fold, deal
 from orcu.decisions.conformal import CrossConformalSets
@@ -32,7 +32,6 @@ from orcu.training.run import Result, Run, Settings, Splits, claim
 
 Progress = Callable[[str, int, int, float], None]
 FOLDER = "members"
-NETWORK, BOOSTING = "network", "boosting"
 SETS = "sets.json"
 
 

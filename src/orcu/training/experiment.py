@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from orcu import calibrators, losses
-from orcu.boosting.trees import join_unasked
+from orcu.boosting.trees import BOOSTING, NETWORK, check_kinds, join_unasked
 from orcu.data.base import DATASETS, TABLE
 from orcu.data.folds import SPLITS, OneSplit
 from orcu.data.prepare import Findings
 from orcu.data.shared import prepare_own, shared
 from orcu.data.store import MANIFEST, Prepared, load, store_folder
-from orcu.errors import InputError, UnknownNameError, require
+from orcu.errors import InputError, UnknownNameError
 from orcu.evaluation.evaluate import evaluate
 from orcu.evaluation.evaluation import Evaluation
 from orcu.losses.committee import MEMBERS
@@ -25,7 +25,7 @@ from orcu.models.backbones import RANDOM
 from orcu.models.heads import HEADS
 from orcu.models.kinds import model_kind
 from orcu.tables.files import replacing
-from orcu.training.committee_run import BOOSTING, NETWORK, SETS, committee_run, fitted_sets
+from orcu.training.committee_run import SETS, committee_run, fitted_sets
 from orcu.training.cross_fitting import stacks
 from orcu.training.loop import Moment
 from orcu.training.parallel import first_before_others, is_first, joined
@@ -215,15 +215,11 @@ def _kinds(members: Sequence[str] | None, folds: int, specs: list[Any], prepared
         plain = about.kind == TABLE and folds > 1 and tuple(specs) == MEMBERS
         trees = plain and join_unasked(len(about.features), without="--members network")
         return (BOOSTING, NETWORK) if trees else (NETWORK,)
-    for kind in members:
-        if kind not in (BOOSTING, NETWORK):
-            raise UnknownNameError("kind of member", kind, (BOOSTING, NETWORK))
-    if not members:
-        raise InputError("members: name at least one: boosting, network.")
-    if BOOSTING in members:
-        if about.kind != TABLE or folds == 1:
-            raise InputError("members: trees are grown on tables, in two folds or more; use --members network.")
-        require("lightgbm", extra="boosting", what="--members boosting")
+    check_kinds(members)
+    if BOOSTING in members and (about.kind != TABLE or folds == 1):
+        raise InputError("members: trees are grown on tables, in two folds or more; use --members network.")
+    if NETWORK not in members and tuple(specs) != MEMBERS:
+        raise InputError("loss: is that of the networks, and --members names none.")
     return tuple(members)
 
 

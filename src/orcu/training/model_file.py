@@ -104,7 +104,9 @@ def load_members(folder: Path) -> tuple[Classifier | CommitteeClassifier, Plan, 
         ) from None
     trees = []
     for entry in plan.trees:
-        boosters = read_boosters(folder / TREES, entry["name"], entry["library"], plan.folds)
+        boosters = read_boosters(
+            folder / TREES, entry["name"], entry["library"], plan.folds, shape=(len(plan.columns), len(plan.classes))
+        )
         none = np.zeros((0, len(plan.classes)))  # what they said out of fold is in sets.json
         trees.append(CrossFittedTrees(entry["name"], entry["library"], boosters, np.array(entry["start"]), none))
     return model.eval(), plan, trees
