@@ -77,7 +77,7 @@ docs: $(READY)  ## build the documentation site into build/docs; a warning is an
 
 RESULTS ?= results
 results: $(READY)  ## the runs behind docs/results.md (hours; RESULTS=folder), then its tables
-	for spec in tables images retina text raters posthoc two_stage ablation scale sensitivity converged finetuned; do ORCU_RESULTS=$(RESULTS) $(BIN)/orcu bench run results_$$spec || exit 1; done
+	for spec in tables images retina text raters posthoc two_stage ablation scale sensitivity converged finetuned heads; do ORCU_RESULTS=$(RESULTS) $(BIN)/orcu bench run results_$$spec || exit 1; done
 	$(BIN)/python benchmarks/rater_study.py --results $(RESULTS) --write docs/results
 	$(BIN)/python tools/results.py collect --results $(RESULTS)
 	$(BIN)/python tools/results.py write

@@ -108,25 +108,31 @@ def tallied(rivals: Iterable[Difference], metric: str) -> Tally:
 
 def pairs(metric: str, first: str, second: str) -> list[Difference]:
     """The fine-tuned runs, compared row by row."""
+    return [
+        Difference(f"{row['data']}, fine-tuned", *(float(row[name]) for name in ("value", "low", "high")))
+        for row in _pairs()
+        if (row["metric"], row["first"], row["second"]) == (metric, first, second)
+    ]
+
+
+def _pairs() -> list[dict[str, str]]:
+    """The rows of finetuned_pairs.csv; none where nothing was compared."""
     if not PAIRS.exists():
         return []
     with PAIRS.open(encoding="utf-8", newline="") as lines:
-        return [
-            Difference(f"{row['data']}, fine-tuned", *(float(row[name]) for name in ("value", "low", "high")))
-            for row in csv.DictReader(lines)
-            if (row["metric"], row["first"], row["second"]) == (metric, first, second)
-        ]
+        return list(csv.DictReader(lines))
 
 
 def collect(results: Path) -> None:
-    """Compare every pair of fine-tuned runs on their test rows."""
+    """Compare every pair of fine-tuned runs on their test rows; pairs that the store does not have stay as kept."""
     plan = bench.status(FINETUNED, results=results)
     evidence = {}
     for run in plan.finished:
         folder = results / "runs" / str(run.run)
         evidence[run.job.loss_name] = gather(Predictions.read(folder / "test.parquet"), bins=15)[0]
         data = run.job.data.title
-    lines = []
+    kept = _pairs()
+    lines = [list(row.values()) for row in kept if not {row["first"], row["second"] or row["first"]} <= set(evidence)]
     for first in evidence:
         for second in evidence:
             if first != second:

@@ -5,7 +5,8 @@
     python tools/results.py write                    those to docs/results/*.md and the marked parts of README and docs
 
 The Parquet files hold a row for each run and calibrator, with the spec, the versions and what is missing in
-their metadata; they are kept in the repository, the runs are not.
+their metadata; they are kept in the repository, the runs are not. What a store does not have stays as it was kept, so
+runs may be done on several machines.
 """
 
 import argparse
@@ -18,15 +19,15 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from statistics import mean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from orcu import bench
 from orcu.bench.columns import column, heading
+from orcu.bench.jobs import Job
 from orcu.bench.spec import CONFIGS, Spec, load_spec
-from orcu.bench.states import State
 from orcu.bench.tables import Line, lines, rendered
 from orcu.tables import text
 from orcu.tables.files import replacing
@@ -43,6 +44,7 @@ EXPERIMENTS = (  # of the paper, each with a page of its own; docs/claims.md rea
     "results_sensitivity",
     "results_converged",
     "results_finetuned",
+    "results_heads",
 )
 METRICS = ("accuracy", "qwk", "ece", "sce", "rps", "unimodality")
 SHORT = {
@@ -72,14 +74,15 @@ class Kept(NamedTuple):
 
 
 def collect(results: Path, names: Sequence[str]) -> None:
-    """The finished runs of every spec, as one small table each."""
+    """The finished runs of every spec, as one small table each; what was kept and is not in the store stays."""
     KEPT.mkdir(exist_ok=True)
     for name in names:
         plan = bench.status(name, results=results)
         if not plan.finished:
             print(f"{name}: no run is finished")
             continue
-        missing = [run.job.title for run in plan.runs if run.state is not State.FINISHED]
+        file = KEPT / f"{name}.parquet"
+        by_cell = {_cell_of(row): row for row in [*_records(file), *plan.records()]}  # the store's own win
         about = {
             "spec": (CONFIGS / f"{name}.toml").read_text(encoding="utf-8"),
             "versions": {
@@ -87,12 +90,30 @@ def collect(results: Path, names: Sequence[str]) -> None:
                 **{one: version(one) for one in ("orcu", "torch", "numpy", "scikit-learn")},
             },
             "conventions": "the paper's: 15 bins (a, b], classes weighted alike; fractions, not percent",
-            "missing": missing,
+            "missing": [
+                run.job.title for run in plan.runs if not any(_is_of(run.job, row) for row in by_cell.values())
+            ],
         }
-        table = pa.Table.from_pylist(plan.records()).replace_schema_metadata({"orcu": json.dumps(about)})
-        with replacing(KEPT / f"{name}.parquet") as fresh:
+        rows = [row for _, row in sorted(by_cell.items())]
+        table = pa.Table.from_pylist(rows).replace_schema_metadata({"orcu": json.dumps(about)})
+        with replacing(file) as fresh:
             pq.write_table(table, fresh, compression="zstd")
-        print(f"{name}: {len(plan.finished)} of {len(plan.runs)} runs")
+        print(f"{name}: {len(plan.finished)} of {len(plan.runs)} runs in the store, {len(about['missing'])} missing")
+
+
+def _records(file: Path) -> list[dict[str, Any]]:
+    rows = pq.read_table(file).to_pylist() if file.exists() else []
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]
+
+
+def _is_of(job: Job, row: dict[str, Any]) -> bool:
+    """Whether a row tells of this job; the rows of a two-stage run bear the names of its branches."""
+    same = (row["data"], row["fold"], row["seed"]) == (job.data.title, job.fold, job.seed)
+    return same and (job.two_stage is not None or row["loss"] == job.loss_name)
+
+
+def _cell_of(row: dict[str, Any]) -> tuple[str, str, str, int, int]:
+    return row["data"], row["loss"], row["calibrator"], row["fold"], row["seed"]
 
 
 def kept(names: Sequence[str] = SPECS) -> list[Kept]:
@@ -102,7 +123,7 @@ def kept(names: Sequence[str] = SPECS) -> list[Kept]:
         file = KEPT / f"{name}.parquet"
         if file.exists():
             spec = load_spec(name)
-            records = [{k: v for k, v in row.items() if v is not None} for row in pq.read_table(file).to_pylist()]
+            records = _records(file)
             specs.append(Kept(spec, len({record["run"] for record in records}), lines(spec, records)))
     return specs
 
