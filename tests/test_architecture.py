@@ -20,6 +20,7 @@ FLOORS = [
     ["metrics"],
     ["launchers", "calibrators", "losses", "theory", "boosting"],
     ["evaluation", "data"],
+    ["judges"],
     ["models"],
     ["training"],
     ["estimators", "figures"],
