@@ -232,6 +232,33 @@ def as_weight(weight: Any, *, rows: int, name: str = "weight", first_row: int = 
     return read_only(array)
 
 
+def as_codes(entries: Any, *, rows: int, name: str) -> IntArray:
+    """A number 0..S-1 for each different entry, in the order in which they first stand, shape (n,).
+
+    Args:
+        entries: a text or a number per row.
+        rows: how many there must be.
+        name: what the argument is called in messages.
+
+    Raises:
+        InputError: if the length is wrong or an entry is missing.
+
+    Example:
+        >>> as_codes(["q7", "q2", "q7"], rows=3, name="subject")
+        array([0, 1, 0])
+    """
+    array = as_array(entries, name)
+    if array.shape != (rows,):
+        raise InputError(f"{name}: expected one entry per row, shape ({rows},); got {array.shape}.")
+    known: dict[Any, int] = {}
+    codes = np.empty(rows, dtype=np.int64)
+    for row, entry in enumerate(array.tolist()):
+        if entry is None or entry != entry:
+            raise InputError(f"{name}: row {row} is empty; every row needs an entry there.")
+        codes[row] = known.setdefault(entry, len(known))
+    return codes
+
+
 def label_out_of_range(name: str, row: int, label: int, num_classes: int) -> str:
     """The words for a label that is no class; losses and metrics share them."""
     hint = " Labels that start at 1 need `y - 1`." if label == num_classes else " Check num_classes."

@@ -131,3 +131,33 @@ class Said:
 
     name: str
     log_probs: object
+
+
+def test_rows_of_a_subject_are_judged_by_maps_that_saw_none_of_them():
+    # every subject has its own frequencies: a free map learns those of its own rows, which help no other subject
+    rng = np.random.default_rng(0)
+    subject = np.repeat(np.arange(12), 60)
+    own = rng.dirichlet(np.full(4, 0.3), size=12)[subject]
+    y = (rng.random((len(subject), 1)) > own.cumsum(axis=1)[:, :-1]).sum(axis=1)
+    logits = rng.normal(size=(12, 4))[subject] + 0.1 * rng.normal(size=(len(subject), 4))
+
+    alone = calibrators.create("auto").fit(logits, y)
+    together = calibrators.create("auto").fit(logits, y, subject=[f"q{k}" for k in subject])
+
+    assert "dirichlet" in alone.chosen_
+    assert together.chosen_ in {"projection", "temperature+projection"}
+    assert min(together.scores_.values()) > min(alone.scores_.values()) + 0.1
+
+
+def test_a_single_subject_is_dealt_by_rows():
+    rng = np.random.default_rng(0)
+    logits, y = rng.normal(size=(60, 3)), rng.integers(3, size=60)
+    one = calibrators.create("auto").fit(logits, y, subject=np.zeros(60, dtype=int))
+    assert one.scores_ == calibrators.create("auto").fit(logits, y).scores_
+
+
+@pytest.mark.parametrize(("subject", "words"), [([1, 2], "one entry per row"), ([None] + [1] * 59, "row 0 is empty")])
+def test_subjects_that_do_not_fit_are_refused(subject, words):
+    rng = np.random.default_rng(0)
+    with pytest.raises(InputError, match=words):
+        calibrators.create("auto").fit(rng.normal(size=(60, 3)), rng.integers(3, size=60), subject=subject)

@@ -35,7 +35,8 @@ class AutoCalibration(Calibrator):
 
     Candidates are none, temperature, gap, ordinal Dirichlet and Dirichlet, each followed by the projection. Each is
     fitted on four fifths of the rows and scored on the fifth, in turn; the first in this order that is at most half a
-    standard error behind the best is fitted on all rows. With fewer than ten rows it is the temperature.
+    standard error behind the best is fitted on all rows. With fewer than ten rows it is the temperature. Where rows have
+    subjects, the fifths are of subjects and so is the error.
 
     After the fit ``chosen_`` is its name, ``scores_`` the mean log loss of each candidate, ``reason_`` a sentence.
 
@@ -91,7 +92,7 @@ class AutoCalibration(Calibrator):
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CalibrationWarning)  # folds are small
-            return cross_validated(y, weight, log_probs)
+            return cross_validated(y, weight, log_probs, subject=self._subject)
 
     def _transform(self, logits: FloatArray) -> FloatArray:
         moved: FloatArray = self.fitted_.predict_logits(logits)

@@ -14,7 +14,7 @@ import numpy as np
 from orcu import blas, geometry
 from orcu.calibrators.shrinkage import effective_rows, share_for_all, softened
 from orcu.errors import CalibrationWarning, InputError
-from orcu.inputs import FloatArray, IntArray, as_labels, as_logits, as_weight
+from orcu.inputs import FloatArray, IntArray, as_codes, as_labels, as_logits, as_weight
 from orcu.predictions.predictions import Predictions
 from orcu.predictions.used_rows import UsedRows
 from orcu.registry import Registry
@@ -60,7 +60,18 @@ class Calibrator(ABC):
         self._need_fit()
         return UsedRows.of(np.empty((0, 0)), ids=())
 
-    def fit(self, logits: Any = None, y: Any = None, *, probs: Any = None, weight: Any = None, ids: Any = None) -> Self:
+    _subject: IntArray | None = None  # of the rows while they are fitted, for whoever deals them into folds
+
+    def fit(
+        self,
+        logits: Any = None,
+        y: Any = None,
+        *,
+        probs: Any = None,
+        weight: Any = None,
+        ids: Any = None,
+        subject: Any = None,
+    ) -> Self:
         """Learn the map from held-out rows.
 
         Args:
@@ -69,6 +80,8 @@ class Calibrator(ABC):
             probs: class probabilities in place of logits.
             weight: one non-negative weight per row.
             ids: one id per row, kept in ``fitted_on_`` so that these rows are not used again to judge.
+            subject: one per row, such as a patient or a prompt: what is chosen by cross-validation is judged on rows of
+                other subjects than it was fitted on.
 
         Raises:
             InputError: if an argument cannot be used; the text names the row.
@@ -93,8 +106,10 @@ class Calibrator(ABC):
             effective = effective_rows(used_weights)
             self.share_for_all_ = share_for_all(effective, num_classes)
             used_weights = used_weights * (effective / len(used_weights))
+        self._subject = None if subject is None else as_codes(subject, rows=n, name="subject")[counts]
         with blas.one_thread() if n < MANY_ROWS else nullcontext():
             self._fit(used, used_labels, used_weights)
+        self._subject = None
         return self
 
     def predict_logits(self, logits: Any = None, *, probs: Any = None) -> Any:

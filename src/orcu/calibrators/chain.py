@@ -59,7 +59,7 @@ class Chain(Calibrator):
     def _fit(self, logits: FloatArray, y: IntArray, weight: FloatArray) -> None:
         self.steps_ = []
         for step in self._calibrators():
-            fitted = type(step)(**step.get_params()).fit(logits, y, weight=weight)
+            fitted = type(step)(**step.get_params()).fit(logits, y, weight=weight, subject=self._subject)
             logits = fitted.predict_logits(logits)
             self.steps_.append(fitted)
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from orcu.dealing import stratified_folds
+from orcu.dealing import deal, stratified_folds
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray
 
@@ -14,14 +14,24 @@ FOLDS = 5
 MOST_ROWS = 5_000  # for choosing options; with more, any choice does as well
 
 
-def splits(y: IntArray, seed: int = 0) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
-    """Rows to fit on and rows to judge on, fold by fold; of very many rows a stratified part."""
+def splits(
+    y: IntArray, seed: int = 0, subject: IntArray | None = None
+) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
+    """Rows to fit on and rows to judge on, fold by fold; of very many rows a stratified part.
+
+    The rows of a subject stay together, unless there is only one.
+    """
     if len(y) < 2:
         raise InputError("1 row is not enough to choose options by cross-validation; use more rows.")
     rows = np.arange(len(y))
     if len(y) > MOST_ROWS:
         parts = -(-len(y) // MOST_ROWS)
         rows = rows[stratified_folds(y, parts, seed) == 0]
+    subjects = 1 if subject is None else len(np.unique(subject[rows]))
+    if subject is not None and subjects > 1:
+        for dealt in deal(y[rows], min(FOLDS, subjects), stop=0, groups=subject[rows], seed=seed):
+            yield rows[dealt.train], rows[dealt.held]
+        return
     fold = stratified_folds(y[rows], min(FOLDS, len(rows)), seed)
     for k in range(fold.max() + 1):
         yield rows[fold != k], rows[fold == k]
@@ -33,10 +43,12 @@ class LogScores(NamedTuple):
     Attributes:
         own: the log loss of each candidate on each row, shape (K, n).
         share: of each row in the mean, summing to 1.
+        subject: of each row, whose rows err together; or ``None``.
     """
 
     own: FloatArray
     share: FloatArray
+    subject: IntArray | None = None
 
     @property
     def means(self) -> FloatArray:
@@ -51,12 +63,18 @@ class LogScores(NamedTuple):
         """
         apart = self.own - self.own[np.argmin(self.means)]
         behind = apart @ self.share
-        error = np.sqrt(((apart - behind[:, None]) * self.share) ** 2 @ np.ones(len(self.share)))
-        return int(np.argmax(behind <= errors * error))
+        shares = (apart - behind[:, None]) * self.share
+        if self.subject is not None:
+            shares = np.stack([np.bincount(self.subject, weights=one) for one in shares])
+        return int(np.argmax(behind <= errors * np.sqrt((shares**2).sum(axis=1))))
 
 
 def cross_validated(
-    y: IntArray, weight: FloatArray, log_probs: Callable[[npt.NDArray[np.intp], npt.NDArray[np.intp]], list[FloatArray]]
+    y: IntArray,
+    weight: FloatArray,
+    log_probs: Callable[[npt.NDArray[np.intp], npt.NDArray[np.intp]], list[FloatArray]],
+    *,
+    subject: IntArray | None = None,
 ) -> LogScores:
     """Score candidates by five folds.
 
@@ -65,11 +83,14 @@ def cross_validated(
         weight: weights.
         log_probs: for rows to fit on and rows to judge on, the log-probabilities of the latter under
             each candidate.
+        subject: of each row, 0..S-1, whose rows stay together; or ``None``.
     """
-    losses, weights = [], []
-    for fit, judge in splits(y):
+    losses, weights, order = [], [], []
+    for fit, judge in splits(y, subject=subject):
         candidates = log_probs(fit, judge)
         losses.append(-np.array([log[np.arange(len(judge)), y[judge]] for log in candidates]))
         weights.append(weight[judge])
+        order.append(judge)
     share = np.concatenate(weights)
-    return LogScores(np.concatenate(losses, axis=1), share / share.sum())
+    subjects = None if subject is None else subject[np.concatenate(order)]
+    return LogScores(np.concatenate(losses, axis=1), share / share.sum(), subjects)

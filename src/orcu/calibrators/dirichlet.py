@@ -101,7 +101,7 @@ class DirichletCalibration(LinearMap):
             return [geometry.log_probs(features[judge] @ parameters.T) for parameters in path]
 
         if self.select != "fit":
-            return grid[cross_validated(y, weight, log_probs).simplest()]
+            return grid[cross_validated(y, weight, log_probs, subject=self._subject).simplest()]
         everything = np.arange(len(y))
         own = [log[everything, y] for log in log_probs(everything, everything)]
         return grid[int(np.argmax(np.array(own) @ weight))]

@@ -71,7 +71,16 @@ class FittedCalibrator(Protocol):
     def fitted_on_(self) -> UsedRows:
         """The rows that fitted it."""
 
-    def fit(self, logits: Any = None, y: Any = None, *, probs: Any = None, weight: Any = None, ids: Any = None) -> Any:
+    def fit(
+        self,
+        logits: Any = None,
+        y: Any = None,
+        *,
+        probs: Any = None,
+        weight: Any = None,
+        ids: Any = None,
+        subject: Any = None,
+    ) -> Any:
         """Learn from labelled rows."""
 
     def predict_logits(self, logits: Any = None, *, probs: Any = None) -> Any:
@@ -363,7 +372,7 @@ class Predictions:
             InputError: if there are no labels.
         """
         values = {self.kind: self.probs if self.logits is None else self.logits}
-        calibrator.fit(**values, y=self.labels, weight=self.weight, ids=self.ids)
+        calibrator.fit(**values, y=self.labels, weight=self.weight, ids=self.ids, subject=self.subject)
         return calibrator
 
     def write(self, path: str | os.PathLike[str], *, no_formulas: bool = False) -> None:
