@@ -35,8 +35,8 @@ class AutoCalibration(Calibrator):
 
     Candidates are none, temperature, gap, ordinal Dirichlet and Dirichlet, each followed by the projection. Each is
     fitted on four fifths of the rows and scored on the fifth, in turn; the first in this order that is at most half a
-    standard error behind the best is fitted on all rows. With fewer than ten rows it is the temperature. Where rows have
-    subjects, the fifths are of subjects and so is the error.
+    standard error behind the best is fitted on all rows. With fewer than ten rows it is the temperature. Of rows with
+    subjects the fifths are of subjects, and so is the error.
 
     After the fit ``chosen_`` is its name, ``scores_`` the mean log loss of each candidate, ``reason_`` a sentence.
 

@@ -17,6 +17,7 @@ from orcu.cli.data import data_app
 from orcu.cli.evaluate import evaluate
 from orcu.cli.explore import explore
 from orcu.cli.figure import figure
+from orcu.cli.judge import judge_app
 from orcu.cli.losses import losses_app
 from orcu.cli.sets import sets_app
 from orcu.cli.theory import theory
@@ -36,6 +37,7 @@ app.command()(evaluate)
 app.command()(figure)
 app.add_typer(calibrate_app, name="calibrate")
 app.add_typer(sets_app, name="sets")
+app.add_typer(judge_app, name="judge")
 app.add_typer(bench_app, name="bench")
 app.add_typer(data_app, name="data")
 app.add_typer(losses_app, name="losses")

@@ -1,9 +1,6 @@
 """``orcu evaluate``: judge the predictions in a file, print a table, write a report."""
 
 import json
-import shlex
-import sys
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,8 +22,8 @@ from orcu.cli.options import (
     Weight,
     bad_data,
     check_paths,
-    digest,
     launching,
+    provenance,
     reading_options,
     working,
 )
@@ -184,23 +181,19 @@ def _outputs(
 ) -> dict[Path, str]:
     if report is None and json_path is None:
         return {}
-    from orcu.report.build import Provenance
-
-    digests = [(path.name, digest(path)) for path in paths]
-    command = shlex.join(["orcu", *sys.argv[1:]])
-    provenance = Provenance(digests, date.today().isoformat(), command)
+    source = provenance(paths)
     outputs = {}
     if json_path is not None:
         about = {
-            "files": [{"name": name, "sha256": digest} for name, digest in digests],
-            "date": provenance.date,
-            "command": command,
+            "files": [{"name": name, "sha256": digest} for name, digest in source.files],
+            "date": source.date,
+            "command": source.command,
         }
         result = evaluation.to_dict() | {"provenance": about}
         outputs[json_path] = json.dumps(result, indent=1, allow_nan=False) + "\n"
     if report is not None:
         options = {} if title is None else {"title": title}
-        outputs[report] = evaluation.to_html(provenance=provenance, show_ids=show_ids, **options)
+        outputs[report] = evaluation.to_html(provenance=source, show_ids=show_ids, **options)
     return outputs
 
 

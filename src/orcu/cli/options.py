@@ -2,9 +2,12 @@
 
 import json
 import os
+import shlex
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from datetime import date
 from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +22,7 @@ from orcu.tables.files import write_json
 if TYPE_CHECKING:
     from orcu.launchers import Launcher
     from orcu.predictions.predictions import Predictions
+    from orcu.report.build import Provenance
 
 BAD_DATA = 3
 LONGEST_NAME = 200  # bytes; files take 255, and a temporary name is a little longer
@@ -115,6 +119,14 @@ def digest(path: Path) -> str:
         return sha256(listing.encode()).hexdigest()
     with path.open("rb") as file:
         return file_digest(file, "sha256").hexdigest()
+
+
+def provenance(paths: list[Path]) -> "Provenance":
+    """Where the numbers of a page come from: the files with their digests, the day, the command."""
+    from orcu.report.build import Provenance
+
+    files = [(path.name, digest(path)) for path in paths]
+    return Provenance(files, date.today().isoformat(), shlex.join(["orcu", *sys.argv[1:]]))
 
 
 def write_fitted(out: Path, fitted: Any, predictions: "Predictions", source: Path) -> None:

@@ -109,6 +109,37 @@ class FittedSets(Schema):
     calibrated: list[str] | None = None
 
 
+class FittedJudge(Schema):
+    """One judge of a panel: what smooths its votes, and its calibrator."""
+
+    prior: list[Annotated[float, Field(gt=0)]] | None
+    calibrator: dict[str, Any]
+
+
+class FittedPanel(Schema):
+    """A panel of judges, as `orcu.judges.panel.JudgePanel.to_dict` gives it; the command line adds the file."""
+
+    judge_panel: int
+    grades: list[str] = Field(min_length=2, max_length=MOST_CLASSES)
+    kind: Literal["probs", "votes"]
+    calibrator: str
+    seed: int
+    rows: int = Field(ge=1)
+    notes: list[str]
+    groups: list[str]
+    weights: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(min_length=1)
+    pool: dict[str, Any] | None
+    pull: float | None = Field(gt=0)
+    turns: dict[str, Annotated[list[float], Field(min_length=2, max_length=2)]]
+    members: dict[str, FittedJudge] = Field(min_length=1)
+    folds: list[dict[str, FittedJudge]] = Field(min_length=2)
+    items: list[str]
+    fold: list[Annotated[int, Field(ge=0)]]
+    held_probs: list[list[Annotated[float, Field(ge=0, le=1)]]]
+    held_grades: list[Annotated[int, Field(ge=0)]]
+    file: str | None = None
+
+
 def validated(schema: type[SchemaT], state: Mapping[str, Any], what: str) -> SchemaT:
     """Plain data as their schema.
 

@@ -1,0 +1,662 @@
+"""Judges calibrated to people: each by a map of its own, pooled, turned by group, with sets and a rule when to ask.
+
+Every step is fitted on what the steps before it say of items that they were not fitted on.
+"""
+
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+from scipy.stats import beta
+
+from orcu import geometry
+from orcu.calibrators.base import Calibrator
+from orcu.calibrators.base import from_dict as calibrator_from
+from orcu.calibrators.chain import create
+from orcu.calibrators.cross_validation import LogScores
+from orcu.calibrators.pool import pool_weights
+from orcu.calibrators.projection import nearest_unimodal
+from orcu.dealing import Fold, deal
+from orcu.decisions.conformal import CrossConformalSets
+from orcu.decisions.rules import decide_checked
+from orcu.errors import CalibrationWarning, InputError
+from orcu.inputs import FloatArray, IntArray, as_codes, as_fraction
+from orcu.judges.grades import PROBS, VOTES, Grades, ObjectArray
+from orcu.judges.scale import Scale
+from orcu.judges.votes import fitted_prior, smoothed
+from orcu.tables.files import read_json, write_json
+
+STATE_VERSION = 1
+FOLDS = 5
+FEWEST = 10  # graded items: with fewer no fold has two
+PULLS = (float("inf"), 32.0, 8.0, 2.0)  # graded items that the pull of a group to all others is worth
+ERRORS = 0.5  # standard errors towards the common map, as for `orcu.calibrators.auto`
+CONFIDENCE = 0.9  # of the bound on the error among items that are not sent to a person
+COSTS = {"wrong": "argmax", "absolute": "median", "squared": "mean"}  # what a decision costs, and the rule for it
+
+
+@dataclass(frozen=True)
+class Member:
+    """One judge: what smooths its votes, and the map from what it says to what people say."""
+
+    prior: FloatArray | None  # of votes; None of probabilities
+    calibrator: Calibrator
+
+    def log_probs(self, said: FloatArray) -> FloatArray:
+        """Calibrated log-probabilities of rows in which the judge said something, shape (n, C)."""
+        return geometry.log_probs(self.calibrator.predict_logits(probs=self.smooth(said)))
+
+    def smooth(self, said: FloatArray) -> FloatArray:
+        """What the judge said as distributions, shape (n, C)."""
+        return said if self.prior is None else smoothed(said, self.prior)
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """Several judges as one, and each group's turn: logits of the panel from the log-probabilities of its members.
+
+    Attributes:
+        weights: of the judges, summing to 1.
+        calibrator: of the pool; ``None`` of a single judge.
+        pull: graded items that the pull of a group to all others is worth; infinite where groups do not differ.
+        turns: of each group, the logarithm of its sharpness and its tilt towards higher grades.
+    """
+
+    weights: dict[str, float]
+    calibrator: Calibrator | None = None
+    pull: float = float("inf")
+    turns: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def logits(self, by_judge: Mapping[str, FloatArray], group: ObjectArray | None) -> FloatArray:
+        """The panel's logits, shape (n, C), from each judge's log-probabilities, NaN where it said nothing.
+
+        An item that some judges said nothing of is pooled from the others, weighed as among themselves.
+        """
+        z = self.pooled(by_judge)
+        if self.calibrator is not None:
+            z = self.calibrator.predict_logits(z)
+        if self.turns and group is not None:
+            turns = np.array([self.turns.get(one, (0.0, 0.0)) for one in group.tolist()])
+            z = turned(geometry.log_probs(z), turns[:, 0], turns[:, 1])
+        return z
+
+    def pooled(self, by_judge: Mapping[str, FloatArray]) -> FloatArray:
+        """The weighted mean of the log-probabilities of those judges that said something, shape (n, C)."""
+        total: Any = 0.0
+        mass: Any = 0.0
+        for judge, weight in self.weights.items():
+            if weight > 0:
+                spoke = ~np.isnan(by_judge[judge][:, :1])
+                total = total + weight * np.where(spoke, by_judge[judge], 0.0)
+                mass = mass + weight * spoke
+        return np.asarray(total / mass, dtype=np.float64)
+
+
+def turned(log_probs: FloatArray, sharpness: Any, tilt: Any) -> FloatArray:
+    """exp(u) log p_k + v t_k, with t from -1 at the lowest grade to 1 at the highest, shape (n, C)."""
+    places = np.linspace(-1.0, 1.0, log_probs.shape[1])
+    moved: FloatArray = np.exp(np.asarray(sharpness))[..., None] * log_probs + np.asarray(tilt)[..., None] * places
+    return moved
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """What a panel says of items.
+
+    Attributes:
+        scale: of the grades.
+        items: their names, shape (n,).
+        probs: calibrated and unimodal, shape (n, C).
+        decision: the grade of least expected cost, 0..C-1, shape (n,).
+        low: the lowest grade of the prediction set, shape (n,).
+        high: the highest.
+        escalate: whether a person should look, shape (n,); ``None`` where no rate of error was asked for.
+        notes: what there is to say about them.
+    """
+
+    scale: Scale
+    items: ObjectArray
+    probs: FloatArray
+    decision: IntArray
+    low: IntArray
+    high: IntArray
+    escalate: npt.NDArray[np.bool_] | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def expected(self) -> FloatArray:
+        """The expected grade in the scale's values, shape (n,)."""
+        return self.probs @ self.scale.values
+
+    def to_arrow(self) -> Any:
+        """A pyarrow table: item, p_GRADE, expected, decision, confidence, low, high, escalate."""
+        import pyarrow
+
+        names = np.array(self.scale.names, dtype=object)
+        columns: dict[str, Any] = {"item": self.items.tolist()}
+        columns |= {f"p_{name}": self.probs[:, k] for k, name in enumerate(self.scale.names)}
+        columns |= {
+            "expected": self.expected,
+            "decision": names[self.decision].tolist(),
+            "confidence": self.probs[np.arange(len(self.probs)), self.decision],
+            "low": names[self.low].tolist(),
+            "high": names[self.high].tolist(),
+        }
+        if self.escalate is not None:
+            columns["escalate"] = self.escalate
+        return pyarrow.table(columns)
+
+
+class JudgePanel:
+    """Judges calibrated to the grades of people.
+
+    1. Votes are smoothed by the prior that a judge's own votes tell (`orcu.judges.votes`).
+    2. Each judge's distributions are moved by a calibrator, fitted on the items that people have graded. An item with
+       several human grades counts with each of them.
+    3. Judges are pooled: a mean of log-probabilities, the weights by the log score of what each says of items that its
+       calibrator was not fitted on, pulled to equal ones; then one calibrator more.
+    4. Groups get a turn each (sharper or flatter, milder or stricter), pulled towards none; how much, and whether at
+       all, by cross-validated log score.
+    5. The nearest unimodal distribution.
+
+    Sets come from the same folds (CV+, `orcu.decisions.conformal.CrossConformalSets`).
+
+    Args:
+        calibrator: a name, as for `orcu.calibrators.create`.
+        folds: that items are dealt into, by cluster where there are clusters.
+        seed: of the folds.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> truth = rng.integers(5, size=300)
+        >>> heard = -((np.arange(5) - truth[:, None] - rng.normal(size=(300, 1))) ** 2)
+        >>> grades = Grades.of("1..5", {"gpt": geometry.probs(4 * heard)}, human=truth + 1)
+        >>> panel = JudgePanel().fit(grades)
+        >>> verdicts = panel.apply(grades, cost="absolute")
+        >>> verdicts.probs.shape, bool(verdicts.probs.max(axis=1).mean() < 0.8)
+        ((300, 5), True)
+    """
+
+    scale: Scale
+    members_: dict[str, Member]
+    pooling_: Pooling
+
+    def __init__(self, *, calibrator: str = "auto", folds: int = FOLDS, seed: int = 0) -> None:
+        self.calibrator = calibrator
+        self.folds = folds
+        self.seed = seed
+
+    def fit(self, grades: Grades) -> "JudgePanel":
+        """Learn from the items that people have graded.
+
+        Raises:
+            InputError: if they are too few, or all of one grade.
+
+        Warns:
+            CalibrationWarning: of a judge that always says the same, and of grades that no person gave.
+        """
+        known = learnable(grades)
+        _warn(known)
+        self.scale, self.kind_ = known.scale, known.kind
+        self.rows_, self.notes_ = len(known), _notes(known)
+        self.groups_ = [] if known.group is None else sorted(set(known.group.tolist()))
+        dealt = _dealt(known, self.folds, self.seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CalibrationWarning)  # folds are small; `_warn` has told what matters
+            self.members_ = fitted_members(known, self.calibrator)
+            self.fold_members_ = [fitted_members(known[part.train], self.calibrator) for part in dealt]
+            self._fit_on_held(known, dealt)
+        return self
+
+    def _fit_on_held(self, known: Grades, dealt: list[Fold]) -> None:
+        """What is fitted on items that the members have not seen: pool, turns, sets, when to ask a person."""
+        fold = np.empty(len(known), dtype=np.int64)
+        held: dict[str, FloatArray] = {judge: np.full(known.human.shape, np.nan) for judge in known.judges}
+        for number, part in enumerate(dealt):
+            fold[part.held] = number
+            for judge, logs in _log_probs(self.fold_members_[number], known[part.held]).items():
+                held[judge][part.held] = logs
+        weights = fitted_weights(known, held)
+        kept = [judge for judge, weight in weights.items() if weight > 0]  # the others cannot help
+        self.members_ = {judge: self.members_[judge] for judge in kept}
+        self.fold_members_ = [{judge: every[judge] for judge in kept} for every in self.fold_members_]
+        spoken = np.any([known.spoke(judge) for judge in kept], axis=0)
+        known, fold = known[spoken], fold[spoken]
+        held = {judge: held[judge][spoken] for judge in kept}
+        self.pooling_ = fitted_pooling(known, weights, held, fold)
+        said = nearest_unimodal(geometry.probs(self.pooling_.logits(held, known.group)))
+        # one person's grade for an item, drawn: then items are exchangeable, whoever graded them how often
+        y = drawn_grades(known, self.seed)
+        self.sets_ = CrossConformalSets().fit(said, y, fold=fold)
+        self.held_probs_, self.held_grades_ = said, y
+        self.fitted_items_, self.fold_ = known.items.tolist(), fold
+
+    def predict_proba(self, grades: Grades) -> FloatArray:
+        """Calibrated, unimodal distributions, shape (n, C).
+
+        Raises:
+            InputError: if the scale is another, or a judge is missing.
+        """
+        return self._probs(self.members_, self._checked(grades))
+
+    def held_out(self, grades: Grades) -> FloatArray:
+        """As `predict_proba`, by maps that were not fitted on the item's own grade where it is one of the fitted ones.
+
+        Items that were not fitted on get the mean of the folds.
+
+        Raises:
+            InputError: as `predict_proba`.
+        """
+        checked = self._checked(grades)
+        probs: FloatArray = np.mean([self._probs(every, checked) for every in self.fold_members_], axis=0)
+        own = {item: row for row, item in enumerate(self.fitted_items_)}
+        for row, item in enumerate(checked.items.tolist()):
+            if item in own:
+                probs[row] = self.held_probs_[own[item]]
+        return probs
+
+    def apply(
+        self, grades: Grades, *, cost: Any = "wrong", alpha: float = 0.1, error: float | None = None, within: int = 0
+    ) -> Verdicts:
+        """Distribution, decision, prediction set and whether a person should look, item by item.
+
+        Args:
+            grades: what the judges said of new items.
+            cost: of a decision: "wrong" (the likeliest grade), "absolute" (the median), "squared" (the mean, rounded),
+                or a matrix (C, C) whose entry [true, decided] is what that decision costs.
+            alpha: the share of items whose set may miss the human grade.
+            error: send items to a person so that among the others at most this share is decided wrongly; ``None``
+                for none. The bound holds with 90 % confidence for each threshold (Clopper and Pearson).
+            within: grades by which a decision may be off and still be right.
+
+        Raises:
+            InputError: if an argument cannot be used, the scale is another, or a judge is missing.
+        """
+        checked = self._checked(grades)
+        rule = COSTS.get(cost, cost) if isinstance(cost, str) else cost
+        probs = self._probs(self.members_, checked)
+        decision = decide_checked(probs, rule)
+        self.sets_.alpha = as_fraction(alpha, name="alpha")
+        low, high = self.sets_.predict(np.stack([self._probs(every, checked) for every in self.fold_members_]))
+        escalate, notes = None, list[str]()
+        if error is not None:
+            threshold = self.threshold(error=error, within=within, rule=rule)
+            escalate = risk(probs, decision, within) > threshold
+            notes.append(_escalated(escalate, error, within, threshold))
+        unknown = [] if checked.group is None else sorted(set(checked.group.tolist()) - set(self.groups_))
+        if self.pooling_.turns and unknown:
+            notes.append(f"groups without human grades, judged like all: {', '.join(unknown[:5])}")
+        return Verdicts(self.scale, checked.items, probs, decision, low, high, escalate, (*grades.notes, *notes))
+
+    def threshold(self, *, error: float, within: int = 0, rule: Any = "argmax") -> float:
+        """The largest risk of a wrong decision at which the error among all with less is bounded by ``error``.
+
+        Of the fitted items, ordered by the risk that maps which have not seen them assign, the longest beginning counts
+        whose number of wrong decisions has a one-sided 90 % bound of at most ``error``; -1 where there is none.
+
+        Raises:
+            InputError: if ``error`` is no fraction or ``within`` no number of grades.
+        """
+        error = as_fraction(error, name="error")
+        if isinstance(within, bool) or not isinstance(within, int) or not 0 <= within < len(self.scale) - 1:
+            raise InputError(f"within: expected a number of grades from 0 to {len(self.scale) - 2}, got {within!r}.")
+        decision = decide_checked(self.held_probs_, rule)
+        own = risk(self.held_probs_, decision, within)
+        order = np.argsort(own, kind="stable")
+        wrong = np.cumsum(np.abs(decision - self.held_grades_)[order] > within)
+        count = np.arange(1, len(order) + 1)
+        bound = np.where(wrong == count, 1.0, beta.ppf(CONFIDENCE, wrong + 1, np.maximum(count - wrong, 1)))
+        last = np.append(np.diff(own[order]) > 0, True)  # items of the same risk stay together
+        fine = np.flatnonzero((bound <= error) & last)
+        return float(own[order][fine[-1]]) if len(fine) else -1.0
+
+    def described(self) -> str:
+        """What was put together, in some sentences."""
+        lines = []
+        for judge, member in self.members_.items():
+            share = "" if len(self.pooling_.weights) == 1 else f" (weight {self.pooling_.weights[judge]:.2f})"
+            reason = getattr(member.calibrator, "reason_", f"{member.calibrator.name}.")
+            lines.append(f"{judge}{share}: {reason}")
+        dropped = [judge for judge, weight in self.pooling_.weights.items() if weight == 0]
+        if dropped:
+            lines.append(f"cannot help and are left out: {', '.join(dropped)}")
+        if self.groups_:
+            pull = self.pooling_.pull
+            lines.append(
+                "groups do not differ beyond chance: one map for all"
+                if np.isinf(pull)
+                else f"{len(self.pooling_.turns)} groups have a turn of their own, pulled to none as by {pull:g} items"
+            )
+        return "\n".join(lines)
+
+    def _probs(self, members: Mapping[str, Member], grades: Grades) -> FloatArray:
+        return nearest_unimodal(geometry.probs(self.pooling_.logits(_log_probs(members, grades), grades.group)))
+
+    def _checked(self, grades: Grades) -> Grades:
+        if not hasattr(self, "pooling_"):
+            raise InputError("JudgePanel is not fitted; call fit(grades) first.")
+        if grades.scale != self.scale:
+            raise InputError(f"grades: the scale is {grades.scale}; this panel was fitted on {self.scale}.")
+        if grades.kind != self.kind_:
+            words = {PROBS: "probabilities", VOTES: "votes or bare grades"}
+            raise InputError(f"grades: these are {words[grades.kind]}; this panel was fitted on {words[self.kind_]}.")
+        missing = [judge for judge in self.members_ if judge not in grades.said]
+        if missing:
+            raise InputError(f"grades: there is nothing by {', '.join(missing)}, whom this panel was fitted on.")
+        spoken = np.any([grades.spoke(judge) for judge in self.members_], axis=0)
+        if not spoken.all():
+            item = grades.items[int(np.argmin(spoken))]
+            raise InputError(f"grades: none of {', '.join(self.members_)} said anything of item {item!r}.")
+        return grades
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that was learned as plain data, fit for JSON."""
+        pooling = self.pooling_
+        return {
+            "judge_panel": STATE_VERSION,
+            "grades": list(self.scale.names),
+            "kind": self.kind_,
+            "calibrator": self.calibrator,
+            "seed": self.seed,
+            "rows": self.rows_,
+            "notes": list(self.notes_),
+            "groups": list(self.groups_),
+            "weights": pooling.weights,
+            "pool": None if pooling.calibrator is None else pooling.calibrator.to_dict(),
+            "pull": None if np.isinf(pooling.pull) else pooling.pull,
+            "turns": {group: list(turn) for group, turn in pooling.turns.items()},
+            "members": _members_state(self.members_),
+            "folds": [_members_state(every) for every in self.fold_members_],
+            "items": list(self.fitted_items_),
+            "fold": [int(one) for one in self.fold_],
+            "held_probs": self.held_probs_.tolist(),
+            "held_grades": self.held_grades_.tolist(),
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write `to_dict` as JSON; the file appears whole or not at all."""
+        write_json(path, self.to_dict())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "JudgePanel":
+        """The panel in a JSON file that `save` wrote.
+
+        Raises:
+            InputError: if the file cannot be read as one.
+        """
+        return read_json(path, cls.from_dict)
+
+    @classmethod
+    def from_dict(cls, state: Any) -> "JudgePanel":
+        """The panel that `to_dict` gave.
+
+        Raises:
+            InputError: if the data are of another kind or version, or damaged.
+        """
+        if not isinstance(state, Mapping) or "judge_panel" not in state:
+            raise InputError("this is no panel of judges: expected the JSON that `orcu judge fit` writes.")
+        if state["judge_panel"] != STATE_VERSION:
+            raise InputError(f"judge_panel: this orcu reads version {STATE_VERSION}; fit it anew.")
+        from orcu.predictions.schemas import FittedPanel, validated
+
+        checked = validated(FittedPanel, state, "the panel's data")
+        panel = cls(calibrator=checked.calibrator, folds=len(checked.folds), seed=checked.seed)
+        panel.scale, panel.kind_ = Scale.of(checked.grades), checked.kind
+        panel.rows_, panel.notes_, panel.groups_ = checked.rows, tuple(checked.notes), checked.groups
+        calibrator = None if checked.pool is None else calibrator_from(checked.pool)
+        pull = float("inf") if checked.pull is None else checked.pull
+        panel.pooling_ = Pooling(checked.weights, calibrator, pull, {k: (u, v) for k, (u, v) in checked.turns.items()})
+        panel.members_ = {judge: _member(one) for judge, one in checked.members.items()}
+        panel.fold_members_ = [{judge: _member(one) for judge, one in every.items()} for every in checked.folds]
+        panel.fitted_items_, panel.fold_ = checked.items, np.array(checked.fold, dtype=np.int64)
+        panel.held_probs_ = np.array(checked.held_probs, dtype=np.float64)
+        panel.held_grades_ = np.array(checked.held_grades, dtype=np.int64)
+        shape = (len(checked.items), len(panel.scale))
+        if panel.held_probs_.shape != shape or not len(panel.fold_) == len(panel.held_grades_) == shape[0]:
+            raise InputError("the panel's data are damaged (a row for each fitted item is needed); fit anew.")
+        panel.sets_ = CrossConformalSets().fit(panel.held_probs_, panel.held_grades_, fold=panel.fold_)
+        return panel
+
+
+def fitted_map(known: Grades, *, calibrator: str = "auto", seed: int = 0) -> JudgePanel:
+    """A panel that can predict: of a single judge without the folds that sets and the rule when to ask take.
+
+    Args:
+        known: as `learnable` gives them.
+        calibrator: as for `JudgePanel`.
+        seed: as for `JudgePanel`.
+    """
+    panel = JudgePanel(calibrator=calibrator, seed=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        if len(known.judges) > 1 or known.group is not None:
+            return panel.fit(known)
+        panel.scale, panel.kind_, panel.groups_ = known.scale, known.kind, []
+        panel.members_ = fitted_members(known, calibrator)
+    panel.pooling_ = Pooling(dict.fromkeys(known.judges, 1.0))
+    return panel
+
+
+def learnable(grades: Grades) -> Grades:
+    """The items that people have graded and some judge has said something of.
+
+    Raises:
+        InputError: if they are too few, or all of one grade.
+    """
+    spoken = np.any([grades.spoke(judge) for judge in grades.judges], axis=0)
+    known = grades[grades.graded & spoken]
+    if len(known) < FEWEST:
+        raise InputError(
+            f"human: {len(known)} judged items have a human grade; {FEWEST} are the least to calibrate on, and some "
+            "hundred are worth it. Let people grade more items."
+        )
+    given = np.flatnonzero(known.human.sum(axis=0) > 0)
+    if len(given) < 2:
+        raise InputError(
+            f"human: every human grade is {known.scale.names[given[0]]}: nothing tells when a judge is wrong. Let "
+            "people grade items of other quality too."
+        )
+    return known
+
+
+def _warn(known: Grades) -> None:
+    counts = known.human.sum(axis=0)
+    absent = [name for name, count in zip(known.scale.names, counts, strict=True) if count == 0]
+    if absent:
+        warnings.warn(
+            f"no person gave the grade {', '.join(absent)}; nothing is learned about it.",
+            CalibrationWarning,
+            stacklevel=3,
+        )
+    for judge in known.judges:
+        said = known.said[judge][known.spoke(judge)]
+        shares = said / said.sum(axis=1, keepdims=True)
+        if len(shares) > 1 and np.ptp(shares, axis=0).max() < 1e-9:
+            warnings.warn(
+                f"{judge} says the same of every item; what is left of it is how often people give each grade.",
+                CalibrationWarning,
+                stacklevel=3,
+            )
+
+
+def _notes(known: Grades) -> tuple[str, ...]:
+    people = f"{int(known.raters.sum()):,} human grades of {len(known):,} items"
+    return (f"fitted on {people}",)
+
+
+def _dealt(known: Grades, folds: int, seed: int) -> list[Fold]:
+    mode = known.human.argmax(axis=1)
+    groups = None if known.cluster is None else as_codes(known.cluster, rows=len(known), name="cluster")
+    most = len(known) if groups is None else int(groups.max()) + 1
+    if most < 2:
+        raise InputError("cluster: all items belong to one cluster; some must be left out to judge on. Leave it out.")
+    return deal(mode, min(folds, most), stop=0, groups=groups, seed=seed)
+
+
+def human_rows(known: Grades) -> tuple[IntArray, IntArray, FloatArray]:
+    """A row for each grade that people gave: the item's place, the grade 0..C-1, and the share of the item.
+
+    Weights sum to the number of items, so that ten raters of one item do not outvote ten items.
+    """
+    place, grade = np.nonzero(known.human > 0)
+    return place, grade, known.human[place, grade]
+
+
+def drawn_grades(known: Grades, seed: int) -> IntArray:
+    """One of the grades that people gave to each item, drawn by their shares, shape (n,)."""
+    draws = np.random.default_rng(seed).random((len(known), 1))
+    grades: IntArray = np.minimum((known.human.cumsum(axis=1) < draws).sum(axis=1), len(known.scale) - 1)
+    return grades
+
+
+def fitted_members(known: Grades, calibrator: str) -> dict[str, Member]:
+    """Each judge's map, fitted on the graded items that it said something of."""
+    members = {}
+    place, grade, share = human_rows(known)
+    for judge in known.judges:
+        rows = known.spoke(judge)[place]
+        prior = fitted_prior(known.said[judge][known.spoke(judge)]) if known.kind == VOTES else None
+        here = place[rows]
+        if len(np.unique(grade[rows])) < 2:
+            raise InputError(f"{judge}: too few of the items that it judged have human grades that differ.")
+        said = known.said[judge][here]
+        fitted = create(calibrator).fit(
+            probs=said if prior is None else smoothed(said, prior),
+            y=grade[rows],
+            weight=share[rows],
+            subject=_subjects(known, here),
+        )
+        members[judge] = Member(prior, fitted)
+    return members
+
+
+def _subjects(known: Grades, place: IntArray) -> IntArray | None:
+    """What stays together when rows are dealt: a cluster, or the grades of an item that has several."""
+    if known.cluster is not None:
+        return as_codes(known.cluster, rows=len(known), name="cluster")[place]
+    return None if len(np.unique(place)) == len(place) else place
+
+
+def _log_probs(members: Mapping[str, Member], grades: Grades) -> dict[str, FloatArray]:
+    """What each judge says after its map, NaN where it said nothing."""
+    by_judge = {}
+    for judge, member in members.items():
+        spoke = grades.spoke(judge)
+        by_judge[judge] = np.full(grades.human.shape, np.nan)
+        if spoke.any():
+            by_judge[judge][spoke] = member.log_probs(grades.said[judge][spoke])
+    return by_judge
+
+
+def fitted_weights(known: Grades, held: Mapping[str, FloatArray]) -> dict[str, float]:
+    """The weights of the judges in a pool, summing to 1, by the log score of what they say of items out of fold.
+
+    Raises:
+        InputError: if there are too few items of which all judges said something.
+    """
+    if len(held) == 1:
+        return dict.fromkeys(held, 1.0)
+    place, grade, share = human_rows(known)
+    everyone = ~np.any([np.isnan(logs[:, 0]) for logs in held.values()], axis=0)[place]
+    if everyone.sum() < FEWEST:
+        raise InputError(
+            f"judges: only {int(everyone.sum())} human grades are of items that all judges said something of; "
+            f"{FEWEST} are the least to weigh them by. Fit each judge by itself."
+        )
+    logs = np.stack([held[judge][place[everyone]] for judge in held])
+    return dict(zip(held, pool_weights(logs, grade[everyone], share[everyone]).tolist(), strict=True))
+
+
+def fitted_pooling(known: Grades, weights: dict[str, float], held: Mapping[str, FloatArray], fold: IntArray) -> Pooling:
+    """The pool's calibrator and the turns of the groups, from what is said of items out of fold."""
+    place, grade, share = human_rows(known)
+    pooling = Pooling(weights)
+    if len(weights) > 1:
+        pooled = pooling.pooled(held)[place]
+        calibrator = create("auto").fit(pooled, grade, weight=share, subject=_subjects(known, place))
+        pooling = Pooling(weights, calibrator)
+    if known.group is None:
+        return pooling
+    logits = geometry.log_probs(pooling.logits(held, None))
+    pull = _chosen_pull(logits, known, fold)
+    turns = {} if np.isinf(pull) else _turns(logits, known, np.arange(len(known)), pull)
+    return Pooling(pooling.weights, pooling.calibrator, pull, turns)
+
+
+def _chosen_pull(logits: FloatArray, known: Grades, fold: IntArray) -> float:
+    """How much groups are pulled to all others: by the log score of held-out items, in doubt to one map for all."""
+    assert known.group is not None  # noqa: S101 - the caller has looked
+    place, grade, share = human_rows(known)
+    own = np.empty((len(PULLS), len(place)))
+    for number, pull in enumerate(PULLS):
+        for part in range(int(fold.max()) + 1):
+            rows = fold[place] == part
+            turns = {} if np.isinf(pull) else _turns(logits, known, np.flatnonzero(fold != part), pull)
+            turn = np.array([turns.get(one, (0.0, 0.0)) for one in known.group[place[rows]].tolist()]).reshape(-1, 2)
+            logs = geometry.log_probs(turned(logits[place[rows]], turn[:, 0], turn[:, 1]))
+            own[number, rows] = -logs[np.arange(len(logs)), grade[rows]]
+    return PULLS[LogScores(own, share / share.sum(), _subjects(known, place)).simplest(ERRORS)]
+
+
+def _turns(logits: FloatArray, known: Grades, rows: IntArray, pull: float) -> dict[str, tuple[float, float]]:
+    """Each group's turn by penalised likelihood, from some of the items."""
+    assert known.group is not None  # noqa: S101 - the caller has looked
+    place, grade, share = human_rows(known)
+    there = np.isin(place, rows)
+    place, grade, share = place[there], grade[there], share[there]
+    turns = {}
+    for group in sorted(set(known.group[rows].tolist())):
+        mine = known.group[place] == group
+        logs, labels, weight = logits[place[mine]], grade[mine], share[mine]
+
+        def cost(
+            turn: FloatArray, logs: FloatArray = logs, labels: IntArray = labels, weight: FloatArray = weight
+        ) -> Any:
+            moved = geometry.log_probs(turned(logs, turn[0], turn[1]))
+            return -float(weight @ moved[np.arange(len(labels)), labels]) + pull / 2 * float(turn @ turn)
+
+        sharpness, tilt = minimize(cost, np.zeros(2), method="BFGS").x
+        turns[group] = (float(np.clip(sharpness, -3, 3)), float(np.clip(tilt, -10, 10)))
+    return turns
+
+
+def risk(probs: FloatArray, decision: IntArray, within: int) -> FloatArray:
+    """The probability that the human grade is further than ``within`` from the decision, shape (n,).
+
+    Example:
+        >>> risk(np.array([[0.2, 0.5, 0.3]]), np.array([1]), 0)
+        array([0.5])
+    """
+    far = np.abs(np.arange(probs.shape[1]) - decision[:, None]) > within
+    return np.asarray((probs * far).sum(axis=1))
+
+
+def _escalated(escalate: npt.NDArray[np.bool_], error: float, within: int, threshold: float) -> str:
+    right = "exactly right" if within == 0 else f"right within {within}"
+    if threshold < 0:
+        return (
+            f"no item can be left to the judges with at most {error:.0%} wrong ({right}): all go to a person. Allow a "
+            "larger error, or --within 1."
+        )
+    count = int(escalate.sum())
+    return (
+        f"{count:,} of {len(escalate):,} items ({count / len(escalate):.0%}) go to a person, so that of the others at "
+        f"most {error:.0%} are not {right}"
+    )
+
+
+def _members_state(members: Mapping[str, Member]) -> dict[str, Any]:
+    return {
+        judge: {"prior": None if one.prior is None else one.prior.tolist(), "calibrator": one.calibrator.to_dict()}
+        for judge, one in members.items()
+    }
+
+
+def _member(state: Any) -> Member:
+    prior = None if state.prior is None else np.array(state.prior, dtype=np.float64)
+    return Member(prior, calibrator_from(state.calibrator))
