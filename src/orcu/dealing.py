@@ -93,7 +93,8 @@ def _by_group(y: IntArray, groups: npt.NDArray[Any], folds: int, seed: int) -> I
     filled, chosen = np.zeros((folds, classes.shape[1])), np.empty(count, dtype=np.int64)
     for one in order:
         after = ((filled + classes[one]) * share) ** 2
-        chosen[one] = int(np.argmin(after.sum(axis=1) - ((filled * share) ** 2).sum(axis=1)))
+        worse = (after.sum(axis=1) - ((filled * share) ** 2).sum(axis=1)).round(12)
+        chosen[one] = int(np.lexsort((filled.sum(axis=1), worse))[0])  # of equals the emptiest: none stays empty
         filled[chosen[one]] += classes[one]
     return chosen[member]
 

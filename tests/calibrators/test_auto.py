@@ -161,3 +161,10 @@ def test_subjects_that_do_not_fit_are_refused(subject, words):
     rng = np.random.default_rng(0)
     with pytest.raises(InputError, match=words):
         calibrators.create("auto").fit(rng.normal(size=(60, 3)), rng.integers(3, size=60), subject=subject)
+
+
+def test_subjects_of_one_class_each_leave_no_fold_empty():
+    y = np.repeat([0, 1, 2], 10)
+    folds = deal(y, 3, stop=0, groups=y)
+    assert sorted(len(fold.held) for fold in folds) == [10, 10, 10]
+    calibrators.create("auto").fit(np.eye(3)[y], y, subject=y)  # and nothing is fitted on no rows

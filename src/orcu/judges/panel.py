@@ -221,7 +221,7 @@ class JudgePanel:
             fold[part.held] = number
             for judge, logs in _log_probs(self.fold_members_[number], known[part.held]).items():
                 held[judge][part.held] = logs
-        weights = fitted_weights(known, held)
+        weights = fitted_weights(known, held, fold)
         kept = [judge for judge, weight in weights.items() if weight > 0]  # the others cannot help
         self.members_ = {judge: self.members_[judge] for judge in kept}
         self.fold_members_ = [{judge: every[judge] for judge in kept} for every in self.fold_members_]
@@ -242,7 +242,8 @@ class JudgePanel:
         Raises:
             InputError: if the scale is another, or a judge is missing.
         """
-        return self._probs(self.members_, self._checked(grades))
+        checked = self._checked(grades)
+        return self._probs(self.members_, checked)
 
     def held_out(self, grades: Grades) -> FloatArray:
         """As `predict_proba`, by maps that were not fitted on the item's own grade where it is one of the fitted ones.
@@ -553,12 +554,35 @@ def _log_probs(members: Mapping[str, Member], grades: Grades) -> dict[str, Float
     return by_judge
 
 
-def fitted_weights(known: Grades, held: Mapping[str, FloatArray]) -> dict[str, float]:
+def fitted_weights(known: Grades, held: Mapping[str, FloatArray], fold: IntArray) -> dict[str, float]:
     """The weights of the judges in a pool, summing to 1, by the log score of what they say of items out of fold.
+
+    A judge that is no better than saying how often people give each grade gets nothing.
 
     Raises:
         InputError: if there are too few items of which all judges said something.
     """
+    if len(held) == 1:
+        return dict.fromkeys(held, 1.0)
+    scores = {judge: _against_frequencies(known, logs, fold) for judge, logs in held.items()}
+    helping = [judge for judge, score in scores.items() if score.simplest(ERRORS)]
+    helping = helping or [min(scores, key=lambda judge: float(scores[judge].means[1]))]
+    pooled = _pooled_weights(known, {judge: held[judge] for judge in helping})
+    return {judge: pooled.get(judge, 0.0) for judge in held}
+
+
+def _against_frequencies(known: Grades, logs: FloatArray, fold: IntArray) -> LogScores:
+    """The log losses of the frequencies of people's grades in the other folds, and of a judge, on what it spoke of."""
+    place, grade, share = human_rows(known)
+    counts = np.stack([known.human[fold != k].sum(axis=0) for k in range(int(fold.max()) + 1)]) + 0.5
+    frequencies = np.log(counts / counts.sum(axis=1, keepdims=True))
+    spoke = ~np.isnan(logs[place, 0])
+    place, grade, share = place[spoke], grade[spoke], share[spoke]
+    own = -np.stack([frequencies[fold[place], grade], logs[place, grade]])
+    return LogScores(own, share / share.sum(), _subjects(known, place))
+
+
+def _pooled_weights(known: Grades, held: Mapping[str, FloatArray]) -> dict[str, float]:
     if len(held) == 1:
         return dict.fromkeys(held, 1.0)
     place, grade, share = human_rows(known)

@@ -1,7 +1,6 @@
 """The page about judges: does this judge know when it is wrong, and what is it worth beside people?"""
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -82,19 +81,13 @@ def _reliabilities(evaluation: Evaluation, prefix: str) -> list[dict[str, str]]:
         {
             "name": name,
             "svg": render(
-                partial(_draw_reliability, bins=reliability.data(table, rows=weights), xlabel=xlabel),
+                partial(reliability.draw, diagram=reliability.data(table, rows=weights), xlabel=xlabel),
                 prefix=f"{prefix}-{k}",
                 title=f"Reliability diagram: {name}",
-                width=2.9,
-                height=2.6,
             ),
         }
         for k, (name, table, xlabel) in enumerate(tables)
     ]
-
-
-def _draw_reliability(ax: Any, *, bins: Any, xlabel: str) -> None:
-    reliability.draw(ax, bins, xlabel=xlabel)
 
 
 def _confusion(name: str, evaluation: Evaluation, number: int) -> dict[str, str]:
