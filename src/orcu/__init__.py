@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0.dev0"
 
 if TYPE_CHECKING:
-    from orcu import boosting, calibrators, estimators, geometry, losses, metrics, targets, theory
+    from orcu import boosting, calibrators, estimators, geometry, judges, losses, metrics, targets, theory
     from orcu.decisions.conformal import OrdinalPredictionSets
     from orcu.decisions.rules import decide
     from orcu.errors import InputError, MissingExtraError, UnknownNameError
@@ -45,6 +45,7 @@ _HOMES = {
     "data": "",
     "estimators": "",
     "geometry": "",
+    "judges": "",
     "losses": "",
     "metrics": "",
     "targets": "",
@@ -72,6 +73,7 @@ __all__ = [
     "estimators",
     "evaluate",
     "geometry",
+    "judges",
     "losses",
     "metrics",
     "suggest_scale",
