@@ -1,0 +1,262 @@
+"""Grades in chat completions, as OpenAI-compatible servers and vLLM write them: a JSON object per line."""
+
+import gzip
+import json
+import os
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orcu.errors import InputError, first_line
+from orcu.judges.replies import Replies, Reply, Unread, UnreadableError, need_replies
+from orcu.judges.scale import Scale
+from orcu.judges.tokens import TokenGrades, token_grades
+from orcu.judges.wording import Wording
+from orcu.predictions.labels import canonical, is_missing
+from orcu.tables.files import read_json
+
+ITEM_KEYS = ("custom_id", "item")
+NAMELESS = "judge"  # a judge without a name
+
+
+@dataclass(frozen=True)
+class _Grading:
+    """A grade that was read from a choice.
+
+    Attributes:
+        where, item, judge: it comes from; the judge is "" if nothing names it.
+        grade: in the text.
+        tokens: what its tokens say; ``None`` without logprobs.
+        tokens_if_joined: the same, should this judge's numbers be one token each.
+    """
+
+    where: str
+    item: str
+    judge: str
+    grade: int
+    tokens: TokenGrades | None
+    tokens_if_joined: TokenGrades | None
+
+    def reply(self, tokens: TokenGrades | None) -> Reply:
+        """The reply, with the probabilities of one reading of its tokens."""
+        probs, mass = (None, None) if tokens is None else (tokens.probs, tokens.mass)
+        return Reply(self.item, self.judge or NAMELESS, probs, self.grade, mass)
+
+
+def read_completions(
+    path: str | os.PathLike[str],
+    scale: Scale,
+    *,
+    pattern: str | None = None,
+    words: bool = False,
+    item: str | None = None,
+    judge: str | None = None,
+) -> Replies:
+    r"""The grades in a file of chat completions.
+
+    Each line is a completion (``choices[].message.content`` and, for probabilities,
+    ``choices[].logprobs.content[].top_logprobs``), a line of OpenAI's batch output, or an object that holds a
+    completion under ``completion``, ``response`` or ``body``. Every choice is a reply. `Wording` says where the grade
+    stands in the text, `token_grades` how its tokens become probabilities of all grades.
+
+    Where a judge returns a token of two digits anywhere, its numbers are one token each, and a token "1" that was not
+    taken is 1; otherwise it may as well have become 10, and is divided.
+
+    Args:
+        path: of JSON lines (``.jsonl``, ``.jsonl.gz``), or of a ``.json`` file that holds a list.
+        scale: of the grades.
+        pattern: a regular expression with one group around the grade, of which the last match counts, such as
+            ``Score: (\d+)``; by default the last number, or the last name of a grade where grades are words.
+        words: whether "four" is 4. "One" is a common word: name a pattern, or let judges answer in a word.
+        item: the key of the item's name in a line; dots lead into objects. By default ``custom_id`` or ``item``.
+        judge: the key of the judge's name. By default ``judge``, or the completion's ``model``.
+
+    Raises:
+        InputError: if the pattern or the file cannot be used, or nothing in it can be read.
+
+    Example:
+        >>> import tempfile
+        >>> line = {"item": "a", "model": "m", "choices": [{"message": {"content": "Score: 4/5"}}]}
+        >>> path = Path(tempfile.mkdtemp()) / "answers.jsonl"
+        >>> _ = path.write_text(json.dumps(line))
+        >>> read_completions(path, Scale.of("1..5")).replies
+        [Reply(item='a', judge='m', probs=None, grade=3, mass=None)]
+    """
+    wording, path = Wording(Scale.of(scale), pattern=pattern, words=words), Path(path)
+    entries = [entry for where, line in _lines(path) for entry in _gradings(where, line, wording, item, judge)]
+    gradings = [entry for entry in entries if isinstance(entry, _Grading)]
+    has_tokens = any(grading.tokens is not None for grading in gradings)
+    joining = {grading.judge for grading in gradings if grading.tokens is not None and grading.tokens.joins}
+    unread, read = list[Unread](), list[tuple[_Grading, TokenGrades | None]]()
+    for entry in entries:
+        if isinstance(entry, Unread):
+            unread.append(entry)
+        elif has_tokens and entry.tokens is None:
+            unread.append(Unread(entry.where, entry.item, _NO_LOGPROBS))
+        else:
+            read.append((entry, entry.tokens_if_joined if entry.judge in joining else entry.tokens))
+    replies = [grading.reply(tokens) for grading, tokens in read]
+    nameless = sum(not grading.judge for grading, _ in read)
+    notes = _notes([tokens for _, tokens in read if tokens is not None], len(replies), nameless)
+    return need_replies(Replies(replies, unread, notes), path.name)
+
+
+_NO_LOGPROBS = (
+    "no logprobs, where other lines have them: a bare grade beside probabilities would count unevenly; read judges "
+    "without logprobs from a file of their own"
+)
+
+
+def _notes(read: list[TokenGrades], replies: int, nameless: int) -> list[str]:
+    """What there is to say about the replies of a file."""
+    notes = {
+        "name no judge (no key judge, no model) and are taken as those of one": nameless,
+        "have no logprobs: their grades were read, without probabilities": replies - len(read),
+        "returned no token beside the one taken; ask the server for top_logprobs": sum(t.alone for t in read),
+        "did not return all grades: the missing probability was divided evenly among those left out, each at most as "
+        "likely as the least likely token returned": sum(t.filled for t in read),
+        "returned tokens that begin several grades and were not taken; their probability was divided evenly among "
+        "these grades": sum(t.divided for t in read),
+        "put less than half of their probability on grades": sum(t.mass < 0.5 for t in read),
+    }
+    return [f"{count} of {replies} replies {note}" for note, count in notes.items() if count]
+
+
+def _lines(path: Path) -> Iterator[tuple[str, Any]]:
+    """What each line holds, and where it stands; ``None`` for a line that is not JSON."""
+    if path.suffix.lower() == ".json":
+        content = read_json(path, lambda content: content)
+        for number, entry in enumerate(content if isinstance(content, list) else [content], 1):
+            yield f"{path.name}, entry {number}", entry
+        return
+    opener = gzip.open if path.suffix.lower() == ".gz" else open
+    try:
+        with opener(path, "rb") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield f"{path.name}, line {number}", _parsed(line)
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file.") from None
+    except (EOFError, OSError, zlib.error) as error:
+        raise InputError(f"{path}: not readable ({first_line(error)}).") from None
+
+
+def _parsed(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _gradings(
+    where: str, line: Any, wording: Wording, item_key: str | None, judge_key: str | None
+) -> Iterator[_Grading | Unread]:
+    """The grades of a line's choices."""
+    item = ""
+    try:
+        if not isinstance(line, dict):
+            raise UnreadableError("not a JSON object")
+        item = _item(line, item_key)
+        completion = _completion(line)
+        judge = _judge(line, completion, judge_key)
+        choices = completion["choices"]
+    except UnreadableError as error:
+        yield Unread(where, item, str(error))
+        return
+    for number, choice in enumerate(choices, 1):
+        place = where if len(choices) == 1 else f"{where}, choice {number}"
+        try:
+            yield _grading(place, item, judge, choice, wording)
+        except UnreadableError as error:
+            yield Unread(place, item, str(error))
+
+
+def _grading(where: str, item: str, judge: str, choice: Any, wording: Wording) -> _Grading:
+    """The grade of a choice.
+
+    Raises:
+        UnreadableError: if it has none.
+    """
+    text, was_cut = _content(choice)
+    try:
+        mention = wording.mention(text)
+    except UnreadableError as error:
+        raise UnreadableError(f"{error} (cut at its token limit)" if was_cut else str(error)) from None
+    content = _at(choice, "logprobs.content")
+    if not content:
+        return _Grading(where, item, judge, mention.grade, None, None)
+    if not isinstance(content, list) or not all(isinstance(token, dict) for token in content):
+        raise UnreadableError("logprobs.content is no list of tokens")
+    tokens = token_grades(content, text, mention, wording)
+    joined = token_grades(content, text, mention, wording, joined=True) if tokens.divided else tokens
+    return _Grading(where, item, judge, mention.grade, tokens, joined)
+
+
+def _content(choice: Any) -> tuple[str, bool]:
+    """The text of a choice, and whether it was cut at the limit of tokens."""
+    message = _at(choice, "message")
+    if not isinstance(message, dict):
+        raise UnreadableError("no message; expected chat completions, choices[].message.content")
+    reason, text = choice.get("finish_reason"), message.get("content")
+    if message.get("refusal"):
+        raise UnreadableError("the judge refused to answer")
+    if text is not None and not isinstance(text, str):
+        raise UnreadableError("the content is no text")
+    if not text or not text.strip():
+        raise UnreadableError(f"empty content (finish_reason {reason})" if reason else "empty content")
+    return text, reason == "length"
+
+
+def _completion(line: dict[str, Any]) -> dict[str, Any]:
+    """The completion in a line."""
+    wrapped = (line, *(_at(line, key) for key in ("response.body", "completion", "response", "body")))
+    holders = [holder for holder in wrapped if isinstance(holder, dict)]
+    for holder in holders:
+        if holder.get("error"):
+            raise UnreadableError(f"an error instead of a completion: {_message(holder['error'])}")
+    for holder in holders:
+        choices = holder.get("choices")
+        if isinstance(choices, list) and choices and isinstance(choices[0], dict):  # a question's choices are texts
+            return holder
+    raise UnreadableError("no choices")
+
+
+def _message(error: Any) -> str:
+    text = str(error.get("message") or error.get("code") or error) if isinstance(error, dict) else str(error)
+    return text.strip().splitlines()[0][:200] if text.strip() else "without a message"
+
+
+def _item(line: dict[str, Any], key: str | None) -> str:
+    for name in ITEM_KEYS if key is None else (key,):
+        value = _at(line, name)
+        if value is not None:
+            return _name(value, name)
+    if key is not None:
+        raise UnreadableError(f"no {key!r} in the line, which should name the item")
+    raise UnreadableError("nothing names the item, neither custom_id nor item; name its key with item=")
+
+
+def _judge(line: dict[str, Any], completion: dict[str, Any], key: str | None) -> str:
+    value = _at(line, "judge" if key is None else key)
+    if value is None and key is not None:
+        raise UnreadableError(f"no {key!r} in the line, which should name the judge")
+    value = completion.get("model") if value is None else value
+    return "" if value is None else _name(value, key or "judge or model")
+
+
+def _name(value: Any, key: str) -> str:
+    """A text as it is, or a number as text."""
+    if not isinstance(value, str | int | float) or isinstance(value, bool) or is_missing(value):
+        raise UnreadableError(f"{key!r} is neither a text nor a number")
+    return value if isinstance(value, str) else canonical(value)
+
+
+def _at(holder: Any, path: str) -> Any:
+    """What a dotted path leads to; a key that holds dots itself is tried first."""
+    if isinstance(holder, Mapping) and path in holder:
+        return holder[path]
+    key, _, rest = path.partition(".")
+    inner = holder.get(key) if isinstance(holder, Mapping) else None
+    return _at(inner, rest) if rest else inner
