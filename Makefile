@@ -89,7 +89,7 @@ wheel: $(READY)  ## dist/orcu-*.whl and the source archive
 	$(BIN)/python -m build --quiet
 
 pins: $(READY)  ## resolve pyproject.toml anew into constraints.txt
-	$(UV) pip compile pyproject.toml --all-extras --universal --upgrade --no-header --no-annotate --quiet -o constraints.txt
+	$(UV) pip compile pyproject.toml --extra dev --extra all --universal --upgrade --no-header --no-annotate --quiet -o constraints.txt
 
 clean:  ## remove .venv and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage* dist

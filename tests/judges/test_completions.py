@@ -207,6 +207,27 @@ def test_an_empty_file_is_refused(tmp_path):
         read(tmp_path, "")
 
 
+def broken(value):
+    """A value with each of its parts replaced by something else, one at a time."""
+    yield from (None, 5, -1.5, "x", "", [], {}, [[]], [{}], True, math.nan)
+    keys = value.keys() if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    for key in keys:
+        for part in broken(value[key]):
+            copy = value.copy()
+            copy[key] = part
+            yield copy
+
+
+def test_whatever_stands_in_place_of_a_part_every_line_is_read_or_counted(tmp_path):
+    batch = {"custom_id": "a", "response": {"body": completion(choice("It: 4", SURE))}, "error": None}
+    lines = list(broken(batch))
+    replies = read(tmp_path, *map(json.dumps, lines), answer("b", "4", SURE))
+    assert {"x", "b"} <= {reply.item for reply in replies.replies}
+    unread = [where.where for where in replies.unread if "choice" not in where.where]
+    assert len(replies.replies) + len(unread) == len(lines) + 1
+    assert all(reply.probs.sum() == pytest.approx(1) for reply in replies.replies)
+
+
 def test_files_may_be_compressed_or_hold_a_list(tmp_path):
     packed = tmp_path / "answers.jsonl.gz"
     packed.write_bytes(gzip.compress(json.dumps(answer("a", "4")).encode()))
@@ -264,6 +285,26 @@ def test_a_judge_that_writes_ten_in_one_token_means_one_by_one(tmp_path):
     assert joined.notes == []
     other = read(tmp_path, nine, {**ten, "model": "other"}, scale=ten_scale)
     np.testing.assert_allclose(other.replies[0].probs[[0, 8, 9]], [0.2, 0.6, 0.2])
+
+
+def test_a_reply_cut_where_its_grade_may_go_on_is_unread(tmp_path):
+    def cut(item, content, returned=None):
+        return {"item": item, **completion(choice(content, returned, finish_reason="length"))}
+
+    ten = Scale.of("1..10")
+    bare = read(tmp_path, cut("a", "1"), cut("b", "2"), cut("c", "1\n"), scale=ten)
+    assert [reply.item for reply in bare.replies] == ["b", "c"]
+    assert "where the grade may go on" in bare.unread[0].reason
+    joined = read(tmp_path, cut("a", "1", {"1": 0.75, "10": 0.25}), scale=ten)
+    np.testing.assert_allclose(joined.replies[0].probs[[0, 9]], [0.75, 0.25])
+    halves = read(tmp_path, cut("a", "4."), cut("b", "5"), scale=Scale.of("1..5:0.5"))
+    assert [unread.item for unread in halves.unread] == ["a"]
+
+
+def test_a_reply_that_was_cut_may_not_have_come_to_its_grade_and_is_counted(tmp_path):
+    line = {"item": "a", **completion(choice("It has 3 faults", finish_reason="length"))}
+    assert "1 of 1 replies were cut at their token limit" in read(tmp_path, line).notes[0]
+    assert "cut" not in read(tmp_path, line, pattern=r"(\d)").notes[0]
 
 
 def test_number_words_and_names_of_grades_are_read(tmp_path):

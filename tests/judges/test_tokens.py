@@ -228,6 +228,6 @@ def test_tokens_that_cannot_be_read_say_why(tokens, text, reason):
 
 
 def test_top_logprobs_that_are_no_list_of_tokens_are_refused():
-    for top in ("4", {"4": -1.0}, [4]):
+    for top in ("4", {"4": -1.0}, [4], 4):
         with pytest.raises(UnreadableError):
             graded([{**entry("4", 0.5), "top_logprobs": top}])

@@ -13,7 +13,7 @@ from orcu.errors import InputError, first_line
 from orcu.judges.replies import Replies, Reply, Unread, UnreadableError, need_replies
 from orcu.judges.scale import Scale
 from orcu.judges.tokens import TokenGrades, token_grades
-from orcu.judges.wording import Wording
+from orcu.judges.wording import Mention, Wording
 from orcu.predictions.labels import canonical, is_missing
 from orcu.tables.files import read_json
 
@@ -23,24 +23,28 @@ NAMELESS = "judge"  # a judge without a name
 
 @dataclass(frozen=True)
 class _Grading:
-    """A grade that was read from a choice.
+    """A grade that was read from a choice, in both ways in which a judge may write numbers.
 
     Attributes:
         where, item, judge: it comes from; the judge is "" if nothing names it.
         grade: in the text.
-        tokens: what its tokens say; ``None`` without logprobs.
-        tokens_if_joined: the same, should this judge's numbers be one token each.
+        was_cut: whether more than the grade was written, and ended by the limit of tokens.
+        tokens: what its tokens say, and what they say should this judge's numbers be one token each; ``None`` without
+            logprobs.
+        goes_on: whether the limit of tokens cut it where the grade may go on, in both cases.
     """
 
     where: str
     item: str
     judge: str
     grade: int
-    tokens: TokenGrades | None
-    tokens_if_joined: TokenGrades | None
+    was_cut: bool
+    tokens: tuple[TokenGrades | None, TokenGrades | None]
+    goes_on: tuple[bool, bool]
 
-    def reply(self, tokens: TokenGrades | None) -> Reply:
-        """The reply, with the probabilities of one reading of its tokens."""
+    def reply(self, joined: bool) -> Reply:
+        """The reply of a judge whose numbers are one token each, or not."""
+        tokens = self.tokens[joined]
         probs, mass = (None, None) if tokens is None else (tokens.probs, tokens.mass)
         return Reply(self.item, self.judge or NAMELESS, probs, self.grade, mass)
 
@@ -86,20 +90,20 @@ def read_completions(
     """
     wording, path = Wording(Scale.of(scale), pattern=pattern, words=words), Path(path)
     entries = [entry for where, line in _lines(path) for entry in _gradings(where, line, wording, item, judge)]
-    gradings = [entry for entry in entries if isinstance(entry, _Grading)]
-    has_tokens = any(grading.tokens is not None for grading in gradings)
-    joining = {grading.judge for grading in gradings if grading.tokens is not None and grading.tokens.joins}
-    unread, read = list[Unread](), list[tuple[_Grading, TokenGrades | None]]()
+    tokens = [(entry.judge, entry.tokens[0]) for entry in entries if isinstance(entry, _Grading) and entry.tokens[0]]
+    joining = {name for name, token in tokens if token.joins}
+    unread, read = list[Unread](), list[_Grading]()
     for entry in entries:
         if isinstance(entry, Unread):
             unread.append(entry)
-        elif has_tokens and entry.tokens is None:
+        elif tokens and entry.tokens[0] is None:
             unread.append(Unread(entry.where, entry.item, _NO_LOGPROBS))
+        elif entry.goes_on[entry.judge in joining]:
+            unread.append(Unread(entry.where, entry.item, _GOES_ON))
         else:
-            read.append((entry, entry.tokens_if_joined if entry.judge in joining else entry.tokens))
-    replies = [grading.reply(tokens) for grading, tokens in read]
-    nameless = sum(not grading.judge for grading, _ in read)
-    notes = _notes([tokens for _, tokens in read if tokens is not None], len(replies), nameless)
+            read.append(entry)
+    replies = [entry.reply(entry.judge in joining) for entry in read]
+    notes = _notes(read, joining, by_default=pattern is None)
     return need_replies(Replies(replies, unread, notes), path.name)
 
 
@@ -107,21 +111,26 @@ _NO_LOGPROBS = (
     "no logprobs, where other lines have them: a bare grade beside probabilities would count unevenly; read judges "
     "without logprobs from a file of their own"
 )
+_GOES_ON = "cut at its token limit where the grade may go on, as 1 to 10; allow a token more"
 
 
-def _notes(read: list[TokenGrades], replies: int, nameless: int) -> list[str]:
+def _notes(read: list[_Grading], joining: set[str], *, by_default: bool) -> list[str]:
     """What there is to say about the replies of a file."""
-    notes = {
-        "name no judge (no key judge, no model) and are taken as those of one": nameless,
-        "have no logprobs: their grades were read, without probabilities": replies - len(read),
-        "returned no token beside the one taken; ask the server for top_logprobs": sum(t.alone for t in read),
+    tokens = [token for entry in read if (token := entry.tokens[entry.judge in joining]) is not None]
+    counts = {
+        "name no judge (no key judge, no model) and are taken as those of one": sum(not entry.judge for entry in read),
+        "were cut at their token limit, so their last number may not be the grade; name a pattern": (
+            sum(entry.was_cut for entry in read) if by_default else 0
+        ),
+        "have no logprobs: their grades were read, without probabilities": len(read) - len(tokens),
+        "returned no token beside the one taken; ask the server for top_logprobs": sum(t.alone for t in tokens),
         "did not return all grades: the missing probability was divided evenly among those left out, each at most as "
-        "likely as the least likely token returned": sum(t.filled for t in read),
+        "likely as the least likely token returned": sum(t.filled for t in tokens),
         "returned tokens that begin several grades and were not taken; their probability was divided evenly among "
-        "these grades": sum(t.divided for t in read),
-        "put less than half of their probability on grades": sum(t.mass < 0.5 for t in read),
+        "these grades": sum(t.divided for t in tokens),
+        "put less than half of their probability on grades": sum(t.mass < 0.5 for t in tokens),
     }
-    return [f"{count} of {replies} replies {note}" for note, count in notes.items() if count]
+    return [f"{count} of {len(read)} replies {note}" for note, count in counts.items() if count]
 
 
 def _lines(path: Path) -> Iterator[tuple[str, Any]]:
@@ -184,14 +193,24 @@ def _grading(where: str, item: str, judge: str, choice: Any, wording: Wording) -
         mention = wording.mention(text)
     except UnreadableError as error:
         raise UnreadableError(f"{error} (cut at its token limit)" if was_cut else str(error)) from None
+    tail = text[mention.start :]
+    apart, joined = (was_cut and len(wording.becoming(tail, joined=joined)) > 1 for joined in (False, True))
+    was_cut = was_cut and text.strip() != text[mention.start : mention.end]
+    tokens = _tokens(choice, text, mention, wording)
+    return _Grading(where, item, judge, mention.grade, was_cut, tokens, (apart, joined))
+
+
+def _tokens(
+    choice: Any, text: str, mention: Mention, wording: Wording
+) -> tuple[TokenGrades | None, TokenGrades | None]:
+    """What the tokens of a choice say, if numbers may have several tokens, and if they have one each."""
     content = _at(choice, "logprobs.content")
     if not content:
-        return _Grading(where, item, judge, mention.grade, None, None)
-    if not isinstance(content, list) or not all(isinstance(token, dict) for token in content):
+        return None, None
+    if not isinstance(content, list):
         raise UnreadableError("logprobs.content is no list of tokens")
-    tokens = token_grades(content, text, mention, wording)
-    joined = token_grades(content, text, mention, wording, joined=True) if tokens.divided else tokens
-    return _Grading(where, item, judge, mention.grade, tokens, joined)
+    apart = token_grades(content, text, mention, wording)
+    return apart, token_grades(content, text, mention, wording, joined=True) if apart.divided else apart
 
 
 def _content(choice: Any) -> tuple[str, bool]:

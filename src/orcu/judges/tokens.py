@@ -15,7 +15,7 @@ from orcu.judges.wording import Mention, Wording, without_marks_before
 
 _ROUNDING = 1e-6  # a logarithm above 0 by no more is a probability of 1
 _NOISE = 1e-12  # what adding up leaves, which is not missing
-UNKNOWN = -9999.0  # what servers write for "very unlikely": no probability
+_UNKNOWN = -9999.0  # what servers write for "very unlikely": no probability
 _CONTINUES = re.compile(r"[^\W_]|[.,]\d")  # what makes a number or a word longer
 _FOREIGN = re.compile(r"[^\x00-\x7f]+")
 
@@ -53,8 +53,8 @@ def token_grades(
     divided evenly among them.
 
     Grades that no token of a place leads to share what is missing there: with R the sum of all returned probabilities
-    and k such grades, each gets w min(max(0, 1 - R) / k, p_min), never more than the least likely token returned. Then
-    all are brought to 1.
+    and k such grades, each gets w min(max(0, 1 - R) / k, p_min), never more than the least likely token returned. A
+    logprob of -9999, which servers write for "very unlikely", counts as not returned. Then all are brought to 1.
 
     Args:
         tokens: ``logprobs.content`` of a choice: ``token``, ``bytes``, ``logprob``, ``top_logprobs``.
@@ -77,52 +77,47 @@ def token_grades(
     """
     spelled = [_bytes(token) for token in tokens]
     first, lead = _place(spelled, text, mention)
-    count = len(wording.scale)
-    mass, fill = np.zeros(count), np.zeros(count)
-    way, done = 1.0, b""
-    divided = alone = joins = False
-    ends: frozenset[int] = frozenset()
+    mass, fill = np.zeros(len(wording.scale)), np.zeros(len(wording.scale))
+    way, done, divided, alone, joins = 1.0, b"", False, True, False
+    reachable = frozenset(range(len(wording.scale)))
     for place in range(first, len(tokens)):
-        returned = _returned(tokens[place])
-        total, least = sum(p for _, p in returned), min((p for _, p in returned), default=0.0)
-        if total > 1 + LARGEST_TOLERANCE:
-            raise UnreadableError(
-                f"the probabilities returned at the grade's place sum to {total:.3g}, so they are no distribution"
-            )
-        taken = _folded(spelled[place] if done else spelled[place][len(lead) :])
-        ends = _leads_to(done, taken, wording, joined=False)
-        reachable = wording.becoming(_text(done)) if done else frozenset(range(count))
+        returned = _returned(tokens[place], lead, begins=place == first)
+        taken = _folded(spelled[place].removeprefix(lead) if place == first else spelled[place])
+        goal = _leads_to(done, taken, wording, joined=False)
         step, offered = 0.0, frozenset[int]()
-        for token, p in returned:
-            piece = _folded(token) if done else _folded(_unmarked(token.removeprefix(lead)))
+        for piece, p in returned:
             joins |= re.search(rb"\d\d", piece) is not None
-            if piece == taken:  # goes the way that was taken
+            if piece == taken:
                 step += p
-                offered |= ends
+                offered |= goal
                 continue
             grades = _leads_to(done, piece, wording, joined=joined)
             offered |= grades
             divided |= len(grades) > 1
             for grade in grades:
                 mass[grade] += way * p / len(grades)
-        left_out = list(reachable - offered)
-        if left_out and 1 - total > _NOISE:
-            fill[left_out] += way * min((1 - total) / len(left_out), least)
-        alone |= len(returned) < 2
+        missing, left_out = 1 - sum(p for _, p in returned), list(reachable - offered)
+        if left_out and missing > _NOISE:
+            fill[left_out] += way * min(missing / len(left_out), min((p for _, p in returned), default=0.0))
+        alone &= len(returned) < 2
         way *= step
-        if len(ends) < 2:
+        if len(goal) < 2:
             break
-        done += taken
-    else:  # the reply ended before another token could say how the number goes on
-        ends = frozenset({mention.grade})
-    if ends != {mention.grade}:
+        done, reachable = done + taken, goal
+    else:  # the reply ends before a token could say how the number goes on
+        goal = frozenset({mention.grade})
+    if goal != {mention.grade}:
         raise UnreadableError(f"the grade is only a part of the token {_text(spelled[first])!r}")
     mass[mention.grade] += way
     if not mass.sum() > 0:
         raise UnreadableError("no token returned at the grade's place is a grade")
-    probs = mass + fill
     return TokenGrades(
-        probs / probs.sum(), float(mass.sum()), bool(fill.any()), divided=divided, alone=alone, joins=joins
+        probs=(mass + fill) / (mass + fill).sum(),
+        mass=min(1.0, float(mass.sum())),
+        filled=bool(fill.any()),
+        divided=divided,
+        alone=alone,
+        joins=joins,
     )
 
 
@@ -166,13 +161,27 @@ def _start(whole: str, text: str, mention: Mention) -> int:
     return matches[-1].start(1)
 
 
-def _returned(token: Mapping[str, Any]) -> list[tuple[bytes, float]]:
-    """The tokens returned at a place with their probabilities, the one that was taken among them."""
+def _returned(token: Mapping[str, Any], lead: bytes, *, begins: bool) -> list[tuple[bytes, float]]:
+    """What the tokens returned at a place add to the grade, with their probabilities; the one taken is among them.
+
+    Args:
+        token: that was taken there.
+        lead: what the first token of the grade holds before it.
+        begins: whether the place is that of the first token, where marks before the grade do not count.
+    """
     top = token.get("top_logprobs") or []
+    if not isinstance(top, list):
+        raise UnreadableError("top_logprobs is no list of tokens")
     entries = [(_bytes(entry), _logprob(entry)) for entry in top]
     if _bytes(token) not in (spelled for spelled, _ in entries):
         entries.append((_bytes(token), _logprob(token)))
-    return [(spelled, min(1.0, math.exp(logprob))) for spelled, logprob in entries if logprob > UNKNOWN]
+    known = [(spelled, min(1.0, math.exp(logprob))) for spelled, logprob in entries if logprob > _UNKNOWN]
+    total = sum(p for _, p in known)
+    if total > 1 + LARGEST_TOLERANCE:
+        raise UnreadableError(
+            f"the probabilities returned at the grade's place sum to {total:.3g}, so they are no distribution"
+        )
+    return [(_folded(_unmarked(spelled.removeprefix(lead)) if begins else spelled), p) for spelled, p in known]
 
 
 def _logprob(entry: Mapping[str, Any]) -> float:
