@@ -153,12 +153,12 @@ def test_human_grades_of_other_items_are_refused_with_both_names():
 
 def test_replies_are_put_together_and_losses_counted():
     scale = Scale.of("1..3")
-    replies = [Reply("a", "gpt", np.array([0.2, 0.8, 0])), Reply("a", "gpt", np.array([0.4, 0.6, 0]))]
+    replies = [Reply("a", "gpt", np.array([0.2, 0.8, 0]), 1, 1.0), Reply("a", "gpt", np.array([0.4, 0.6, 0]), 1, 1.0)]
     grades = from_replies(scale, replies, unread=[Unread("log, line 3", "b", "no number")])
     assert grades.said["gpt"][0] == pytest.approx([0.3, 0.7, 0])
     assert grades.notes[-1] == "1 replies could not be read"
     with pytest.raises(InputError, match="others bare grades"):
-        from_replies(scale, [*replies, Reply("b", "gpt", grade=1)])
+        from_replies(scale, [*replies, Reply("b", "gpt", None, 1, None)])
     with pytest.raises(InputError, match="no grade to be read"):
         from_replies(scale, [])
 

@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 
 from orcu.errors import InputError, MissingExtraError
-from orcu.judges.inspect_logs import read_inspect
+from orcu.judges.inspect_logs import is_inspect_log, read_inspect
 from orcu.judges.scale import Scale
 
 SCALE = Scale.of("1..5")
@@ -138,3 +138,11 @@ def test_files_that_are_no_logs_are_refused(tmp_path, inspect, name):
     (tmp_path / name).write_text("{}")
     with pytest.raises(InputError, match="not a log of Inspect"):
         read_inspect(tmp_path / name, SCALE)
+
+
+def test_a_log_is_known_by_its_ending_or_by_what_it_holds(tmp_path):
+    (tmp_path / "log.json").write_text('{"version": 2, "eval": {}}')
+    (tmp_path / "answers.json").write_text("[]")
+    (tmp_path / "broken.json").write_text("{")
+    names = ("run.eval", "log.json", "answers.json", "broken.json", "a.jsonl")
+    assert [is_inspect_log(tmp_path / name) for name in names] == [True, True, False, False, False]

@@ -1,5 +1,6 @@
 """Grades in the logs of Inspect, read by its own package."""
 
+import json
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -51,6 +52,17 @@ def read_inspect(path: str | os.PathLike[str], scale: Scale, *, scorer: str | No
             unread.append(Unread(where, item, str(error)))
     notes = [] if log.status == "success" else [f"the log's status is {log.status!r}: samples may be missing"]
     return need_replies(Replies(replies, unread, notes), path.name)
+
+
+def is_inspect_log(path: Path) -> bool:
+    """Whether a file is a log of Inspect: by its ending .eval, or of a .json file by what it holds."""
+    if path.suffix.lower() != ".json":
+        return path.suffix.lower() == ".eval"
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return False  # the reader of completions says what is wrong with it
+    return isinstance(content, dict) and "eval" in content
 
 
 def _log(path: Path) -> Any:
