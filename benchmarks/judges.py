@@ -3,8 +3,8 @@
     python benchmarks/judges.py --data DIR --results results/judges.csv [--draws 20]    # measure
     python benchmarks/judges.py --results results/judges.csv --write docs/results       # the table
 
-DIR holds mllm_judge_logprobs.csv (token probabilities of two judges beside one human grade, 1-5; divided by blocks of 50
-neighbouring items) and llmjudge_dl23_votes.csv (votes of 24 runs beside one human grade, 0-3; divided by query). Half of
+DIR holds mllm_judge_logprobs.csv (token probabilities of two judges beside a human grade, 1-5; divided by blocks of 50
+neighbouring items) and llmjudge_dl23_votes.csv (votes of 24 runs beside a human grade, 0-3; divided by query). Half of
 the blocks or queries judges, the human grades are drawn from the other half: 25, 50, 200, or all of them. A row is the
 mean over divisions and draws. `isotonic` is what one would do with the expected grade: for each threshold a monotone
 regression of "the person's grade is above it".

@@ -1,5 +1,7 @@
 """Reading what judges and people said: nothing guessed, nothing dropped without a count."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -183,3 +185,24 @@ def test_replies_are_put_together_and_losses_counted():
 def test_arrays_that_do_not_fit_are_refused(said, options, words):
     with pytest.raises(InputError, match=words):
         Grades.of("1..3", said, **options)
+
+
+def test_a_log_has_no_columns_and_no_human_grades(tmp_path):
+    (tmp_path / "answers.jsonl").write_text("{}")
+    with pytest.raises(InputError, match="orcu judge read"):
+        read(tmp_path / "answers.jsonl", grades="1..5", cluster="prompt")
+    with pytest.raises(InputError, match="--humans"):
+        read(tmp_path / "answers.jsonl", grades="1..5", human="grade")
+
+
+def test_completions_are_read_and_joined_with_people(tmp_path):
+    bodies = {k: {"model": "gpt", "choices": [{"message": {"content": str(k)}}]} for k in (1, 2, 3, 7)}
+    lines = [json.dumps({"custom_id": f"a{k}", "response": {"body": body}}) for k, body in bodies.items()]
+    (tmp_path / "answers.jsonl").write_text("\n".join(lines))
+    humans = pd.DataFrame({"custom_id": ["a1", "a3"], "grade": [1, 2]})
+    grades = read(tmp_path / "answers.jsonl", grades="1..3", humans=humans, item="custom_id", human="grade")
+    assert grades.items.tolist() == ["a1", "a2", "a3"]
+    assert grades.said["gpt"].argmax(axis=1).tolist() == [0, 1, 2]
+    assert grades.graded.tolist() == [True, False, True]
+    assert len(grades.unread) == 1
+    assert grades.unread[0].item == "a7"

@@ -249,10 +249,14 @@ def read(
     if isinstance(source, str | os.PathLike) and Path(source).name.lower().endswith(
         (".jsonl", ".jsonl.gz", ".json", ".eval")
     ):
-        if any(option is not None for option in (probs, votes, grade, human, group, cluster, system)):
+        if any(option is not None for option in (probs, votes, grade, group, cluster, system)):
             raise InputError(
-                f"{Path(source).name}: a log has no columns; leave out probs, votes, grade, human, group, cluster and "
-                "system. People's grades come from another table: humans= (--humans)."
+                f"{Path(source).name}: a log has no columns; leave out probs, votes, grade, group, cluster and system. "
+                "For these write it as a table first (orcu judge read) and add the columns there."
+            )
+        if human is not None and humans is None:
+            raise InputError(
+                f"{Path(source).name}: a log holds no human grades; name the table that has them: humans= (--humans)."
             )
         whole = _from_log(Path(source), _needed(grades), pattern, words, item, judge, scorer)
         own: list[HumanGrade] = []
