@@ -193,8 +193,9 @@ def _grading(where: str, item: str, judge: str, choice: Any, wording: Wording) -
         mention = wording.mention(text)
     except UnreadableError as error:
         raise UnreadableError(f"{error} (cut at its token limit)" if was_cut else str(error)) from None
-    tail = text[mention.start :]
-    apart, joined = (was_cut and len(wording.becoming(tail, joined=joined)) > 1 for joined in (False, True))
+    at_end = was_cut and len(text) - mention.end < 2  # a decimal point may stand behind it
+    rest = text[mention.start :]
+    apart, joined = (at_end and len(wording.becoming(rest, joined=joined)) > 1 for joined in (False, True))
     was_cut = was_cut and text.strip() != text[mention.start : mention.end]
     tokens = _tokens(choice, text, mention, wording)
     return _Grading(where, item, judge, mention.grade, was_cut, tokens, (apart, joined))

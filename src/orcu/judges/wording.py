@@ -23,8 +23,9 @@ _WORD = (
     rf"(?:(?:{'|'.join(_TENS)})(?:[-\s](?:{'|'.join(_ONES[1:])})\b)?+|{'|'.join(_TEENS + _ONES)})\b"
     r"(?:\s+(?:hundred|thousand|and\s+a\s+half|point\s+\w+)\b)?+"
 )
+_TO = r"(?:[ \t]*\([^()\d]*\))?[ \t]*(?:[-–—]|\b(?:to|through|and|or)\b)[ \t]*"  # 1 (worst) to 5, or in doubt: 3 or 4
 _MARKS = r"[\s*_`()\[\]]*"
-_OVER = rf"(?:/|\bout\s+of\b|(?<=\d)[*_`]*\s+of\b){_MARKS}"  # what makes the number behind it a denominator
+_OVER = rf"(?:/|\bout\s+of\b(?:\s+[^\W\d_]+){{0,3}}|(?<=\d)[*_`]*\s+of\b){_MARKS}"  # a denominator follows
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ class Wording:
 
     The grade is what the last match of a pattern holds. Without a pattern it is the last number of the text, or the
     last name of a grade where grades are words. Numbers behind "/" or "out of" are denominators, which must be the
-    highest grade; "1 to 5" or "1-5" is the name of the scale where it leads from its lowest to its highest grade.
+    highest grade; "1 to 5" or "1-5" is the name of the scale where it leads from its lowest to its highest grade, and
+    otherwise no grade, as is "3 or 4".
 
     Args:
         scale: of the grades.
@@ -74,7 +76,7 @@ class Wording:
         number = rf"(?:{_DIGITS}|{_WORD})" if words else _DIGITS
         self._number = re.compile(
             rf"(?P<over>{_OVER})?(?<![^\W_])(?<![^\W_][-–_])"
-            rf"(?P<number>(?P<low>{number})(?:[ \t]*(?:[-–—]|\bto\b|\bthrough\b)[ \t]*(?P<high>{number}))?+)(?![^\W_])",
+            rf"(?P<number>(?P<low>{number})(?:{_TO}(?P<high>{number}))?+)(?![^\W_])",
             re.IGNORECASE,
         )
         self._denominator = re.compile(rf"\s?(?P<percent>%)|[^\d.;\n]{{0,20}}?{_OVER}(?P<number>{number})", re.I)
