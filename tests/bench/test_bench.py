@@ -22,6 +22,7 @@ from orcu.bench.tables import chosen, lines, rendered
 from orcu.errors import InputError, UnknownNameError
 from orcu.launchers import LAUNCHERS
 from orcu.losses.base import LOSSES
+from orcu.predictions.predictions import Predictions
 from orcu.tables.reading import read_table
 from orcu.training.two_stage import branches
 
@@ -421,3 +422,58 @@ def test_results_of_the_first_version_are_taken_over(spec_file, tmp_path):
     assert len(list((results / "small" / "runs_of_0.1.0").glob("*/result.json"))) == 4  # nothing is deleted
     with pytest.raises(InputError, match=r"no runs of version 0\.1\.0"):
         convert(results)
+
+
+def test_a_committee_stands_beside_the_losses(tmp_path, monkeypatch):
+    monkeypatch.setenv("ORCU_DATA", str(tmp_path / "data"))
+    file = tmp_path / "committee.toml"
+    file.write_text(
+        'name = "committee"\n'
+        'losses = ["ce", { label = "trees and networks", folds = 2, members = ["network", "boosting"] }]\n'
+        'calibrators = ["none", "auto"]\n'
+        '[[data]]\nset = "lev"\nhidden = [8]\nfolds = [0]\nrecipe = { epochs = 2 }\n'
+    )
+    bench.run(file, results=tmp_path / "results", jobs=1)
+    plan = bench.status(file, results=tmp_path / "results")
+    assert [run.state for run in plan.runs] == ["finished", "finished"]
+    rows = {(row["loss"], row["calibrator"]): row for row in plan.records()}
+    assert rows["trees and networks", "auto"]["unimodality"] == 1
+    committee = next(run for run in plan.runs if run.job.loss_name == "trees and networks")
+    held = Predictions.read(plan.file(committee, "validation.parquet"))
+    single = Predictions.read(plan.file(plan.runs[0], "validation.parquet"))
+    assert len(held) > 2 * len(single)  # every row of train and validation, out of fold
+    result = json.loads(plan.file(committee, "result.json").read_text())
+    assert sum(result["weights"].values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ("{ folds = 1 }", "greater than or equal to 2"),
+        ("{ folds = 5, loses = ['ce'] }", "loses"),
+        ("{ folds = 5, losses = ['mdca'] }", "mdca cannot be part of a committee"),
+        ("{ folds = 5, losses = ['nix'] }", "nix"),
+    ],
+)
+def test_a_committee_that_cannot_be_is_told_before_the_runs(tmp_path, entry, words):
+    file = tmp_path / "committee.toml"
+    file.write_text(f'name = "committee"\nlosses = [{entry}]\n[[data]]\nset = "lev"\nhidden = [8]\n')
+    with pytest.raises(InputError, match=words):
+        bench.plan(file, results=tmp_path)
+
+
+def test_a_committee_in_folds_needs_frozen_features(tmp_path):
+    file = tmp_path / "committee.toml"
+    for more, words in (("", "frozen = true"), ("frozen = true\n", "grown on tables")):
+        members = ', members = ["boosting"]' if more else ""
+        file.write_text(
+            f'name = "committee"\nlosses = ["ce", {{ folds = 5{members} }}]\n'
+            f'[[data]]\nset = "retinamnist"\nprotocol = "official"\n{more}'
+        )
+        with pytest.raises(InputError, match=words):
+            bench.plan(file, results=tmp_path)
+    file.write_text(
+        'name = "committee"\nlosses = ["ce", { folds = 5 }]\n'
+        '[[data]]\nset = "retinamnist"\nprotocol = "official"\nwithout = ["committee"]\n'
+    )
+    assert len(bench.plan(file, results=tmp_path).runs) == 1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from orcu.bench.calibrated import values, values_after
 from orcu.bench.jobs import Job
 from orcu.bench.prepared import how_to_prepare, prepared_for
-from orcu.bench.spec import TwoStage
+from orcu.bench.spec import CommitteeSpec, TwoStage
 from orcu.bench.states import Outcome
 from orcu.bench.store import LostLockError, Store
 from orcu.data.store import Prepared
@@ -104,6 +104,9 @@ def _result(job: Job, prepared: Prepared, work: Path, files: Path) -> dict[str, 
     about: dict[str, Any] = {"job": job.described()}
     if job.two_stage is not None:
         return about | _both_stages(job.two_stage, prepared, splits, settings, work / "training", files)
+    committee = CommitteeSpec.of(job.loss)
+    if committee is not None:
+        return about | _committee(committee, prepared, splits, settings, work / "training", files)
     if is_auto(settings.loss):
         result, choice = train_with_scale(prepared, splits, settings, work / "training")
         about["scale"] = choice.best.scale
@@ -118,6 +121,26 @@ def _result(job: Job, prepared: Prepared, work: Path, files: Path) -> dict[str, 
         "test": values(test),
         "validation": values(held),
         "recipe": asdict(result.recipe),
+    }
+
+
+def _committee(
+    committee: CommitteeSpec, prepared: Prepared, splits: Any, settings: "Settings", work: Path, files: Path
+) -> dict[str, Any]:
+    """A committee on the rows of train and validation; what it says of them out of fold is what calibrators see."""
+    from orcu.training.committee_run import committee_run
+
+    run = committee_run(
+        prepared, splits, settings, committee.losses, folds=committee.folds, kinds=committee.members, device="cpu"
+    )
+    result, together = run.train(work)
+    shutil.copy2(work / "out_of_fold.parquet", files / "validation.parquet")
+    shutil.copy2(work / "test.parquet", files / "test.parquet")
+    return {
+        "test": values(result.predictions["test"]),
+        "validation": values(result.predictions["out_of_fold"]),
+        "recipe": asdict(result.recipe),
+        "weights": together.weights,
     }
 
 

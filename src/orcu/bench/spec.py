@@ -87,6 +87,40 @@ class TwoStage(_Strict):
     epochs: tuple[PositiveInt, PositiveInt] = (50, 50)
 
 
+class CommitteeSpec(_Strict):
+    """A committee in place of a loss: cross-fitted members, weighed by what they say out of fold.
+
+    Attributes:
+        label: what it is called in tables.
+        folds: that the rows of train and validation are dealt into.
+        losses: of its networks, as for `orcu.losses.create`.
+        members: their kinds; trees are grown on tables.
+    """
+
+    label: str = ""
+    folds: int = Field(ge=2)
+    losses: list[str | dict[str, Any]] = Field(default=["ce", "sord", "orcu"], min_length=1)
+    members: list[Literal["network", "boosting"]] = Field(default=["network"], min_length=1)
+
+    @classmethod
+    def of(cls, loss: Any) -> "CommitteeSpec | None":
+        """The committee that an entry of ``losses`` describes, which is one if it has folds.
+
+        Raises:
+            InputError: if it has folds and cannot be one.
+
+        Example:
+            >>> CommitteeSpec.of({"folds": 5}).losses, CommitteeSpec.of("ce")
+            (['ce', 'sord', 'orcu'], None)
+        """
+        if not isinstance(loss, dict) or "folds" not in loss:
+            return None
+        try:
+            return cls(**loss)
+        except ValidationError as error:
+            raise InputError(f"losses: {json.dumps(loss)} is no committee ({_fault(error)}).") from None
+
+
 class Spec(_Strict):
     """A benchmark.
 
@@ -94,7 +128,7 @@ class Spec(_Strict):
         name: of the benchmark, and of its folder among the results.
         title: a sentence for tables and the report.
         data: the data sets.
-        losses: names or tables, as for `orcu.losses.create`.
+        losses: names or tables, as for `orcu.losses.create`; a table with ``folds`` is a `CommitteeSpec`.
         seeds: each makes every run once more.
         calibrators: what follows each run: "none", names, chains such as "gap+projection", or tables of a name, its
             options and a label.
@@ -155,7 +189,8 @@ def loss_name(loss: str | dict[str, Any]) -> str:
     """
     if isinstance(loss, str):
         return loss
-    return str(loss.get("label") or loss.get("name") or json.dumps(loss, sort_keys=True))
+    unnamed = "committee" if "folds" in loss else json.dumps(loss, sort_keys=True)
+    return str(loss.get("label") or loss.get("name") or unnamed)
 
 
 def load_spec(path: str | os.PathLike[str] | Spec, *, more: str | None = None) -> Spec:
