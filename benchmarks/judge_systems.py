@@ -126,12 +126,12 @@ class Simulation:
             judged = 0.5 * rng.normal(size=self.clusters)[prompt] + np.sqrt(1 - 0.5**2) * judged
             rest = 0.3 * rng.normal(size=self.clusters)[prompt] + np.sqrt(1 - 0.3**2) * rest
         noise = np.sqrt(1 - self.correlation**2)
-        known = np.vectorize(SHIFTS.get)(system) + self.correlation * judged
+        known = np.repeat(list(SHIFTS.values()), count) + self.correlation * judged
         human = 1.0 + np.searchsorted(self.cuts, known + noise * rest)
         expected = 1 + ndtr((known - np.array(self.cuts)[:, None]) / noise).sum(axis=0)
         if not self.correlation:
             expected = 3 + judged  # noise
-        predicted = expected + np.vectorize(LENIENCE.get)(system)
+        predicted = expected + np.repeat(list(LENIENCE.values()), count)
         return Items(predicted, np.full(2 * count, np.nan), system, prompt), human
 
 
@@ -149,7 +149,7 @@ class Judged:
     @cached_property
     def truth(self) -> dict[str, float]:
         """The mean grade of each system."""
-        return {name: float(self.y[self.system == name].mean()) for name in np.unique(self.system)}
+        return {str(name): float(self.y[self.system == name].mean()) for name in np.unique(self.system)}
 
     @property
     def qwk(self) -> float:
@@ -200,7 +200,7 @@ def real_sets(folder: Path, calibrator: str) -> Iterator[tuple[str, Judged, int]
         blocks = np.split(np.arange(len(rows)), np.flatnonzero(np.diff(rows["item"] // BLOCK)) + 1)
         single = list(np.arange(len(rows))[:, None])
         for n in sizes:
-            yield f"{judge}, items", judged(rows["dataset"].to_numpy(), single, clustered=False), n
+            yield f"{judge}, items", judged(rows["dataset"].to_numpy(dtype=str), single, clustered=False), n
         for n in sizes:
             yield f"{judge}, blocks", judged(half, blocks, clustered=True), n
     table = pd.read_csv(folder / "llmjudge_dl23_votes.csv").sort_values("query", kind="stable")

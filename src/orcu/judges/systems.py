@@ -232,11 +232,11 @@ def compare_systems(
         mine = np.flatnonzero(system_of == code)
         samples.append(_sample(name, expected[mine], humans[mine], cluster_of[mine]))
     samples.sort(key=lambda sample: (-sample.mean.value, sample.name))
-    added = _added(samples, int(cluster_of.max()) + 1)
-    ranks = _ranks(samples, (added.T @ added).toarray(), seed)
+    squares, cubes = _joint_moments(samples, int(cluster_of.max()) + 1)
+    ranks = _ranks(samples, squares, seed)
     return SystemComparison(
         tuple(_system_mean(sample, tuple(row), level) for sample, row in zip(samples, ranks.tolist(), strict=True)),
-        tuple(_difference(samples, added, s, t, level) for s, t in combinations(range(len(samples)), 2)),
+        tuple(_difference(samples, squares, cubes, s, t, level) for s, t in combinations(range(len(samples)), 2)),
         float(level),
         tuple(note for sample in samples for note in _notes(sample)),
     )
@@ -244,27 +244,29 @@ def compare_systems(
 
 @dataclass(frozen=True)
 class _Estimate:
-    """An estimate, and what each cluster adds to it, by the jackknife.
+    """An estimate and its moments, by what each cluster adds to it.
 
     Attributes:
         value: the estimate.
-        added: by each cluster, scaled so that the squares add up to the variance.
+        square: the sum of squares of what clusters add, which is the variance.
+        cube: the sum of cubes.
         freedom: degrees of freedom.
     """
 
     value: float
-    added: FloatArray
+    square: float
+    cube: float
     freedom: float
 
     @property
     def error(self) -> float:
         """The standard error."""
-        return math.sqrt((self.added**2).sum())
+        return math.sqrt(self.square)
 
     @property
     def skewness(self) -> float:
         """γ, of the estimate, shrunk the more the less it exceeds what a symmetric sample of this size shows."""
-        plain = float((self.added**3).sum() / self.error**3)
+        plain = self.cube / self.error**3
         return plain**3 / (plain**2 + 6 / (self.freedom + 1) ** 2)
 
     def interval(self, level: float) -> tuple[float, float]:
@@ -293,6 +295,7 @@ class _Sample:
         sums: of each cluster, shape (K, 8): graded items, their h, f, h f and f²; ungraded items, their f and f².
         humans: the mean human grade, by people alone.
         mean: the same by people and judge.
+        added: what each cluster adds to the latter, by the jackknife, shape (K,).
         judge_weight: λ.
         graded_apart: the expected grade of graded minus that of ungraded items, in standard errors.
     """
@@ -302,6 +305,7 @@ class _Sample:
     sums: FloatArray
     humans: _Estimate
     mean: _Estimate
+    added: FloatArray
     judge_weight: float
     graded_apart: float | None
 
@@ -325,8 +329,10 @@ def _sample(name: str, expected: FloatArray, humans: FloatArray, cluster_of: npt
     clusters = int((count > 0).sum())
     freedom = max(1.0, float(count.sum() ** 2 / (count**2).sum() - 1))
     *values, weight = _estimates(sums)
+    added = [math.sqrt(1 - 1 / clusters) * (value[0] - value[1:]) for value in values]
     alone, both, apart = (
-        _Estimate(float(value[0]), math.sqrt(1 - 1 / clusters) * (value[0] - value[1:]), freedom) for value in values
+        _Estimate(float(value[0]), float((part**2).sum()), float((part**3).sum()), freedom)
+        for value, part in zip(values, added, strict=True)
     )
     least = math.sqrt(_ROUNDING) * float(grades.std())
     if min(alone.error, both.error) <= least:
@@ -340,6 +346,7 @@ def _sample(name: str, expected: FloatArray, humans: FloatArray, cluster_of: npt
         sums,
         humans=replace(alone, value=centre + alone.value),
         mean=replace(both, value=centre + both.value),
+        added=added[1],
         judge_weight=float(weight[0]),
         graded_apart=apart.value / apart.error if apart.error > least else None,
     )
@@ -382,12 +389,13 @@ def _estimates(sums: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, Fl
     return h, h - weight * shift, shift, weight
 
 
-def _added(samples: list[_Sample], clusters: int) -> Any:
-    """What each cluster adds to the mean of each system, shape (clusters, S), sparse."""
+def _joint_moments(samples: list[_Sample], clusters: int) -> tuple[FloatArray, FloatArray]:
+    """The sums over clusters of d_s d_t, which is V, and of d_s² d_t, both of shape (S, S); d is what clusters add."""
     row = np.concatenate([sample.cluster for sample in samples])
     column = np.repeat(np.arange(len(samples)), [len(sample.cluster) for sample in samples])
-    values = np.concatenate([sample.mean.added for sample in samples])
-    return sparse.csc_array((values, (row, column)), shape=(clusters, len(samples)))
+    added = np.concatenate([sample.added for sample in samples])
+    table = sparse.csr_array((added, (row, column)), shape=(clusters, len(samples)))
+    return (table.T @ table).toarray(), ((table**2).T @ table).toarray()
 
 
 def _ranks(samples: list[_Sample], covariance: FloatArray, seed: int) -> FloatArray:
@@ -423,20 +431,24 @@ def _system_mean(sample: _Sample, ranks: tuple[float, ...], level: float) -> Sys
     )
 
 
-def _difference(samples: list[_Sample], added: Any, s: int, t: int, level: float) -> SystemDifference:
+def _difference(
+    samples: list[_Sample], squares: FloatArray, cubes: FloatArray, s: int, t: int, level: float
+) -> SystemDifference:
     """System s minus system t.
 
     Raises:
         InputError: if they differ by the same in all clusters.
     """
     first, second = samples[s], samples[t]
-    value, freedom = first.mean.value - second.mean.value, min(first.mean.freedom, second.mean.freedom)
-    difference = _Estimate(value, (added[:, [s]] - added[:, [t]]).data, freedom)
-    if difference.error**2 <= _ROUNDING * first.mean.error**2:
+    square = float(squares[s, s] - 2 * squares[s, t] + squares[t, t])
+    if square <= _ROUNDING * squares[s, s]:
         raise InputError(
             f"system: {first.name!r} and {second.name!r} differ by the same in every cluster, as if one was copied "
             "from the other, so nothing tells how sure their difference is; leave one of them out."
         )
+    cube = float(cubes[s, s] - 3 * cubes[s, t] + 3 * cubes[t, s] - cubes[t, t])
+    value, freedom = first.mean.value - second.mean.value, min(first.mean.freedom, second.mean.freedom)
+    difference = _Estimate(value, square, cube, freedom)
     return SystemDifference(first.name, second.name, value, *difference.interval(level), difference.above_zero())
 
 
@@ -492,9 +504,10 @@ def _entries(values: Any, name: str, rows: int) -> tuple[list[str], npt.NDArray[
     column = as_array(values, name)
     if column.shape != (rows,):
         raise InputError(f"{name}: expected one entry per item, shape ({rows},); got {column.shape}.")
-    entries = column.tolist()
-    empty = next((row for row, entry in enumerate(entries) if is_missing(entry)), None)
-    if empty is not None:
-        raise InputError(f"{name}: row {empty} is empty; every item needs a {name}.")
-    names, code = np.unique([str(entry).strip() for entry in entries], return_inverse=True)
-    return names.tolist(), code
+    entries, code = np.unique(column, return_inverse=True) if column.dtype != object else (column, np.arange(rows))
+    empty = [k for k, entry in enumerate(entries.tolist()) if is_missing(entry)]
+    if empty:
+        row = int(np.argmax(np.isin(code, empty)))
+        raise InputError(f"{name}: row {row} is empty; every item needs a {name}.")
+    names, name_of = np.unique([str(entry).strip() for entry in entries.tolist()], return_inverse=True)
+    return names.tolist(), name_of[code]
