@@ -182,7 +182,7 @@ class Judged:
 def simulations() -> Iterator[tuple[str, Simulation, int]]:
     """The simulated cells."""
     sizes = ((30, 300), (50, 1000), (200, 2000))
-    for kind, clusters, correlation, (n, items) in product(CUTS, (0, 40), (0.0, 0.6, 0.85), sizes):
+    for kind, clusters, correlation, (n, items) in product(CUTS, (0, 40), (0.0, 0.7, 0.85), sizes):
         where = f"{clusters} prompts" if clusters else "items"
         name = f"simulated, {kind}, {where}, r = {correlation:g}, N = {items:,}"
         yield name, Simulation(CUTS[kind], correlation, clusters, items), n

@@ -231,6 +231,10 @@ F, H, S = [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 4.0, NAN], ["a"] * 4
         ((F, [1.0, 2.0, -math.inf, NAN], S), "human: row 2 has -inf, expected a finite grade; NaN where nobody"),
         ((F, ["good", "bad", "good", "bad"], S), "human: expected grades as numbers, got <U4"),
         ((F, [True, False, True, True], S), "human: expected grades as numbers, got bool"),
+        (
+            (F, np.array([1.0, "good", None, 2], dtype=object), S),
+            "human: row 1 has 'good', expected a grade as a number",
+        ),
         ((F, H[:3], S), "human: 3 entries for 4 predicted grades"),
         ((F, H, S[:3]), r"system: expected one entry per item, shape \(4,\)"),
         (([[1.0, 2.0]], H, S), "predicted: expected one grade per item"),

@@ -8,6 +8,7 @@ it is off. However bad the judge is, the interval stays right; the better it is,
 import math
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -483,7 +484,11 @@ def _grades(values: Any, name: str, *, rows: int | None = None, missing: bool = 
     if rows is not None and len(array) != rows:
         raise InputError(f"{name}: {len(array)} entries for {rows} predicted grades; there must be one per item.")
     if array.dtype == object:
-        array = np.array([math.nan if is_null(entry) else entry for entry in array.tolist()])
+        entries = [math.nan if is_null(entry) else entry for entry in array.tolist()]
+        for row, entry in enumerate(entries):
+            if isinstance(entry, bool) or not isinstance(entry, Real):
+                raise InputError(f"{name}: row {row} has {entry!r}, expected a grade as a number.")
+        array = np.array(entries, dtype=np.float64)
     if array.dtype.kind not in "iuf":
         raise InputError(f"{name}: expected grades as numbers, got {array.dtype} (row 0 is {array[0]!r}).")
     array = array.astype(np.float64)
