@@ -12,9 +12,10 @@ calibrates the judge on these in five folds, and looks whether the intervals hol
 - blocks: even and odd items are two systems; blocks of 50 neighbours are resampled, and are the clusters.
 - queries: even and odd passages are two systems; the 25 queries are resampled, and are the clusters.
 
-A cell counts the intervals of all systems of all draws, of 500 draws with a standard error of 0.7 points or less;
-widths are divided by those of humans alone. QWK is that of the judge as it comes. `--calibrator auto` chooses the map
-in every fold, which takes several times as long.
+A cell counts the intervals of all systems of all draws, of 500 draws with a standard error of 0.7 points or less; draws
+whose human grades are refused, since they are all alike, are left out and counted. Widths are divided by those of humans
+alone. QWK is that of the judge as it comes. `--calibrator auto` chooses the map in every fold, which takes several times
+as long.
 """
 
 import argparse
@@ -31,6 +32,7 @@ from scipy.special import ndtr
 
 from orcu import calibrators, metrics
 from orcu.dealing import deal
+from orcu.errors import InputError
 from orcu.judges.systems import SystemComparison, compare_systems
 
 FOLDS, BLOCK = 5, 50
@@ -38,7 +40,7 @@ CALIBRATOR = "ordinal_dirichlet+projection"  # what auto mostly chooses on these
 CUTS = {"all grades": (-1.0, -0.3, 0.5, 1.3), "mostly fives": (-2.2, -1.7, -1.2, -0.5)}  # of a latent grade
 SHIFTS = {"first": 0.0, "second": 0.3}
 LENIENCE = {"first": 0.0, "second": 0.5}
-HEADINGS = ["sample", "n", "QWK", "both", "humans alone", "differences", "width", "width of differences"]
+HEADINGS = ["sample", "n", "QWK", "both", "humans alone", "differences", "width", "width of differences", "refused"]
 
 
 @dataclass
@@ -67,10 +69,15 @@ class Tally:
     differences: list[bool] = field(default_factory=list)
     widths: list[float] = field(default_factory=list)
     difference_widths: list[float] = field(default_factory=list)
+    refused: int = 0
 
     def add(self, items: Items, truth: dict[str, float]) -> None:
-        """Count the intervals of a draw."""
-        comparison, alone = items.compared()
+        """Count the intervals of a draw; human grades without any spread are refused."""
+        try:
+            comparison, alone = items.compared()
+        except InputError:
+            self.refused += 1
+            return
         for mean in comparison.systems:
             self.both.append(mean.low <= truth[mean.system] <= mean.high)
             self.humans.append(mean.humans_low <= truth[mean.system] <= mean.humans_high)
@@ -83,7 +90,7 @@ class Tally:
     def row(self) -> list[str]:
         """The cells of a table."""
         shares = [f"{100 * np.mean(held):.1f} %" for held in (self.both, self.humans, self.differences)]
-        return [*shares, f"{np.mean(self.widths):.2f}", f"{np.mean(self.difference_widths):.2f}"]
+        return [*shares, f"{np.mean(self.widths):.2f}", f"{np.mean(self.difference_widths):.2f}", str(self.refused)]
 
 
 @dataclass
