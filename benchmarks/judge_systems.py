@@ -12,10 +12,10 @@ calibrates the judge on these in five folds, and looks whether the intervals hol
 - blocks: even and odd items are two systems; blocks of 50 neighbours are resampled, and are the clusters.
 - queries: even and odd passages are two systems; the 25 queries are resampled, and are the clusters.
 
-A cell counts the intervals of all systems of all draws, of 500 draws with a standard error of 0.7 points or less; draws
-whose human grades are refused, since they are all alike, are left out and counted. Widths are divided by those of humans
-alone. QWK is that of the judge as it comes. `--calibrator auto` chooses the map in every fold, which takes several times
-as long.
+A cell counts the intervals of all systems of all draws, of 500 draws with a standard error of 0.7 points or less (1.0
+for differences of two systems); draws whose human grades are refused, since they are all alike, are left out and
+counted. Widths are divided by those of humans alone. QWK is that of the judge as it comes. `--calibrator auto` chooses
+the map in every fold, which takes several times as long.
 """
 
 import argparse
