@@ -55,9 +55,29 @@ def test_judges_are_pooled_and_one_that_knows_nothing_is_left_out():
     alone = JudgePanel(calibrator=QUICK).fit(replace(grades, said={"judge0": grades.said["judge0"]})[:500])
     assert together.pooling_.weights["deaf"] == 0
     assert set(together.members_) == {"judge0", "judge1"}
+    assert together.judges == ["judge0", "judge1"]
     assert sum(together.pooling_.weights.values()) == pytest.approx(1)
     only = replace(grades, said={"judge0": grades.said["judge0"]})[500:]
     assert rps(together, grades[500:], y[500:]) < rps(alone, only, y[500:])
+
+
+def test_of_few_human_grades_judges_are_averaged_before_they_are_calibrated():
+    grades, y = world(700, noise=(1.0, 1.0, 1.0), seed=8)
+    few = JudgePanel(calibrator=QUICK).fit(grades[:30])
+    assert few.averaged_
+    assert "3 judges are averaged" in few.described()
+    assert few.judges == ["judge0", "judge1", "judge2"]
+    one = JudgePanel(calibrator=QUICK).fit(replace(grades, said={"judge0": grades.said["judge0"]})[:30])
+    only = replace(grades, said={"judge0": grades.said["judge0"]})[100:]
+    assert rps(few, grades[100:], y[100:]) < rps(one, only, y[100:])
+    with pytest.raises(InputError, match="nothing by judge2"):
+        few.predict_proba(replace(grades, said={"judge0": grades.said["judge0"], "judge1": grades.said["judge1"]}))
+
+
+def test_votes_of_several_judges_are_added_up():
+    votes = {"a": [[1, 0], [0, 2]], "b": [[0, 3], [np.nan, np.nan]]}
+    together = Grades.of("0..1", votes, kind="votes").together()
+    assert next(iter(together.said.values())).tolist() == [[1, 3], [0, 2]]
 
 
 def test_an_item_that_one_judge_was_silent_on_is_pooled_from_the_others():

@@ -174,10 +174,10 @@ def examine(
     panel = JudgePanel(calibrator=calibrator, seed=seed).fit(grades)
     known = learnable(grades)
     known = known[np.isin(known.items, panel.fitted_items_)]
-    everyone = np.all([known.spoke(judge) for judge in panel.members_], axis=0)
+    everyone = np.all([known.spoke(judge) for judge in panel.judges], axis=0)
     paired = known[everyone]
     tell("judging before and after")
-    evaluation = _evaluated(paired, panel.held_probs_[everyone], list(panel.members_), seed)
+    evaluation = _evaluated(paired, panel.held_probs_[everyone], panel.judges, seed)
     leniency = _leniency(known, panel)
     tell("drawing fewer human grades")
     curve = learning_curve(grades, calibrator=calibrator, seed=seed, sizes=sizes, draws=draws)
@@ -206,7 +206,7 @@ def _leniency(known: Grades, panel: JudgePanel) -> list[Leniency]:
     rows = []
     for name in (EVERYONE, *groups):
         inside = np.full(len(known), True) if name == EVERYONE else known.group == name
-        for judge in (*panel.members_, CALIBRATED):
+        for judge in (*panel.judges, CALIBRATED):
             spoke = np.full(len(known), True) if judge == CALIBRATED else known.spoke(judge)
             expected = panel.held_probs_ @ known.scale.values if judge == CALIBRATED else known.expected(judge)
             both = np.asarray(inside & spoke, dtype=bool)
@@ -284,7 +284,7 @@ def _fitted(known: Grades, calibrator: str, seed: int) -> JudgePanel | None:
 
 
 def _scores(panel: JudgePanel, test: Grades) -> tuple[float, float]:
-    spoken = np.any([test.spoke(judge) for judge in panel.members_], axis=0)
+    spoken = np.any([test.spoke(judge) for judge in panel.judges], axis=0)
     place, grade, share = human_rows(test[spoken])
     probs = panel.predict_proba(test[spoken])[place]
     return metrics.rps(probs, grade, weight=share), metrics.sce(probs, grade, weight=share)

@@ -149,6 +149,22 @@ class Grades:
         """The mean of the grades that people gave, in the scale's values, shape (n,); NaN where nobody did."""
         return self.human @ self.scale.values
 
+    def together(self) -> "Grades":
+        """The same with all judges as one: the mean of their distributions, or the sum of their votes.
+
+        Example:
+            >>> said = {"gpt": [[0.8, 0.2]], "phi": [[0.2, 0.8]]}
+            >>> Grades.of("0..1", said).together().said
+            {'gpt and phi': array([[0.5, 0.5]])}
+        """
+        said = np.stack(list(self.said.values()))
+        silent = np.isnan(said).all(axis=0)
+        total = np.where(silent, np.nan, np.nansum(said, axis=0))
+        if self.kind == PROBS:
+            total = total / np.maximum((~np.isnan(said)).sum(axis=0), 1)
+        few = self.judges if len(self.said) <= 3 else [f"{len(self.said)} judges"]
+        return replace(self, said={" and ".join(few): total})
+
     def with_humans(self, human: "list[HumanGrade]") -> "Grades":
         """The same with the grades that people gave.
 

@@ -6,7 +6,7 @@ Every step is fitted on what the steps before it say of items that they were not
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -158,8 +158,10 @@ class JudgePanel:
     1. Votes are smoothed by the prior that a judge's own votes tell (`orcu.judges.votes`).
     2. Each judge's distributions are moved by a calibrator, fitted on the items that people have graded. An item with
        several human grades counts with each of them.
-    3. Judges are pooled: a mean of log-probabilities, the weights by the log score of what each says of items that its
-       calibrator was not fitted on, pulled to equal ones; then one calibrator more.
+    3. Several judges are averaged before they are calibrated as one, which is best with few human grades; or, where
+       that has the better log score on held-out items, calibrated each by itself and pooled: a mean of
+       log-probabilities, the weights by the log score of items that a judge's calibrator was not fitted on, pulled to
+       equal ones; then one calibrator more.
     4. Groups get a turn each (sharper or flatter, milder or stricter), pulled towards none; how much, and whether at
        all, by cross-validated log score.
     5. The nearest unimodal distribution.
@@ -191,6 +193,11 @@ class JudgePanel:
         self.folds = folds
         self.seed = seed
 
+    @property
+    def judges(self) -> list[str]:
+        """Whose grades it needs; those that cannot help are not among them."""
+        return self.judges_ if self.averaged_ else list(self.members_)
+
     def fit(self, grades: Grades) -> "JudgePanel":
         """Learn from the items that people have graded.
 
@@ -206,21 +213,18 @@ class JudgePanel:
         self.rows_, self.notes_ = len(known), _notes(known)
         self.groups_ = [] if known.group is None else sorted(set(known.group.tolist()))
         dealt = _dealt(known, self.folds, self.seed)
+        self.judges_ = known.judges
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CalibrationWarning)  # folds are small; `_warn` has told what matters
+            known, self.fold_members_ = _averaged_or_apart(known, dealt, self.calibrator)
+            self.averaged_ = known.judges != self.judges_
             self.members_ = fitted_members(known, self.calibrator)
-            self.fold_members_ = [fitted_members(known[part.train], self.calibrator) for part in dealt]
             self._fit_on_held(known, dealt)
         return self
 
     def _fit_on_held(self, known: Grades, dealt: list[Fold]) -> None:
         """What is fitted on items that the members have not seen: pool, turns, sets, when to ask a person."""
-        fold = np.empty(len(known), dtype=np.int64)
-        held: dict[str, FloatArray] = {judge: np.full(known.human.shape, np.nan) for judge in known.judges}
-        for number, part in enumerate(dealt):
-            fold[part.held] = number
-            for judge, logs in _log_probs(self.fold_members_[number], known[part.held]).items():
-                held[judge][part.held] = logs
+        fold, held = _held_out(self.fold_members_, known, dealt)
         weights = fitted_weights(known, held, fold)
         kept = [judge for judge, weight in weights.items() if weight > 0]  # the others cannot help
         self.members_ = {judge: self.members_[judge] for judge in kept}
@@ -318,7 +322,7 @@ class JudgePanel:
 
     def described(self) -> str:
         """What was put together, in some sentences."""
-        lines = []
+        lines = [f"{len(self.judges_)} judges are averaged, then calibrated as one"] if self.averaged_ else []
         for judge, member in self.members_.items():
             share = "" if len(self.pooling_.weights) == 1 else f" (weight {self.pooling_.weights[judge]:.2f})"
             reason = getattr(member.calibrator, "reason_", f"{member.calibrator.name}.")
@@ -346,9 +350,11 @@ class JudgePanel:
         if grades.kind != self.kind_:
             words = {PROBS: "probabilities", VOTES: "votes or bare grades"}
             raise InputError(f"grades: these are {words[grades.kind]}; this panel was fitted on {words[self.kind_]}.")
-        missing = [judge for judge in self.members_ if judge not in grades.said]
+        missing = [judge for judge in self.judges if judge not in grades.said]
         if missing:
             raise InputError(f"grades: there is nothing by {', '.join(missing)}, whom this panel was fitted on.")
+        if self.averaged_:
+            grades = replace(grades, said={judge: grades.said[judge] for judge in self.judges}).together()
         spoken = np.any([grades.spoke(judge) for judge in self.members_], axis=0)
         if not spoken.all():
             item = grades.items[int(np.argmin(spoken))]
@@ -367,6 +373,8 @@ class JudgePanel:
             "rows": self.rows_,
             "notes": list(self.notes_),
             "groups": list(self.groups_),
+            "judges": list(self.judges_),
+            "averaged": self.averaged_,
             "weights": pooling.weights,
             "pool": None if pooling.calibrator is None else pooling.calibrator.to_dict(),
             "pull": None if np.isinf(pooling.pull) else pooling.pull,
@@ -409,6 +417,7 @@ class JudgePanel:
         panel = cls(calibrator=checked.calibrator, folds=len(checked.folds), seed=checked.seed)
         panel.scale, panel.kind_ = Scale.of(checked.grades), checked.kind
         panel.rows_, panel.notes_, panel.groups_ = checked.rows, tuple(checked.notes), checked.groups
+        panel.judges_, panel.averaged_ = checked.judges, checked.averaged
         calibrator = None if checked.pool is None else calibrator_from(checked.pool)
         pull = float("inf") if checked.pull is None else checked.pull
         panel.pooling_ = Pooling(checked.weights, calibrator, pull, {k: (u, v) for k, (u, v) in checked.turns.items()})
@@ -438,6 +447,7 @@ def fitted_map(known: Grades, *, calibrator: str = "auto", seed: int = 0) -> Jud
         if len(known.judges) > 1 or known.group is not None:
             return panel.fit(known)
         panel.scale, panel.kind_, panel.groups_ = known.scale, known.kind, []
+        panel.judges_, panel.averaged_ = known.judges, False
         panel.members_ = fitted_members(known, calibrator)
     panel.pooling_ = Pooling(dict.fromkeys(known.judges, 1.0))
     return panel
@@ -536,6 +546,58 @@ def fitted_members(known: Grades, calibrator: str) -> dict[str, Member]:
     return members
 
 
+def _held_out(
+    fold_members: list[dict[str, Member]], known: Grades, dealt: list[Fold]
+) -> tuple[IntArray, dict[str, FloatArray]]:
+    """The fold of each item, and what each judge says of it by the map that was not fitted on it."""
+    fold = np.empty(len(known), dtype=np.int64)
+    held: dict[str, FloatArray] = {judge: np.full(known.human.shape, np.nan) for judge in known.judges}
+    for number, part in enumerate(dealt):
+        fold[part.held] = number
+        for judge, logs in _log_probs(fold_members[number], known[part.held]).items():
+            held[judge][part.held] = logs
+    return fold, held
+
+
+def _averaged_or_apart(known: Grades, dealt: list[Fold], calibrator: str) -> tuple[Grades, list[dict[str, Member]]]:
+    """The judges as they are to be calibrated, and their maps of all folds but one.
+
+    Averaged as one, or each by itself: by the log score of held-out items, where the pool is fitted on the other folds
+    too; in doubt averaged.
+    """
+
+    def fold_members(grades: Grades) -> list[dict[str, Member]]:
+        return [fitted_members(grades[part.train], calibrator) for part in dealt]
+
+    if len(known.judges) == 1:
+        return known, fold_members(known)
+    averaged = known.together()
+    as_one = fold_members(averaged)
+    everyone = np.all([known.spoke(judge) for judge in known.judges], axis=0)
+    if min(everyone[part.train].sum() for part in dealt) < FEWEST:
+        return averaged, as_one  # too few items to weigh the judges by
+    apart = fold_members(known)
+    fold, held = _held_out(apart, known, dealt)
+    logs = next(iter(_held_out(as_one, averaged, dealt)[1].values()))
+    pooled = np.empty_like(logs)
+    alike = replace(known, group=None)
+    for part in dealt:
+        others = {judge: values[part.train] for judge, values in held.items()}
+        weights = fitted_weights(alike[part.train], others, fold[part.train])
+        spoken = np.any([known.spoke(judge) for judge, weight in weights.items() if weight > 0], axis=0)
+        train, judging = (rows[spoken[rows]] for rows in (part.train, part.held))
+        heard = {judge: values[train] for judge, values in held.items()}
+        pooling = fitted_pooling(alike[train], weights, heard, fold[train])
+        pooled[part.held] = logs[part.held]  # of items that only judges without weight spoke of
+        pooled[judging] = geometry.log_probs(
+            pooling.logits({judge: values[judging] for judge, values in held.items()}, None)
+        )
+    place, grade, share = human_rows(known)
+    own = -np.stack([logs[place, grade], pooled[place, grade]])
+    better = LogScores(own, share / share.sum(), _subjects(known, place)).simplest(ERRORS)
+    return (known, apart) if better else (averaged, as_one)
+
+
 def _subjects(known: Grades, place: IntArray) -> IntArray | None:
     """What stays together when rows are dealt: a cluster, or the grades of an item that has several."""
     if known.cluster is not None:
@@ -558,9 +620,6 @@ def fitted_weights(known: Grades, held: Mapping[str, FloatArray], fold: IntArray
     """The weights of the judges in a pool, summing to 1, by the log score of what they say of items out of fold.
 
     A judge that is no better than saying how often people give each grade gets nothing.
-
-    Raises:
-        InputError: if there are too few items of which all judges said something.
     """
     if len(held) == 1:
         return dict.fromkeys(held, 1.0)
@@ -587,11 +646,6 @@ def _pooled_weights(known: Grades, held: Mapping[str, FloatArray]) -> dict[str, 
         return dict.fromkeys(held, 1.0)
     place, grade, share = human_rows(known)
     everyone = ~np.any([np.isnan(logs[:, 0]) for logs in held.values()], axis=0)[place]
-    if everyone.sum() < FEWEST:
-        raise InputError(
-            f"judges: only {int(everyone.sum())} human grades are of items that all judges said something of; "
-            f"{FEWEST} are the least to weigh them by. Fit each judge by itself."
-        )
     logs = np.stack([held[judge][place[everyone]] for judge in held])
     return dict(zip(held, pool_weights(logs, grade[everyone], share[everyone]).tolist(), strict=True))
 

@@ -176,8 +176,9 @@ def compare_systems(
     .. math:: V_{st} = \sqrt{\tfrac{G_s - 1}{G_s} \tfrac{G_t - 1}{G_t}} \sum_c
         (\hat\theta_s^{-c} - \hat\theta_s)(\hat\theta_t^{-c} - \hat\theta_t).
 
-    Quantiles are those of t with :math:`(\sum_c n_c)^2 / \sum_c n_c^2 - 1` degrees of freedom (at least 1), :math:`n_c`
-    the graded items of cluster c: clusters of unequal size count as fewer. Grades pile up at an end of their scale, and
+    Quantiles are those of t with :math:`(\sum_c v_c)^2 / \sum_c v_c^2 - 1` degrees of freedom (at least 1),
+    :math:`v_c = n_c (1 + (n_c - 1) \rho)` with :math:`n_c` the graded items of cluster c and ρ the correlation of human
+    grades within clusters: clusters of unequal size count as fewer. Grades pile up at an end of their scale, and
     t misses such means more often than it says, always on the same side; so an interval holds those θ whose
     :math:`T = (\hat\theta - \theta) / \sqrt V`, less its skewness γ by Hall's transformation (1992),
 
@@ -328,7 +329,7 @@ def _sample(name: str, expected: FloatArray, humans: FloatArray, cluster_of: npt
 
     count = sums[:, 0]
     clusters = int((count > 0).sum())
-    freedom = max(1.0, float(count.sum() ** 2 / (count**2).sum() - 1))
+    freedom = _freedom(count, sums[:, 1], float((h**2).sum()))
     *values, weight = _estimates(sums)
     added = [math.sqrt(1 - 1 / clusters) * (value[0] - value[1:]) for value in values]
     alone, both, apart = (
@@ -351,6 +352,31 @@ def _sample(name: str, expected: FloatArray, humans: FloatArray, cluster_of: npt
         judge_weight=float(weight[0]),
         graded_apart=apart.value / apart.error if apart.error > least else None,
     )
+
+
+def _freedom(count: FloatArray, totals: FloatArray, squares: float) -> float:
+    """Degrees of freedom of a mean over clusters, (Σ v_c)² / Σ v_c² - 1 with v_c = n_c (1 + (n_c - 1) ρ).
+
+    v_c is the variance that a cluster of n_c graded items brings where any two of them are correlated by ρ (Imbens and
+    Kolesár 2016); ρ is that of the human grades by the analysis of variance, in [0, 1].
+
+    Args:
+        count: graded items of each cluster.
+        totals: of their grades.
+        squares: the sum of all squared grades.
+    """
+    there = count > 0
+    n, sums = count[there], totals[there]
+    items, clusters, correlation = float(n.sum()), len(n), 0.0
+    if items > clusters:
+        between = float((sums**2 / n).sum())
+        among = (between - float(sums.sum()) ** 2 / items) / (clusters - 1)
+        within = (squares - between) / (items - clusters)
+        size = (items - float((n**2).sum()) / items) / (clusters - 1)
+        spread = among + (size - 1) * within
+        correlation = min(1.0, max(0.0, (among - within) / spread)) if spread > 0 else 0.0
+    variances = n * (1 + (n - 1) * correlation)
+    return max(1.0, float(variances.sum() ** 2 / (variances**2).sum() - 1))
 
 
 def _check_grades(name: str, grades: FloatArray, cluster_of: npt.NDArray[np.intp]) -> None:

@@ -127,6 +127,8 @@ class FittedPanel(Schema):
     rows: int = Field(ge=1)
     notes: list[str]
     groups: list[str]
+    judges: list[str] = Field(min_length=1)
+    averaged: bool
     weights: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(min_length=1)
     pool: dict[str, Any] | None
     pull: float | None = Field(gt=0)

@@ -34,7 +34,7 @@ def build(
         title=title,
         version=orcu.__version__,
         provenance=provenance or Provenance(),
-        judges=list(examination.panel.members_),
+        judges=examination.panel.judges,
         items=len(grades),
         scale=str(grades.scale),
         sentences=examination.sentences(),
@@ -133,7 +133,7 @@ def _agreement_note(examination: Examination) -> str:
 def _example(examination: Examination) -> tuple[list[dict[str, str]], str]:
     """The item on which calibration gains most among those that are typical: of median gain above zero."""
     paired, held = examination.grades, examination.panel.held_probs_
-    judges = list(examination.panel.members_)
+    judges = examination.panel.judges
     everyone = np.flatnonzero(np.all([paired.spoke(judge) for judge in judges], axis=0))
     known = paired[everyone]
     place, grade, _ = human_rows(known)
