@@ -51,7 +51,13 @@ def as_probs(probs: Any, *, name: str = "probs") -> FloatArray:
 
 
 def normalised(
-    probs: FloatArray, *, rounding: float, name: str = "probs", first_row: int = 0, columns: Sequence[Any] | None = None
+    probs: FloatArray,
+    *,
+    rounding: float,
+    name: str = "probs",
+    first_row: int = 0,
+    columns: Sequence[Any] | None = None,
+    hint: str = "If these are logits, say logits= (--logits); if they sum to 100, say --percent or divide by 100.",
 ) -> tuple[FloatArray, FloatArray]:
     """Probability rows that sum to 1, and by how much those missed it that had to be normalised.
 
@@ -63,6 +69,7 @@ def normalised(
         name: what the values are called in messages.
         first_row: the number of the first row in messages.
         columns: what the columns are called in messages, if not by number.
+        hint: what to do about values that are no probabilities.
 
     Raises:
         InputError: if a value is outside [0, 1] or a row misses 1 by more.
@@ -72,7 +79,6 @@ def normalised(
         >>> rows.round(4).tolist(), missed.round(4).tolist()
         ([[0.3333, 0.3333, 0.3333]], [0.01])
     """
-    hint = "If these are logits, say logits= (--logits); if they sum to 100, say --percent or divide by 100."
     sums = sums_of_distributions(probs, rounding=rounding, name=name, hint=hint, first_row=first_row, columns=columns)
     miss = np.abs(sums - 1)
     off = miss > _FLOAT_NOISE

@@ -73,7 +73,35 @@ def test_the_place_is_that_of_the_pattern(tmp_path):
     line = {"item": "a", **completion({**choice("Score: 2 of 5, sure: 5"), "logprobs": {"content": tokens}})}
     by_pattern = read(tmp_path, line, pattern=r"Score: (\d)").replies[0]
     np.testing.assert_allclose(by_pattern.probs, [0, 0.9, 0.1, 0, 0], atol=1e-12)
-    assert read(tmp_path, line).replies[0].grade == 4
+    assert read(tmp_path, line).replies[0].grade == 1  # it is called the score
+    assert read(tmp_path, line, pattern=r"sure: (\d)").replies[0].grade == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "grade", "doubtful"),
+    [
+        ("Score: 4\n\nReasoning: step 2 is wrong and 3 of 5 facts are right", 4, 0),
+        ("Score:4/5. Confidence: 3", 4, 0),
+        ("**Rating**: 2 because of point 3", 2, 0),
+        ("The grade is 5. I checked 2 facts", 5, 0),
+        ("Step 2 is wrong, so 3", 3, 1),
+        ("Score: 2. On reflection, score: 3", 3, 1),
+        ("3", 3, 0),
+        ("3. Yes, 3", 3, 0),
+    ],
+)
+def test_a_grade_that_is_called_so_counts_and_doubts_are_counted(tmp_path, text, grade, doubtful):
+    replies = read(tmp_path, {"item": "a", **completion(choice(text))})
+    assert replies.replies[0].grade == grade - 1
+    assert sum("hold several grades" in note for note in replies.notes) == doubtful
+
+
+def test_a_file_of_another_scale_is_refused_and_a_slip_is_not(tmp_path):
+    lines = [{"item": str(k), **completion(choice(str(k % 5)))} for k in range(50)]
+    with pytest.raises(InputError, match="10 of 50 replies give a grade outside the scale"):
+        read(tmp_path, *lines)
+    one = [{"item": str(k), **completion(choice("0" if k == 7 else "4"))} for k in range(50)]
+    assert [unread.outside for unread in read(tmp_path, *one).unread] == [True]
 
 
 @pytest.mark.parametrize(

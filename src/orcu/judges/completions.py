@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from orcu.errors import InputError, first_line
-from orcu.judges.replies import Replies, Reply, Unread, UnreadableError, need_replies
+from orcu.judges.replies import OutsideError, Replies, Reply, Unread, UnreadableError, need_replies
 from orcu.judges.scale import Scale
 from orcu.judges.tokens import TokenGrades, token_grades
 from orcu.judges.wording import Mention, Wording
@@ -19,6 +19,7 @@ from orcu.tables.files import read_json
 
 ITEM_KEYS = ("custom_id", "item")
 NAMELESS = "judge"  # a judge without a name
+MOST_OUTSIDE = 0.05  # the share of replies with a grade outside the scale that may be slips
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class _Grading:
         where, item, judge: it comes from; the judge is "" if nothing names it.
         grade: in the text.
         was_cut: whether more than the grade was written, and ended by the limit of tokens.
+        doubtful: whether another grade stands in the text too, and nothing says which is meant.
         tokens: what its tokens say, and what they say should this judge's numbers be one token each; ``None`` without
             logprobs.
         goes_on: whether the limit of tokens cut it where the grade may go on, in both cases.
@@ -39,6 +41,7 @@ class _Grading:
     judge: str
     grade: int
     was_cut: bool
+    doubtful: bool
     tokens: tuple[TokenGrades | None, TokenGrades | None]
     goes_on: tuple[bool, bool]
 
@@ -104,7 +107,23 @@ def read_completions(
             read.append(entry)
     replies = [entry.reply(entry.judge in joining) for entry in read]
     notes = _notes(read, joining, by_default=pattern is None)
+    _check_scale(unread, len(entries), path.name)
     return need_replies(Replies(replies, unread, notes), path.name)
+
+
+def _check_scale(unread: list[Unread], replies: int, name: str) -> None:
+    """Refuse a file whose grades are of another scale: what is left of it would be a selection.
+
+    Raises:
+        InputError: if more than a few replies give a grade that is none of the scale.
+    """
+    outside = [one for one in unread if one.outside]
+    if len(outside) > max(1, MOST_OUTSIDE * replies):
+        raise InputError(
+            f"{name}: {len(outside):,} of {replies:,} replies give a grade outside the scale, the first in "
+            f"{outside[0].where}: {outside[0].reason} If these are no grades, say where the grade stands with pattern= "
+            "(--pattern)."
+        )
 
 
 _NO_LOGPROBS = (
@@ -121,6 +140,9 @@ def _notes(read: list[_Grading], joining: set[str], *, by_default: bool) -> list
         "name no judge (no key judge, no model) and are taken as those of one": sum(not entry.judge for entry in read),
         "were cut at their token limit, so their last number may not be the grade; name a pattern": (
             sum(entry.was_cut for entry in read) if by_default else 0
+        ),
+        "hold several grades, of which the last was taken; name a pattern, such as 'Score: (\\d+)'": sum(
+            entry.doubtful for entry in read
         ),
         "have no logprobs: their grades were read, without probabilities": len(read) - len(tokens),
         "returned no token beside the one taken; ask the server for top_logprobs": sum(t.alone for t in tokens),
@@ -179,7 +201,7 @@ def _gradings(
         try:
             yield _grading(place, item, judge, choice, wording)
         except UnreadableError as error:
-            yield Unread(place, item, str(error))
+            yield Unread(place, item, str(error), isinstance(error, OutsideError))
 
 
 def _grading(where: str, item: str, judge: str, choice: Any, wording: Wording) -> _Grading:
@@ -192,13 +214,13 @@ def _grading(where: str, item: str, judge: str, choice: Any, wording: Wording) -
     try:
         mention = wording.mention(text)
     except UnreadableError as error:
-        raise UnreadableError(f"{error} (cut at its token limit)" if was_cut else str(error)) from None
+        raise type(error)(f"{error} (cut at its token limit)" if was_cut else str(error)) from None
     at_end = was_cut and len(text) - mention.end < 2  # a decimal point may stand behind it
     rest = text[mention.start :]
     apart, joined = (at_end and len(wording.becoming(rest, joined=joined)) > 1 for joined in (False, True))
     was_cut = was_cut and text.strip() != text[mention.start : mention.end]
     tokens = _tokens(choice, text, mention, wording)
-    return _Grading(where, item, judge, mention.grade, was_cut, tokens, (apart, joined))
+    return _Grading(where, item, judge, mention.grade, was_cut, mention.doubtful, tokens, (apart, joined))
 
 
 def _tokens(

@@ -22,6 +22,7 @@ from orcu.predictions.labels import canonical, is_missing
 
 ObjectArray = npt.NDArray[np.object_]
 PROBS, VOTES = "probs", "votes"
+NO_PROBS = "If these are counts, say --votes; if they sum to 100, say --percent."
 ONLY_JUDGE = "judge"  # what a judge is called that has no name
 
 
@@ -481,7 +482,7 @@ def _from_table(
         scale, columns = _grade_columns(table, grades, probs if votes is None else votes)
         kind = PROBS if votes is None else VOTES
         values = np.array([table.numbers(column, "grades") for column in columns]).T
-        rows = _distributions(table, values / 100 if percent else values, scale, kind, items, judges)
+        rows = _distributions(table, values / 100 if percent else values, columns, kind, items, judges)
     names, said, samples = _by_judge(rows, len(scale), kind)
     entries: dict[str, Any] = {
         role: None if column is None else _of_items(table, column, role, items, names)
@@ -510,12 +511,15 @@ def _grade_columns(table: _Table, grades: Any, wanted: Any) -> tuple[Scale, list
             f"{table.name}: {len(columns)} columns ({listed(columns)}) for the {len(given)} grades "
             f"{', '.join(given)}; there must be one column per grade."
         )
-    ordered, columns = ordered_classes(given, names, columns, table.name)
+    try:
+        ordered, columns = ordered_classes(given, names, columns, table.name)
+    except InputError as error:
+        raise InputError(str(error).replace("classes= (--classes", "grades= (--grades")) from None
     return Scale.of(list(ordered)), columns
 
 
 def _distributions(
-    table: _Table, values: FloatArray, scale: Scale, kind: str, items: list[str], judges: list[str]
+    table: _Table, values: FloatArray, columns: list[str], kind: str, items: list[str], judges: list[str]
 ) -> list[tuple[str, str, FloatArray]]:
     gap = np.isnan(values).any(axis=1)
     if gap.any():
@@ -533,7 +537,7 @@ def _distributions(
                 "more, at least one vote. (Shares are probabilities: --probs.)"
             )
     else:
-        values = normalised(values, rounding=0.5e-4, name=table.name, first_row=1)[0]
+        values = normalised(values, rounding=0.5e-4, name=table.name, first_row=1, columns=columns, hint=NO_PROBS)[0]
     return list(zip(items, judges, values, strict=True))
 
 
@@ -541,6 +545,8 @@ def _single_grades(
     table: _Table, grade: Any, scale: Scale, items: list[str], judges: list[str], *, named: bool
 ) -> list[tuple[str, str, FloatArray]]:
     columns = [one.strip() for one in grade.split(",")] if isinstance(grade, str) else list(grade)
+    if len(set(columns)) < len(columns):
+        raise InputError(f"grade: a column stands twice in {', '.join(columns)}.")
     if len(columns) > 1 and named:
         raise InputError("judge: several columns of grades are judges themselves; name a column of judges, or these.")
     eye, rows = np.eye(len(scale)), []

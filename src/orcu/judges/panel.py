@@ -239,6 +239,9 @@ class JudgePanel:
         self.sets_ = CrossConformalSets().fit(said, y, fold=fold)
         self.held_probs_, self.held_grades_ = said, y
         self.fitted_items_, self.fold_ = known.items.tolist(), fold
+        self.cluster_ = (
+            None if known.cluster is None else as_codes(known.cluster, rows=len(known), name="cluster").tolist()
+        )
 
     def predict_proba(self, grades: Grades) -> FloatArray:
         """Calibrated, unimodal distributions, shape (n, C).
@@ -302,7 +305,8 @@ class JudgePanel:
         """The largest risk of a wrong decision at which the error among all with less is bounded by ``error``.
 
         Of the fitted items, ordered by the risk that maps which have not seen them assign, the longest beginning counts
-        whose number of wrong decisions has a one-sided 90 % bound of at most ``error``; -1 where there is none.
+        whose number of wrong decisions has a one-sided 90 % bound of at most ``error``; -1 where there is none, and
+        infinite where it is all of them. Items of a cluster count as fewer, the more they err together.
 
         Raises:
             InputError: if ``error`` is no fraction or ``within`` no number of grades.
@@ -315,10 +319,22 @@ class JudgePanel:
         order = np.argsort(own, kind="stable")
         wrong = np.cumsum(np.abs(decision - self.held_grades_)[order] > within)
         count = np.arange(1, len(order) + 1)
-        bound = np.where(wrong == count, 1.0, beta.ppf(CONFIDENCE, wrong + 1, np.maximum(count - wrong, 1)))
+        effect = self._design_effect(np.abs(decision - self.held_grades_) > within)
+        right = np.maximum(count - wrong, 1) / effect
+        bound = np.where(wrong == count, 1.0, beta.ppf(CONFIDENCE, wrong / effect + 1, right))
         last = np.append(np.diff(own[order]) > 0, True)  # items of the same risk stay together
         fine = np.flatnonzero((bound <= error) & last)
-        return float(own[order][fine[-1]]) if len(fine) else -1.0
+        if not len(fine):
+            return -1.0
+        return float("inf") if fine[-1] == len(order) - 1 else float(own[order][fine[-1]])
+
+    def _design_effect(self, wrong: npt.NDArray[np.bool_]) -> float:
+        """How many items of clusters tell as much as one that stands alone, at least 1."""
+        rate = float(wrong.mean())
+        if self.cluster_ is None or rate in (0.0, 1.0):
+            return 1.0
+        sums = np.bincount(self.cluster_, weights=wrong - rate)
+        return max(1.0, float(sums @ sums) / (len(wrong) * rate * (1 - rate)))
 
     def described(self) -> str:
         """What was put together, in some sentences."""
@@ -352,7 +368,14 @@ class JudgePanel:
             raise InputError(f"grades: these are {words[grades.kind]}; this panel was fitted on {words[self.kind_]}.")
         missing = [judge for judge in self.judges if judge not in grades.said]
         if missing:
-            raise InputError(f"grades: there is nothing by {', '.join(missing)}, whom this panel was fitted on.")
+            raise InputError(
+                f"grades: there is nothing by {', '.join(missing)}, whom this panel was fitted on; the judges here are "
+                f"{', '.join(grades.judges)}. Name the column of judges: judge= (--judge)."
+            )
+        if self.pooling_.turns and grades.group is None:
+            raise InputError(
+                "group: this panel has a turn for each of its groups; name the column of groups: group= (--group)."
+            )
         if self.averaged_:
             grades = replace(grades, said={judge: grades.said[judge] for judge in self.judges}).together()
         spoken = np.any([grades.spoke(judge) for judge in self.members_], axis=0)
@@ -383,6 +406,7 @@ class JudgePanel:
             "folds": [_members_state(every) for every in self.fold_members_],
             "items": list(self.fitted_items_),
             "fold": [int(one) for one in self.fold_],
+            "cluster": self.cluster_,
             "held_probs": self.held_probs_.tolist(),
             "held_grades": self.held_grades_.tolist(),
         }
@@ -424,6 +448,7 @@ class JudgePanel:
         panel.members_ = {judge: _member(one) for judge, one in checked.members.items()}
         panel.fold_members_ = [{judge: _member(one) for judge, one in every.items()} for every in checked.folds]
         panel.fitted_items_, panel.fold_ = checked.items, np.array(checked.fold, dtype=np.int64)
+        panel.cluster_ = checked.cluster
         panel.held_probs_ = np.array(checked.held_probs, dtype=np.float64)
         panel.held_grades_ = np.array(checked.held_grades, dtype=np.int64)
         shape = (len(checked.items), len(panel.scale))
@@ -715,16 +740,14 @@ def risk(probs: FloatArray, decision: IntArray, within: int) -> FloatArray:
 
 
 def _escalated(escalate: npt.NDArray[np.bool_], error: float, within: int, threshold: float) -> str:
-    right = "exactly right" if within == 0 else f"right within {within}"
+    wrong = "wrong" if within == 0 else f"more than {within} off"
     if threshold < 0:
-        return (
-            f"no item can be left to the judges with at most {error:.0%} wrong ({right}): all go to a person. Allow a "
-            "larger error, or --within 1."
-        )
+        allow = "a larger error" if within else "a larger error, or --within 1"
+        return f"no item can be left to the judges with at most {error:.0%} {wrong}: all go to a person. Allow {allow}."
     count = int(escalate.sum())
     return (
-        f"{count:,} of {len(escalate):,} items ({count / len(escalate):.0%}) go to a person, so that of the others at "
-        f"most {error:.0%} are not {right}"
+        f"{count:,} of {len(escalate):,} items ({count / len(escalate):.0%}) go to a person; of the others at most "
+        f"{error:.0%} should be {wrong}, as far as the graded items tell"
     )
 
 

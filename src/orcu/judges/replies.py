@@ -36,11 +36,13 @@ class Unread:
         where: it stands, such as "answers.jsonl, line 17"; lines count from 1.
         item: it is about; "" if that is not known.
         reason: why it could not be read.
+        outside: whether it gives a grade that is none of the scale.
     """
 
     where: str
     item: str
     reason: str
+    outside: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,10 @@ class Replies:
 
 class UnreadableError(Exception):
     """One reply cannot be read; the text is the reason, which `Unread` keeps."""
+
+
+class OutsideError(UnreadableError):
+    """One reply gives a grade that is none of the scale."""
 
 
 def need_replies(replies: Replies, name: str) -> Replies:

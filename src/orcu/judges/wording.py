@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from orcu.errors import InputError
-from orcu.judges.replies import UnreadableError
+from orcu.judges.replies import OutsideError, UnreadableError
 from orcu.judges.scale import Scale
 
 # What may surround a grade: white space, quotes, brackets, marks of Markdown; a sign or a decimal point belongs to it.
@@ -25,6 +25,8 @@ _WORD = (
 )
 _TO = r"(?:[ \t]*\([^()\d]*\))?[ \t]*(?:[-–—]|\b(?:to|through|and|or)\b)[ \t]*"  # 1 (worst) to 5, or in doubt: 3 or 4
 _MARKS = r"[\s*_`()\[\]]*"
+# "Score: 4", "**Rating**: 4", "the grade is 4", right before the number
+_CALLED = re.compile(r"\b(?:score|grade|rating|mark|verdict)\b[\W_]{0,6}(?:(?:is|of|as)\b[\W_]{1,4})?\Z", re.I)
 _OVER = rf"(?:/|\bout\s+of\b(?:\s+[^\W\d_]+){{0,3}}|(?<=\d)[*_`]*\s+of\b){_MARKS}"  # a denominator follows
 
 
@@ -35,18 +37,21 @@ class Mention:
     Attributes:
         start, end: of its characters.
         grade: 0..C-1.
+        doubtful: whether another grade stands in the text too, and nothing says which of them is meant.
     """
 
     start: int
     end: int
     grade: int
+    doubtful: bool = False
 
 
 class Wording:
     r"""How the grades of a scale are written.
 
-    The grade is what the last match of a pattern holds. Without a pattern it is the last number of the text, or the
-    last name of a grade where grades are words. Numbers behind "/" or "out of" are denominators, which must be the
+    The grade is what the last match of a pattern holds. Without a pattern it is the last number that is called so
+    ("Score: 4", "my rating is 4"), or the last number of the text, or the last name of a grade where grades are words.
+    Numbers behind "/" or "out of" are denominators, which must be the
     highest grade; "1 to 5" or "1-5" is the name of the scale where it leads from its lowest to its highest grade, and
     otherwise no grade, as is "3 or 4".
 
@@ -62,7 +67,9 @@ class Wording:
     Example:
         >>> wording = Wording(Scale.of("1..5"))
         >>> wording.mention("On a scale of 1 to 5 this is a **4**/5.")
-        Mention(start=33, end=34, grade=3)
+        Mention(start=33, end=34, grade=3, doubtful=False)
+        >>> wording.mention("Score: 4. Step 2 is wrong.").grade
+        3
         >>> sorted(Wording(Scale.of("1..10")).becoming("1"))
         [0, 9]
     """
@@ -125,12 +132,13 @@ class Wording:
         Raises:
             UnreadableError: if there is none, or it is none of the scale.
         """
-        span = self._span(text)
-        if span is None:
+        spans = self._spans(text)
+        called = [span for span in spans if self._pattern is None and _CALLED.search(text, 0, span[0])]
+        if not spans:
             raise UnreadableError(
                 "no grade in the text" if self._pattern is None else "the pattern matches nothing in the text"
             )
-        start, end = span
+        start, end = (called or spans)[-1]
         quote = text[start:end]
         if self.scale.code(quote) is None:
             start += len(quote) - len(without_marks_before(quote))
@@ -139,7 +147,7 @@ class Wording:
             raise UnreadableError(f"the pattern takes {text[start:end]!r} out of a longer number")
         grade = self.code(text[start:end])
         if grade is None:
-            raise UnreadableError(self.scale.refusal(_short(quote)))
+            raise OutsideError(self.scale.refusal(_short(quote)))
         denominator = self._denominator.match(text, end) if self.scale.is_numeric else None
         if denominator is not None:
             highest = "100" if denominator["percent"] else denominator["number"]
@@ -147,17 +155,16 @@ class Wording:
                 raise UnreadableError(
                     f"{text[start : denominator.end()]!r}: the highest grade is {self.scale.names[-1]}, not {highest}"
                 )
-        return Mention(start, end, grade)
+        doubtful = self._pattern is None and len({text[a:b].casefold() for a, b in called or spans}) > 1
+        return Mention(start, end, grade, doubtful)
 
-    def _span(self, text: str) -> tuple[int, int] | None:
-        """The characters of the last grade, or of what stands where one should."""
+    def _spans(self, text: str) -> list[tuple[int, int]]:
+        """The characters of every grade, or of what stands where one should."""
         if self._pattern is not None:
-            spans = [match.span(1) for match in self._pattern.finditer(text) if match[1]]
-        elif self.scale.is_numeric:
-            spans = [match.span("number") for match in self._number.finditer(text) if not self._is_aside(match)]
-        else:
-            spans = [match.span() for match in self._names.finditer(text)]
-        return spans[-1] if spans else None
+            return [match.span(1) for match in self._pattern.finditer(text) if match[1]]
+        if self.scale.is_numeric:
+            return [match.span("number") for match in self._number.finditer(text) if not self._is_aside(match)]
+        return [match.span() for match in self._names.finditer(text)]
 
     def _is_aside(self, number: re.Match[str]) -> bool:
         """Whether a number is a denominator or part of the scale's name, hence no grade."""
