@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from orcu import geometry
-from orcu.geometry import indicator, namespace
+from orcu.geometry import indicator, namespace, positive_part
 
 
 class Term(NamedTuple):
@@ -20,7 +20,7 @@ class Term(NamedTuple):
 
     Attributes:
         value: shape (n,).
-        gradient: gives the gradient of the values in the logits, shape (C, n), when called.
+        gradient: gives the gradient of the values in the logits, shape (C, n), when called; a fresh array.
         factor: what both are multiplied by.
         curvature: gives the second derivative in each logit, or an upper bound of it that is not negative, shape
             (C, n), when called; ``None`` where no one has needed it.
@@ -42,20 +42,31 @@ class ClassFirst:
 
     def __init__(self, z: Any, weight: Any = None) -> None:
         self.z, self.weight = z, weight
+        self._top: Any = None
+        self._shifted: Any = None  # numpy's: logits less their largest
+        self._log_totals: Any = None  # numpy's: the logarithms of the sums of their exponentials
         self._log_probs: Any = None
         self._probs: Any = None
+
+    @property
+    def top(self) -> Any:
+        """The largest logit of each sample, (n,)."""
+        if self._top is None:
+            self._top = self.z.max(0) if namespace(self.z) is np else self.z.amax(0)
+        return self._top
+
+    @property
+    def lowest(self) -> Any:
+        """The smallest logit of each sample, (n,), as a constant for the gradient."""
+        return self.z.min(0) if namespace(self.z) is np else self.z.detach().amin(0)
 
     @property
     def log_probs(self) -> Any:
         """Log softmax, (C, n)."""
         if self._log_probs is None:
             if namespace(self.z) is np:
-                self._log_probs = self.z - self.z.max(0)
-                exps = np.exp(self._log_probs)
-                totals = exps.sum(0)
-                exps /= totals
-                self._probs = exps
-                self._log_probs -= np.log(totals)
+                self._normalise()
+                self._log_probs = self._shifted - self._log_totals
             else:
                 self._log_probs = self.z.log_softmax(0)
         return self._log_probs
@@ -63,57 +74,101 @@ class ClassFirst:
     @property
     def probs(self) -> Any:
         """Softmax, (C, n)."""
-        logs = self.log_probs
         if self._probs is None:
-            self._probs = logs.exp()
+            if namespace(self.z) is np:
+                self._normalise()
+            else:
+                self._probs = self.log_probs.exp()
         return self._probs
 
+    def log_prob_at(self, place: Any) -> Any:
+        """The log probability of one class in each column, see `place_of`; shape (n,)."""
+        if namespace(self.z) is not np:
+            return at_class(self.log_probs, place)
+        self._normalise()
+        return at_class(self._shifted, place) - self._log_totals
+
+    def _normalise(self) -> None:
+        if self._shifted is None:
+            self._shifted = self.z - self.top
+            exps = np.exp(self._shifted)
+            totals = exps.sum(0)
+            exps /= totals
+            self._probs, self._log_totals = exps, np.log(totals)
+
     def through_softmax(self, slopes: Any) -> Any:
-        """The gradient in the logits of a term with the given gradient in the probabilities."""
-        return self.probs * (slopes - (slopes * self.probs).sum(0))
+        """The gradient in the logits of a term with the given gradient in the probabilities, which is overwritten."""
+        slopes -= (slopes * self.probs).sum(0)
+        slopes *= self.probs
+        return slopes
 
 
-def positive_part(values: Any) -> Any:
-    """max(0, x)."""
-    return np.maximum(values, 0) if namespace(values) is np else values.relu()
-
-
-def largest(values: Any) -> Any:
-    """The largest value of each column."""
-    return values.max(0) if namespace(values) is np else values.amax(0)
-
-
-def top_class(z: Any) -> tuple[Any, Any]:
-    """The largest logit of each sample and its class, the first of those that tie; shapes (n,)."""
-    if namespace(z) is not np:
-        values, index = z.max(0)
-        return values, index
-    highest = z.max(0)
-    ranks = np.arange(len(z), 0, -1, dtype=z.dtype)[:, None]  # argmax over a first axis is six times as slow as this
-    first = ((z == highest) * ranks).max(0, initial=1)  # NaN equals nothing: any class will do
-    return highest, len(z) - first.astype(np.intp)
-
-
-def at_class(values: Any, index: Any) -> Any:
-    """The value of one class in each column, shape (n,)."""
+def place_of(index: Any, values: Any) -> Any:
+    """Where the class ``index`` of each column stands in class-first values, as `at_class` and `with_class` take it."""
     if namespace(values) is np:
-        return values[index, np.arange(len(index))]
-    return values.gather(0, index[None])[0]
+        return index * values.shape[1] + np.arange(values.shape[1])  # a flat index takes a third of a pair's time
+    return index[None]
 
 
-def with_class(values: Any, index: Any, new: Any) -> Any:
+def at_class(values: Any, place: Any) -> Any:
+    """The value of one class in each column, shape (n,)."""
+    return values.reshape(-1).take(place) if namespace(values) is np else values.gather(0, place)[0]
+
+
+def with_class(values: Any, place: Any, new: Any) -> Any:
     """The values with that of one class in each column replaced."""
     if namespace(values) is not np:
-        return values.scatter(0, index[None], new if isinstance(new, float) else new[None])
-    copy = values.copy()
-    copy[index, np.arange(len(index))] = new
-    return copy
+        return values.scatter(0, place, new if isinstance(new, float) else new[None])
+    return put_class(values.copy(), place, new)
+
+
+def put_class(values: Any, place: Any, new: Any) -> Any:
+    """As `with_class`, in the values themselves."""
+    if namespace(values) is not np:
+        return values.scatter_(0, place, new[None])
+    values.reshape(-1)[place] = new
+    return values
+
+
+def top_class(batch: ClassFirst) -> Any:
+    """Where the largest logit of each sample stands, the first of those that tie; see `place_of`."""
+    z = batch.z
+    if namespace(z) is not np:
+        return z.argmax(0, keepdim=True)
+    # argmax over a first axis takes four times as long as this
+    ranks = np.arange(len(z), 0, -1, dtype=np.min_scalar_type(len(z)))[:, None]
+    first = ((z == batch.top).view(np.uint8) * ranks).max(0, initial=1)  # NaN equals nothing: any class will do
+    return place_of(len(z) - first.astype(np.intp), z)
+
+
+def columns(table: Any, y: Any) -> Any:
+    """The table's row of each label as columns, shape (K, n), averaged over a label distribution.
+
+    Args:
+        table: shape (C, K).
+        y: labels, shape (n,), or label distributions, shape (n, C).
+    """
+    if y.ndim == 2:
+        return table.T @ y.T
+    if namespace(table) is np:
+        return np.ascontiguousarray(table.take(y, axis=0).T)  # twice as quick as to take columns
+    return table.t().index_select(1, y)
 
 
 def soft_cross_entropy(batch: ClassFirst, targets: Any) -> Term:
     """-sum_k t_k log p_k with the gradient p - t (Eq. 62) and the curvature p (1 - p)."""
     value = -(targets * batch.log_probs).sum(0)
     return Term(value, lambda: batch.probs - targets, curvature=lambda: batch.probs * (1 - batch.probs))
+
+
+def cross_entropy(batch: ClassFirst, y: Any) -> Term:
+    """-log p_y: `soft_cross_entropy` of one-hot targets, without making them."""
+    place = place_of(y, batch.z)
+
+    def gradient() -> Any:
+        return with_class(batch.probs, place, at_class(batch.probs, place) - 1)
+
+    return Term(-batch.log_prob_at(place), gradient)
 
 
 def gap_penalty(
@@ -172,21 +227,20 @@ def focal(batch: ClassFirst, y: Any, gamma: Callable[[Any], Any]) -> Term:
     With l = -log p_y the slope in l is (1 - p_y)^gamma + gamma (1 - p_y)^(gamma - 1) p_y l; expm1 keeps 1 - p_y exact
     where p_y is close to 1.
     """
-    xp = namespace(batch.z)
-    nll = -at_class(batch.log_probs, y)
-    exponent, wrong = gamma(nll), -xp.expm1(-nll)
+    place = place_of(y, batch.z)
+    nll = -batch.log_prob_at(place)
+    exponent, wrong = gamma(nll), -namespace(nll).expm1(-nll)
 
     def gradient() -> Any:
         slope = wrong**exponent + exponent * wrong ** (exponent - 1) * (1 - wrong) * nll
-        whole = batch.probs * slope
-        return with_class(whole, y, -wrong * slope)
+        return put_class(batch.probs * slope, place, -wrong * slope)
 
     def curvature() -> Any:
         # f'(l) p (1 - p) + f''(l) (p - onehot)^2, where f'' is negative without it: an upper bound
         slope = wrong**exponent + exponent * wrong ** (exponent - 1) * (1 - wrong) * nll
         inner = (exponent - 1) * (1 - wrong) * nll - wrong * nll + 2 * wrong
         second = positive_part(exponent * wrong ** (exponent - 2) * (1 - wrong) * inner)
-        apart = with_class(batch.probs, y, -wrong)
+        apart = with_class(batch.probs, place, -wrong)
         return slope * batch.probs * (1 - batch.probs) + second * apart * apart
 
     return Term(wrong**exponent * nll, gradient, curvature=curvature)
@@ -198,26 +252,28 @@ def distance_weighted(batch: ClassFirst, costs: Any) -> Term:
     Only the largest p_k can exceed 1/2, so only its 1 - p_k needs the log-sum-exp of the others.
     """
     xp = namespace(batch.z)
-    top_logit, top = top_class(batch.z)
+    top = top_class(batch)
     top_cost = at_class(costs, top)
+    top_logit = batch.top if xp is np else at_class(batch.z, top)  # where several tie, the gradient is of the first
     others = with_class(batch.z, top, -np.inf)
-    second = largest(others if xp is np else others.detach())
-    exps = xp.exp(others - second)
+    second = others.max(0) if xp is np else others.detach().amax(0)
+    exps = xp.exp(others - second)  # 0 at the top
     sums = exps.sum(0)
-    rest = xp.log(sums) + second
-    total = top_logit + xp.log1p(xp.exp(rest - top_logit))  # numpy's logaddexp takes four times as long
-    among = exps / sums  # softmax among the others; 0 at the top
-    probs = among * xp.exp(rest - total)
-    value = -(costs * xp.log1p(-probs)).sum(0) - top_cost * (rest - total)
+    gap = xp.log(sums) + second - top_logit  # log-odds of all others together
+    odds = xp.exp(gap)
+    top_prob = 1 / (1 + odds)
+    scale = odds * top_prob / sums
+    probs = exps * scale
+    value = -(costs * xp.log1p(-probs)).sum(0) - top_cost * (gap - xp.log1p(odds))
 
     def gradient() -> Any:
         # w_j o_j - p_j sum_k w_k o_k with odds o = p / (1 - p); the top's odds, which may be
-        # infinite, enter as p_j o_top = among_j p_top and o_top (1 - p_top) = p_top
-        odds = costs * probs / (1 - probs)
-        sum_of_odds = odds.sum(0)
-        top_prob = xp.exp(top_logit - total)
-        slopes = odds - probs * sum_of_odds - among * (top_cost * top_prob)
-        return with_class(slopes, top, top_prob * (top_cost - sum_of_odds))
+        # infinite, enter as p_j o_top = exps_j p_top / sums and o_top (1 - p_top) = p_top
+        slopes = costs * probs
+        slopes /= 1 - probs
+        sum_of_odds = slopes.sum(0)
+        slopes -= exps * (scale * sum_of_odds + top_cost * top_prob / sums)
+        return put_class(slopes, top, top_prob * (top_cost - sum_of_odds))
 
     def curvature() -> Any:
         # -log(1 - p_k) is the log-sum-exp of all classes less that of the others, which is convex too: an upper bound
@@ -235,7 +291,9 @@ def distance_weighted_beyond(batch: ClassFirst, costs: Any, margin: float) -> Te
 
 def logit_margin(batch: ClassFirst, margin: float) -> Term:
     """(1/C) sum_k max(0, max_j z_j - z_k - m); the gradient reaches the largest logit too, shared where several tie."""
-    num_classes, top = len(batch.z), largest(batch.z)
+    num_classes, top = len(batch.z), batch.top
+    if _all_within(margin, batch):
+        return _nothing(batch)
     beyond = positive_part(top - batch.z - margin)
 
     def gradient() -> Any:
@@ -244,6 +302,15 @@ def logit_margin(batch: ClassFirst, margin: float) -> Term:
         return share - is_top * (share.sum(0) / is_top.sum(0))
 
     return Term(beyond.sum(0) / num_classes, gradient)
+
+
+def _all_within(margin: float, batch: ClassFirst) -> bool:
+    """Whether no logit falls behind the largest by more than a margin: two passes that spare ten, by numpy alone."""
+    return namespace(batch.z) is np and bool((batch.top - batch.lowest).max() <= margin)
+
+
+def _nothing(batch: ClassFirst) -> Term:
+    return Term(np.zeros_like(batch.z[0]), lambda: np.zeros_like(batch.z))
 
 
 def adaptive_margin(batch: ClassFirst, margin: float, *, pos: float, neg: float, from_lowest: bool) -> Term:
@@ -258,10 +325,11 @@ def adaptive_margin(batch: ClassFirst, margin: float, *, pos: float, neg: float,
         neg: the factor of the second part.
         from_lowest: take z_top - sg(min_k z_k) in the first part.
     """
-    fixed = batch.z if namespace(batch.z) is np else batch.z.detach()
-    top = largest(fixed)
+    if _all_within(margin, batch) and (from_lowest or batch.top.max() <= margin):
+        return _nothing(batch)
+    fixed, top = (batch.z, batch.top) if namespace(batch.z) is np else (batch.z.detach(), batch.top.detach())
     is_top = indicator(fixed == top, fixed)
-    floor = -largest(-fixed) if from_lowest else 0.0
+    floor = batch.lowest if from_lowest else 0.0
     above = positive_part(batch.z - (floor + margin)) * is_top
     below = positive_part((top - margin) - batch.z)  # 0 at the top itself
     each = neg / (len(batch.z) - 1)
@@ -269,15 +337,16 @@ def adaptive_margin(batch: ClassFirst, margin: float, *, pos: float, neg: float,
     return Term(value, lambda: 2 * pos * above - 2 * each * below)
 
 
-def confidence_frequency_gap(batch: ClassFirst, labels: Any) -> Term:
+def confidence_frequency_gap(batch: ClassFirst, y: Any) -> Term:
     """(1/C) sum_k |mean_n p_nk - mean_n t_nk|: a statistic of the batch, as the same value of every sample.
 
     Args:
         batch: the logits, with the weights that both means take.
-        labels: one-hot labels or label distributions t, shape (C, n).
+        y: labels, shape (n,), or label distributions, shape (n, C).
     """
     xp = namespace(batch.z)
     num_classes, n = batch.z.shape
+    labels = _one_hot(y, batch.z) if y.ndim == 1 else y.T
     if batch.weight is None:
         gaps = (batch.probs - labels).sum(1) / n
     else:
@@ -289,3 +358,8 @@ def confidence_frequency_gap(batch: ClassFirst, labels: Any) -> Term:
         return batch.probs * (slopes[:, None] - slopes @ batch.probs)
 
     return Term(xp.broadcast_to(value, (n,)), gradient)
+
+
+def _one_hot(y: Any, like: Any) -> Any:
+    classes = namespace(y).arange(len(like), **_device(like))
+    return indicator(classes[:, None] == y, like)

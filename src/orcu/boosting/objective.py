@@ -182,10 +182,9 @@ def _terms_of(name: str, build: Callable[..., Terms], classes: int, options: dic
 
 def _soft(targets: FloatArray) -> Terms:
     factor = len(targets) / (len(targets) - 1)
-    columns = targets.T.copy()
 
     def build(batch: ClassFirst, y: IntArray) -> list[Term]:
-        term = terms.soft_cross_entropy(batch, columns.astype(batch.z.dtype).take(y, axis=1))
+        term = terms.soft_cross_entropy(batch, terms.columns(targets.astype(batch.z.dtype), y))
         assert term.curvature is not None  # noqa: S101
         exact = term.curvature
         return [term._replace(curvature=lambda: factor * exact())]
@@ -214,7 +213,7 @@ def _orcu(classes: int, *, scale: float = 3.0, distance: str | Mapping[str, Any]
 def _cdw_ce(classes: int, *, alpha: float = 5.0) -> Terms:
     apart = np.abs(np.subtract.outer(np.arange(classes), np.arange(classes))).astype(np.float64)
     costs = apart ** as_positive(alpha, name="alpha")
-    return lambda batch, y: [terms.distance_weighted(batch, costs.astype(batch.z.dtype).take(y, axis=1))]
+    return lambda batch, y: [terms.distance_weighted(batch, terms.columns(costs.astype(batch.z.dtype), y))]
 
 
 def _flsd(classes: int, *, gamma_hard: float = 5.0, gamma: float = 3.0, threshold: float = 0.2) -> Terms:
@@ -230,10 +229,10 @@ def _flsd(classes: int, *, gamma_hard: float = 5.0, gamma: float = 3.0, threshol
 def _gaps(
     classes: int, penalty: Callable[[Any], Any], slope: Callable[[Any], Any], bend: Callable[[Any], Any]
 ) -> Terms:
-    signs = geometry.gap_signs(classes).T.copy()
+    signs = geometry.gap_signs(classes)
 
     def build(batch: ClassFirst, y: IntArray) -> list[Term]:
-        directed = signs.astype(batch.z.dtype).take(y, axis=1)
+        directed = terms.columns(signs.astype(batch.z.dtype), y)
         return [terms.gap_penalty(batch.z, directed, penalty, slope, lambda r: 2 * bend(r))]
 
     return build

@@ -84,7 +84,7 @@ class OrdinalLoss(nn.Module):
         self.reduction = reduction
         self._parts: dict[str, Tensor] = {}
         self._part_numbers: tuple[dict[str, float], torch.dtype] | None = None
-        self._cast_tables: dict[tuple[Any, ...], Tensor] = {}
+        self._cast_tables: dict[tuple[Any, ...], Any] = {}
         self.weighted = weight is not None
         if weight is not None:
             self.add_table("weight", _class_weights(weight, self.num_classes))
@@ -168,6 +168,13 @@ class OrdinalLoss(nn.Module):
                 self._cast_tables[key] = kept
         return kept
 
+    def array(self, name: str, dtype: np.dtype[Any]) -> FloatArray:
+        """The table as an array of numpy's, converted once."""
+        kept = self._cast_tables.get((name, dtype))
+        if kept is None:
+            kept = self._cast_tables[name, dtype] = self.get_buffer(name).numpy().astype(dtype)
+        return kept
+
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "OrdinalLoss":
         # `.half()` must not round the tables, and `.to("mps")` must not fail on float64: they take
         # only the device from fn, and the widest type that it has.
@@ -224,7 +231,7 @@ class OrdinalLoss(nn.Module):
                 f"sample_weight: expected a tensor of shape ({logits.shape[0]},), got {_describe(sample_weight)}."
             )
         if not is_traced():
-            self._check_distributions(y) if soft else self._check_labels(y)
+            self._check_distributions(y) if soft else self._check_labels(y.long())
             if sample_weight is not None and sample_weight.device.type != "cuda":
                 lowest, highest = torch.aminmax(sample_weight)
                 if not (lowest.item() >= 0 and 0 < highest.item() < math.inf):
@@ -238,8 +245,8 @@ class OrdinalLoss(nn.Module):
             inside = ((y >= 0) & (y < self.num_classes)).all()
             torch._assert_async(inside, f"y: a label lies outside 0..{self.num_classes - 1}")
             return
-        lowest, highest = torch.aminmax(y)
-        if lowest.item() < 0 or highest.item() >= self.num_classes:
+        labels = (y if y.device.type == "cpu" else y.cpu()).numpy()
+        if int(labels.view(np.uint64).max()) >= self.num_classes:  # negative ones are the largest of these
             row = int(((y < 0) | (y >= self.num_classes)).int().argmax())
             raise InputError(label_out_of_range("y", row, int(y[row]), self.num_classes))
 

@@ -1,6 +1,7 @@
 """Plain cross-entropy, the reference that ignores the order of the classes."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch.nn.functional as F
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from orcu.losses.base import LossCard, reduce, register_loss
 from orcu.losses.soft_targets import SoftTargetLoss
+from orcu.terms import ClassFirst, Term, cross_entropy
 
 
 @register_loss(LossCard(name="ce", title="Cross-entropy", family="nominal", paper="textbook", formula="-log p_y"))
@@ -26,6 +28,10 @@ class CrossEntropyLoss(SoftTargetLoss):
     ) -> None:
         super().__init__(num_classes, reduction=reduction, weight=weight)
         self.add_table("targets", np.eye(self.num_classes))
+
+    def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:
+        """As any soft target, without making one for labels."""
+        return {self.term: cross_entropy(batch, y)} if y.ndim == 1 else super().terms(batch, y)
 
     def evaluate(self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
         """The reduced cross-entropy, from torch's own kernel; as a part of a sum it is `terms`."""

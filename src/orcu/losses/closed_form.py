@@ -13,7 +13,7 @@ from torch import Tensor
 
 from orcu.geometry import namespace
 from orcu.losses.base import OrdinalLoss, is_traced, reduce
-from orcu.terms import ClassFirst, Term
+from orcu.terms import ClassFirst, Term, columns
 
 # Rows worked on at a time on a CPU: fewer pay for the calls, more for memory fresh from the system.
 CHUNK = 16384
@@ -30,10 +30,7 @@ def class_first(logits: Tensor) -> Tensor:
 class ClosedFormLoss(OrdinalLoss, ABC):
     """A loss that defines `terms`."""
 
-    @property
-    def closed(self) -> bool:
-        """Whether `terms` can be had; a sum has them if both of its parts do."""
-        return True
+    closed: bool = True  # whether `terms` can be had; a sum has them if both of its parts do
 
     @abstractmethod
     def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:
@@ -60,42 +57,41 @@ class ClosedFormLoss(OrdinalLoss, ABC):
         self.record(values)
         return torch.stack(list(values.values())).sum(0)
 
+    def value_and_gradient(
+        self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str
+    ) -> tuple[Tensor, Tensor]:
+        """The reduced loss and its gradient in the logits; of the values of each sample with ``"none"``."""
+        on_cpu = logits.device.type == "cpu"
+        work = _in_numpy if on_cpu and logits.numel() <= SMALL else _in_torch
+        return work(logits, y, weight, self, reduction)
+
     def columns(self, name: str, batch: ClassFirst, y: Any) -> Any:
         """The table's row of each label as columns, (K, n), averaged over a label distribution."""
         if namespace(batch.z) is np:
-            kind = torch.float32 if batch.z.dtype == np.float32 else torch.float64
-            rows = self.table(name, torch.empty(0, dtype=kind), transpose=True).numpy()
-            return rows.take(y, axis=1) if y.ndim == 1 else rows @ y.T
-        table = self.table(name, batch.z, transpose=True)
-        return table.index_select(1, y) if y.dim() == 1 else table @ y.t()
+            return columns(self.array(name, batch.z.dtype), y)
+        return columns(self.table(name, batch.z), y)
 
 
 class _Node(torch.autograd.Function):
-    """Value and gradient of a `ClosedFormLoss` in one node of the graph."""
+    """Value and gradient of a `ClosedFormLoss` in one node of the graph; backward only scales."""
 
     @staticmethod
     def forward(
         ctx: Any, logits: Tensor, y: Tensor, weight: Tensor | None, loss: ClosedFormLoss, reduction: str
     ) -> Tensor:
-        on_cpu = logits.device.type == "cpu"
-        work = _in_numpy if on_cpu and logits.numel() <= SMALL else _in_torch
-        value, gradient = work(logits, y, weight, loss, reduction)
-        ctx.save_for_backward(logits, y, weight, gradient)
-        ctx.loss, ctx.reduction = loss, reduction
+        value, gradient = loss.value_and_gradient(logits, y, weight, reduction)
+        ctx.save_for_backward(logits, gradient)
+        ctx.y, ctx.weight, ctx.loss, ctx.reduction = y, weight, loss, reduction
         return value
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        logits, y, weight, gradient = ctx.saved_tensors
-        loss, reduction = ctx.loss, ctx.reduction
-        if torch.is_grad_enabled():  # create_graph=True
-            value = loss.evaluate_open(logits, y, weight, reduction)
+        logits, gradient = ctx.saved_tensors
+        if torch.is_grad_enabled():  # create_graph=True: autograd differentiates the open form
+            value = ctx.loss.evaluate_open(logits, ctx.y, ctx.weight, ctx.reduction)
             (gradient,) = torch.autograd.grad(value, logits, upstream, create_graph=True)
             return gradient, None, None, None, None
-        factor = upstream if weight is None else upstream * weight
-        if reduction == "mean":
-            factor = factor / (len(y) if weight is None else weight.sum())
-        return gradient * (factor[:, None] if factor.dim() else factor), None, None, None, None
+        return gradient * (upstream[:, None] if upstream.dim() else upstream), None, None, None, None
 
 
 def _in_torch(
@@ -112,41 +108,55 @@ def _in_torch(
         terms = loss.terms(ClassFirst(class_first(logits[part]), weight if weight is None else weight[part]), y[part])
         for name, term in terms.items():
             values.setdefault(name, []).append(term.value)
-        gradients.append(_sum([(t.gradient(), t.factor) for t in terms.values()]).t())
+        gradients.append(_gradient(terms).t())
     gradient = gradients[0] if len(gradients) == 1 else torch.cat(gradients)
+    if weight is not None:
+        gradient *= weight[:, None]
+    if reduction == "mean":
+        gradient /= len(y) if weight is None else weight.sum()
     reduced = {name: reduce(_join(parts), weight, reduction) for name, parts in values.items()}
-    loss.record({name: terms[name].factor * value for name, value in reduced.items()})
-    return _sum([(value, terms[name].factor) for name, value in reduced.items()]), gradient
+    parts = {name: terms[name].factor * value for name, value in reduced.items()}
+    loss.record(parts)
+    return torch.stack(list(parts.values())).sum(0), gradient
 
 
 def _in_numpy(
     logits: Tensor, y: Tensor, weight: Tensor | None, loss: ClosedFormLoss, reduction: str
 ) -> tuple[Tensor, Tensor]:
     """As `_in_torch`, of a batch whose arithmetic is little."""
-    weights = None if weight is None else weight.detach().numpy()
+    weights = None if weight is None else weight.numpy()
     with np.errstate(all="ignore"):  # infinite logits give NaN, as in torch: without a word
-        terms = loss.terms(ClassFirst(logits.detach().numpy().T.copy(), weights), y.detach().numpy())
-        gradient = _sum([(t.gradient(), t.factor) for t in terms.values()])
+        terms = loss.terms(ClassFirst(logits.detach().numpy().T.copy(), weights), y.numpy())
+        gradient = _gradient(terms)
+        if weights is not None:
+            gradient *= weights
         if reduction == "none":
             each = {n: t.factor * (t.value if weights is None else t.value * weights) for n, t in terms.items()}
             loss.record({name: torch.from_numpy(value) for name, value in each.items()})
-            value = torch.from_numpy(_sum([(value, 1.0) for value in each.values()]))
+            value = torch.from_numpy(np.sum(list(each.values()), axis=0))
         else:
-            sums = {
-                n: t.factor * float(t.value.sum() if weights is None else t.value @ weights) for n, t in terms.items()
-            }
             count = 1.0 if reduction == "sum" else float(len(y) if weights is None else weights.sum())
-            parts = {name: total / count for name, total in sums.items()}
+            parts = {
+                n: t.factor * float(t.value.sum() if weights is None else t.value @ weights) / count
+                for n, t in terms.items()
+            }
+            gradient *= 1 / count
             loss.set_parts(parts, logits.dtype)
-            value = logits.new_full((), sum(parts.values()))
+            value = torch.from_numpy(np.asarray(sum(parts.values()), dtype=gradient.dtype))
     return value, torch.from_numpy(gradient.T)
 
 
-def _sum(parts: list[tuple[Any, float]]) -> Any:
-    first, factor = parts[0]
-    total = first if factor == 1 else factor * first
-    for array, factor in parts[1:]:
-        total = total + array if factor == 1 else total + factor * array
+def _gradient(terms: dict[str, Term]) -> Any:
+    """The gradient of their sum."""
+    total = None
+    for term in terms.values():
+        gradient = term.gradient()
+        if term.factor != 1:
+            gradient *= term.factor
+        if total is None:
+            total = gradient
+        else:
+            total += gradient
     return total
 
 

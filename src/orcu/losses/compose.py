@@ -70,6 +70,7 @@ class Composed(ClosedFormLoss):
         self.strength = as_positive(strength, name="strength")
         self.batch_statistic = anchor.batch_statistic or regularizer.batch_statistic
         self.soft_labels = anchor.soft_labels and regularizer.soft_labels
+        self.closed = all(isinstance(term, ClosedFormLoss) and term.closed for term in (anchor, regularizer))
 
     def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:
         """Those of the anchor, and those of the regularizer times the strength."""
@@ -89,12 +90,6 @@ class Composed(ClosedFormLoss):
         parts[_unused(self.regularizer.term, parts)] = regularizer
         self.record(parts)
         return anchor + regularizer
-
-    @property
-    def closed(self) -> bool:
-        """Whether both terms know their gradient."""
-        terms = (self.anchor, self.regularizer)
-        return all(isinstance(term, ClosedFormLoss) and term.closed for term in terms)
 
 
 def _unused(name: str, taken: Mapping[str, Any]) -> str:

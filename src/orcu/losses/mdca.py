@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
 from orcu.errors import UnknownNameError
@@ -53,15 +52,9 @@ class ConfidenceFrequencyGap(ClosedFormLoss):
 
     batch_statistic = True
 
-    def __init__(
-        self, num_classes: int, *, reduction: str = "mean", weight: Sequence[float] | Tensor | None = None
-    ) -> None:
-        super().__init__(num_classes, reduction=reduction, weight=weight)
-        self.add_table("labels", np.eye(self.num_classes))
-
     def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:
         """The statistic of the batch."""
-        return {self.term: confidence_frequency_gap(batch, self.columns("labels", batch, y))}
+        return {self.term: confidence_frequency_gap(batch, y)}
 
 
 @register_loss(
