@@ -43,7 +43,6 @@ class ClassFirst:
     def __init__(self, z: Any, weight: Any = None) -> None:
         self.z, self.weight = z, weight
         self._top: Any = None
-        self._shifted: Any = None  # numpy's: logits less their largest
         self._log_totals: Any = None  # numpy's: the logarithms of the sums of their exponentials
         self._log_probs: Any = None
         self._probs: Any = None
@@ -66,7 +65,8 @@ class ClassFirst:
         if self._log_probs is None:
             if namespace(self.z) is np:
                 self._normalise()
-                self._log_probs = self._shifted - self._log_totals
+                self._log_probs = self.z - self.top
+                self._log_probs -= self._log_totals
             else:
                 self._log_probs = self.z.log_softmax(0)
         return self._log_probs
@@ -86,12 +86,11 @@ class ClassFirst:
         if namespace(self.z) is not np:
             return at_class(self.log_probs, place)
         self._normalise()
-        return at_class(self._shifted, place) - self._log_totals
+        return at_class(self.z, place) - self.top - self._log_totals
 
     def _normalise(self) -> None:
-        if self._shifted is None:
-            self._shifted = self.z - self.top
-            exps = np.exp(self._shifted)
+        if self._probs is None:
+            exps = in_place(np.exp, self.z - self.top)
             totals = exps.sum(0)
             exps /= totals
             self._probs, self._log_totals = exps, np.log(totals)
@@ -101,6 +100,11 @@ class ClassFirst:
         slopes -= (slopes * self.probs).sum(0)
         slopes *= self.probs
         return slopes
+
+
+def in_place(function: Callable[..., Any], values: Any) -> Any:
+    """function(values), in the memory of an array that is needed no more: what is in the cache need not leave it."""
+    return function(values, out=values) if namespace(values) is np else function(values)
 
 
 def place_of(index: Any, values: Any) -> Any:
@@ -187,7 +191,7 @@ def gap_penalty(
         slope: its derivative.
         bend: its second derivative; a logit bends by those of its two gaps.
     """
-    r = (scores[1:] - scores[:-1]) * signs
+    r = signs * (scores[1:] - scores[:-1])
     curvature = None if bend is None else lambda: _of_both_gaps(bend(r))
     return Term(penalty(r).sum(0), lambda: _from_steps(signs * slope(r)), curvature=curvature)
 
@@ -257,14 +261,14 @@ def distance_weighted(batch: ClassFirst, costs: Any) -> Term:
     top_logit = batch.top if xp is np else at_class(batch.z, top)  # where several tie, the gradient is of the first
     others = with_class(batch.z, top, -np.inf)
     second = others.max(0) if xp is np else others.detach().amax(0)
-    exps = xp.exp(others - second)  # 0 at the top
+    exps = in_place(xp.exp, others - second)  # 0 at the top
     sums = exps.sum(0)
     gap = xp.log(sums) + second - top_logit  # log-odds of all others together
     odds = xp.exp(gap)
     top_prob = 1 / (1 + odds)
     scale = odds * top_prob / sums
     probs = exps * scale
-    value = -(costs * xp.log1p(-probs)).sum(0) - top_cost * (gap - xp.log1p(odds))
+    value = -(costs * in_place(xp.log1p, -probs)).sum(0) - top_cost * (gap - xp.log1p(odds))
 
     def gradient() -> Any:
         # w_j o_j - p_j sum_k w_k o_k with odds o = p / (1 - p); the top's odds, which may be
