@@ -9,7 +9,7 @@ answers bad input with the same words: which argument, which row, what was expec
 import math
 import numbers
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -347,6 +347,65 @@ def as_matrix(values: Any, *, name: str, first_row: int = 0, columns: Sequence[A
             "finite. Drop or repair such rows first."
         )
     return array
+
+
+def is_dense(values: Any) -> bool:
+    """Whether these are outputs of shape (n, C, d1, ...), not rows."""
+    return getattr(values, "ndim", 0) > 2
+
+
+def dense_outputs(
+    values: Any, columns: Mapping[str, Any], *, mask: Any = None, name: str
+) -> Iterator[tuple[npt.NDArray[Any], dict[str, Any]]]:
+    """Outputs of shape (n, C, d1, ...) one after the other, each as the rows of its positions that count.
+
+    Args:
+        values: shape (n, C, d1, ...), or rows, (n, C), which are then a single output.
+        columns: what else each position has, by name: arrays of shape (n, d1, ...), or ``None``; those of "group" and
+            "subject" may be of shape (n,), one for each output.
+        mask: booleans of shape (n, d1, ...), true where a position counts; ``None`` if all do.
+        name: what the values are called in messages.
+
+    Returns:
+        Of each output that has such positions the rows, shape (positions, C), and the columns, shape (positions,).
+
+    Raises:
+        InputError: if a shape or the type of the mask does not fit, or no position counts.
+
+    Example:
+        >>> logits = np.arange(12.0).reshape(1, 2, 3, 2)
+        >>> mask = np.array([[[True, False], [False, False], [False, True]]])
+        >>> [(rows, columns)] = dense_outputs(logits, {"y": np.ones((1, 3, 2))}, mask=mask, name="logits")
+        >>> rows.tolist(), columns["y"].tolist()
+        ([[0.0, 6.0], [5.0, 11.0]], [1.0, 1.0])
+    """
+    array = as_array(values, name)
+    if array.ndim < 2 or not array.size:
+        raise InputError(f"{name}: expected shape (n, C) or (n, C, d1, ...), none of them 0, got {array.shape}.")
+    shape = array.shape[:1] + array.shape[2:]
+    arrays = {role: None if column is None else as_array(column, role) for role, column in columns.items()}
+    for role, column in arrays.items():
+        if column is not None and role in ("group", "subject") and column.shape == shape[:1]:
+            arrays[role] = column = np.broadcast_to(column.reshape(-1, *[1] * (len(shape) - 1)), shape)
+        if column is not None and column.shape != shape:
+            raise InputError(
+                f"{role}: expected shape {shape}, one value for each position of {name} of shape {array.shape}; "
+                f"got {column.shape}."
+            )
+    counts = np.ones(shape, dtype=bool) if mask is None else as_array(mask, "mask")
+    if counts.dtype != np.bool_:
+        raise InputError(f"mask: expected booleans, true where a position counts, got {counts.dtype}.")
+    if counts.shape != shape:
+        raise InputError(f"mask: expected shape {shape}, as the labels, got {counts.shape}.")
+    if not counts.any():
+        raise InputError("mask: no position counts; at least one must be true.")
+    if array.ndim == 2:
+        array, counts = array.T[None], counts[None]
+        arrays = {role: None if column is None else column[None] for role, column in arrays.items()}
+    for i in np.flatnonzero(counts.reshape(len(counts), -1).any(axis=1)):
+        kept = counts[i].reshape(-1)
+        rows = array[i].reshape(array.shape[1], -1)[:, kept].T
+        yield rows, {role: None if column is None else column[i].reshape(-1)[kept] for role, column in arrays.items()}
 
 
 def as_array(values: Any, name: str) -> npt.NDArray[Any]:

@@ -102,6 +102,12 @@ class ClassFirst:
         return slopes
 
 
+def total_weight(weight: Any) -> Any:
+    """The sum of weights to divide by: 1 where it is 0, so that the mean of nothing is 0."""
+    total = weight.sum()
+    return total + (total == 0)
+
+
 def in_place(function: Callable[..., Any], values: Any) -> Any:
     """function(values), in the memory of an array that is needed no more: what is in the cache need not leave it."""
     return function(values, out=values) if namespace(values) is np else function(values)
@@ -354,7 +360,7 @@ def confidence_frequency_gap(batch: ClassFirst, y: Any) -> Term:
     if batch.weight is None:
         gaps = (batch.probs - labels).sum(1) / n
     else:
-        gaps = ((batch.probs - labels) * batch.weight).sum(1) / batch.weight.sum()
+        gaps = ((batch.probs - labels) * batch.weight).sum(1) / total_weight(batch.weight)
     value = xp.abs(gaps).sum() / num_classes
 
     def gradient() -> Any:

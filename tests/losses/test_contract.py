@@ -6,41 +6,12 @@ import pickle
 
 import pytest
 import torch
+from every_loss import batch_statistics, every_loss, per_sample_losses, those, value_and_gradient, whole_gradients
 
 from orcu import losses
 from orcu.errors import InputError
 from orcu.losses import closed_form
 from orcu.losses.base import LOSSES, REGULARIZERS, OrdinalLoss
-
-NEEDS_ITS_HEAD = {"poe", "committee"}  # tested in test_poe.py and test_committee.py
-FACTORIES = {
-    **{f"loss {name}": LOSSES.get(name) for name in LOSSES.names() if name not in NEEDS_ITS_HEAD},
-    **{f"regularizer {name}": REGULARIZERS.get(name) for name in REGULARIZERS.names()},
-    "composed": lambda num_classes, **options: losses.create(
-        {"anchor": "huber", "regularizer": "softplus", "strength": 0.5}, num_classes=num_classes, **options
-    ),
-    "acls of the paper": lambda num_classes, **options: losses.create(
-        {"name": "acls", "form": "paper"}, num_classes=num_classes, **options
-    ),
-    "cdw_ce with a margin": lambda num_classes, **options: losses.create(
-        {"name": "cdw_ce", "margin": 0.05}, num_classes=num_classes, **options
-    ),
-    "mdca on focal": lambda num_classes, **options: losses.create(
-        {"name": "mdca", "base": "focal"}, num_classes=num_classes, **options
-    ),
-}
-
-
-def those(condition):
-    chosen = {name: make for name, make in FACTORIES.items() if condition(make(5))}
-    assert chosen
-    return pytest.mark.parametrize("make", chosen.values(), ids=chosen.keys())
-
-
-every_loss = those(lambda loss: True)
-per_sample_losses = those(lambda loss: not loss.batch_statistic)
-batch_statistics = those(lambda loss: loss.batch_statistic)
-whole_gradients = those(lambda loss: not loss.stops_gradient)
 
 
 def batch(n=16, c=5, *, dtype=torch.float64, scale=2.0, seed=0):
@@ -48,12 +19,6 @@ def batch(n=16, c=5, *, dtype=torch.float64, scale=2.0, seed=0):
     logits = scale * torch.randn(n, c, generator=generator, dtype=torch.float64)
     y = torch.randint(c, (n,), generator=generator)
     return logits.to(dtype).requires_grad_(), y
-
-
-def value_and_gradient(loss, logits, y, **kwargs):
-    value = loss(logits, y, **kwargs)
-    (gradient,) = torch.autograd.grad(value.sum(), logits)
-    return value.detach(), gradient
 
 
 @per_sample_losses
@@ -380,7 +345,12 @@ def test_compiles_to_one_graph(make):
         ({"y": torch.tensor([[0], [1]])}, r"y: expected integer labels of shape \(2,\).*got int64 of shape \(2, 1\)"),
         ({"y": torch.tensor([0, 1, 2])}, r"y: expected integer labels of shape \(2,\)"),
         ({"logits": torch.zeros(2, 4)}, r"logits: expected shape \(n, 5\) .* got \(2, 4\)"),
-        ({"logits": torch.zeros(2, 5, 1)}, r"logits: expected shape \(n, 5\)"),
+        (
+            {"logits": torch.zeros(2, 5, 1)},
+            r"y: expected integer labels of shape \(2, 1\), .*got int64 of shape \(2,\)",
+        ),
+        ({"logits": torch.tensor(0.0)}, r"logits: expected shape \(n, 5\) .* got \(\)"),
+        ({"logits": torch.zeros(2, 3, 5)}, r"logits: expected shape \(n, 5\) or \(n, 5, ...\) .* got \(2, 3, 5\)"),
         ({"logits": torch.zeros(2, 5, dtype=torch.int64)}, "logits: expected a floating-point"),
         ({"logits": torch.zeros(0, 5), "y": torch.zeros(0).long()}, "the batch is empty"),
         ({"sample_weight": torch.ones(3)}, r"sample_weight: expected a tensor of shape \(2,\)"),

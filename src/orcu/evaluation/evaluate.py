@@ -23,7 +23,7 @@ from orcu.evaluation.intervals import (
     intervals,
     resampled_sums,
 )
-from orcu.inputs import FloatArray, IntArray, as_bins, as_count
+from orcu.inputs import FloatArray, IntArray, as_bins, as_count, dense_outputs, is_dense
 from orcu.launchers import Launcher
 from orcu.metrics.base import Metric, all_metrics, total_gap
 from orcu.metrics.calibration import class_gaps, threshold_gaps
@@ -51,6 +51,7 @@ def evaluate(
     weight: Any = None,
     group: Any = None,
     subject: Any = None,
+    mask: Any = None,
     compare: Mapping[str, Source] | None = None,
     name: str = "model",
     decide: Any = "argmax",
@@ -64,13 +65,15 @@ def evaluate(
 
     Args:
         predictions: from `Predictions`, a file or a frame; or give arrays:
-        probs: class probabilities, shape (n, C).
-        logits: logits, shape (n, C), in place of probs.
-        y: labels, names or 0..C-1.
+        probs: class probabilities, shape (n, C), or (n, C, d1, ...) of dense outputs, whose positions are the rows.
+        logits: logits, in place of probs.
+        y: labels, names or 0..C-1, shape (n,) or (n, d1, ...).
         classes: names of the classes in their order.
         weight: one weight per row.
-        group: a group per row; groups are judged side by side.
-        subject: a subject per row; the bootstrap then draws whole subjects.
+        group: a group per row, or per dense output; groups are judged side by side.
+        subject: a subject per row, or per dense output, which is one by default; the bootstrap then draws whole
+            subjects.
+        mask: booleans of the shape of the labels, true where a row counts; what stands elsewhere is not looked at.
         compare: other models' predictions for the same rows, by name.
         name: what this model is called.
         decide: how decisions are made, as for `orcu.decide`: "argmax", "median", "mean" or a cost matrix.
@@ -91,10 +94,13 @@ def evaluate(
         (0.75, 0.135)
     """
     if predictions is None:
-        predictions = Predictions(
-            probs=probs, logits=logits, y=y, classes=classes, weight=weight, group=group, subject=subject
-        )
-    elif any(array is not None for array in (probs, logits, y, classes, weight, group, subject)):
+        columns = {"y": y, "weight": weight, "group": group, "subject": subject}
+        if mask is not None or is_dense(probs) or is_dense(logits):
+            values = {"probs": probs, "logits": logits}
+            predictions = _of_dense(values, columns, classes, mask)
+        else:
+            predictions = Predictions(probs=probs, logits=logits, classes=classes, **columns)
+    elif any(array is not None for array in (probs, logits, y, classes, weight, group, subject, mask)):
         raise InputError("predictions: give them as one object or as arrays, not both.")
     if bootstrap is not None:
         bootstrap = as_count(bootstrap, name="bootstrap", minimum=0)
@@ -102,6 +108,24 @@ def evaluate(
     seed = as_count(seed, name="seed", minimum=0)
     with blas.one_thread():
         return _evaluate(predictions, compare or {}, name, decide, bootstrap, seed, bins, progress, launcher)
+
+
+def _of_dense(
+    values: Mapping[str, Any], columns: Mapping[str, Any], classes: Sequence[Any] | None, mask: Any
+) -> Predictions:
+    """The positions of dense outputs as rows; neighbours are alike, so an output is a subject."""
+    given = [kind for kind, value in values.items() if value is not None]
+    if len(given) != 1:
+        raise InputError("probs, logits: give exactly one of the two; it is never guessed.")
+    dense = values[given[0]]
+    if is_dense(dense) and columns["subject"] is None:
+        columns = {**columns, "subject": np.arange(len(dense))}
+    parts = list(dense_outputs(dense, columns, mask=mask, name=given[0]))
+    joined = {
+        role: None if column is None else np.concatenate([of_output[role] for _, of_output in parts])
+        for role, column in columns.items()
+    }
+    return Predictions(**{given[0]: np.concatenate([rows for rows, _ in parts])}, classes=classes, **joined)
 
 
 def _evaluate(

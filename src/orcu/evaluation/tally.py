@@ -6,7 +6,18 @@ import numpy as np
 import numpy.typing as npt
 
 from orcu.errors import InputError
-from orcu.inputs import FloatArray, IntArray, as_bins, as_count, as_labels, as_logits, as_probs, as_weight
+from orcu.inputs import (
+    FloatArray,
+    IntArray,
+    as_bins,
+    as_count,
+    as_labels,
+    as_logits,
+    as_probs,
+    as_weight,
+    dense_outputs,
+    is_dense,
+)
 from orcu.metrics.base import all_metrics
 from orcu.metrics.layout import Layout
 from orcu.metrics.rows import Rows
@@ -51,20 +62,32 @@ class Tally:
         self._layout = Layout(self.num_classes, self.bins)
         self._limbs: npt.NDArray[np.int64] = np.zeros((len(_UNITS), self._layout.size), np.int64)
 
-    def update(self, probs: Any = None, y: Any = None, *, logits: Any = None, weight: Any = None) -> None:
-        """Add rows.
+    def update(
+        self, probs: Any = None, y: Any = None, *, logits: Any = None, weight: Any = None, mask: Any = None
+    ) -> None:
+        """Add rows, or every position of dense outputs, one output at a time.
 
         Args:
-            probs: class probabilities, shape (n, C), or ``None`` if ``logits`` is given.
-            y: labels 0..C-1, shape (n,).
-            logits: logits, shape (n, C), in place of probs.
-            weight: one non-negative weight per row.
+            probs: class probabilities, shape (n, C) or (n, C, d1, ...), or ``None`` if ``logits`` is given.
+            y: labels 0..C-1, shape (n,) or (n, d1, ...).
+            logits: logits, in place of probs.
+            weight: non-negative weights, of the shape of the labels.
+            mask: booleans of the shape of the labels, true where a position counts; what stands elsewhere is not
+                looked at.
 
         Raises:
-            InputError: if an argument cannot be used, or the classes are not as many as the tally's.
+            InputError: if an argument cannot be used, or the classes are not as many as the tally's; then nothing is
+                added.
         """
         if (probs is None) == (logits is None):
             raise InputError("probs, logits: give exactly one of the two.")
+        kind, values = ("probs", probs) if logits is None else ("logits", logits)
+        if mask is not None or is_dense(values):
+            part = Tally(self.num_classes, bins=self.bins)
+            for rows, columns in dense_outputs(values, {"y": y, "weight": weight}, mask=mask, name=kind):
+                part.update(**{kind: rows}, **columns)
+            self.rows, self._limbs = self.rows + part.rows, self._limbs + part._limbs
+            return
         values = as_probs(probs) if logits is None else as_logits(logits)
         if values.shape[1] != self.num_classes:
             raise InputError(f"the tally is for {self.num_classes} classes, got {values.shape[1]}.")

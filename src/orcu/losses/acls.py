@@ -7,7 +7,7 @@ from torch import Tensor
 
 from orcu.errors import UnknownNameError
 from orcu.inputs import as_positive
-from orcu.losses.base import LossCard, register_loss, register_regularizer
+from orcu.losses.base import IGNORED, LossCard, register_loss, register_regularizer
 from orcu.losses.ce import CrossEntropyLoss
 from orcu.losses.closed_form import ClosedFormLoss
 from orcu.losses.compose import Composed
@@ -49,6 +49,7 @@ class AdaptiveLogitMargin(ClosedFormLoss):
             first part, which does not depend on a common shift.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         weight: one weight per class, or ``None``.
+        ignore_index: samples with this label do not count.
 
     Raises:
         InputError: if an argument cannot be used.
@@ -74,8 +75,9 @@ class AdaptiveLogitMargin(ClosedFormLoss):
         form: str = "released",
         reduction: str = "mean",
         weight: Sequence[float] | Tensor | None = None,
+        ignore_index: int | None = IGNORED,
     ) -> None:
-        super().__init__(num_classes, reduction=reduction, weight=weight)
+        super().__init__(num_classes, reduction=reduction, weight=weight, ignore_index=ignore_index)
         self.margin = as_positive(margin, name="margin")
         self.pos = as_positive(pos, name="pos")
         self.neg = as_positive(neg, name="neg")
@@ -111,6 +113,7 @@ class ACLSLoss(Composed):
         form: ``"released"`` or ``"paper"``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         weight: one weight per class, or ``None``.
+        ignore_index: samples with this label do not count.
 
     Raises:
         InputError: if an argument cannot be used.
@@ -136,7 +139,10 @@ class ACLSLoss(Composed):
         form: str = "released",
         reduction: str = "mean",
         weight: Sequence[float] | Tensor | None = None,
+        ignore_index: int | None = IGNORED,
     ) -> None:
         regularizer = AdaptiveLogitMargin(num_classes, margin=margin, pos=pos, neg=neg, form=form)
         anchor = CrossEntropyLoss(num_classes)
-        super().__init__(anchor, regularizer, strength=strength, reduction=reduction, weight=weight)
+        super().__init__(
+            anchor, regularizer, strength=strength, reduction=reduction, weight=weight, ignore_index=ignore_index
+        )

@@ -13,10 +13,12 @@ from torch import Tensor, nn
 from orcu.errors import InputError, UnknownNameError
 from orcu.inputs import SUM_TOLERANCE, FloatArray, as_count, label_out_of_range
 from orcu.registry import Registry
+from orcu.terms import total_weight
 
 REDUCTIONS = ("mean", "sum", "none")
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-_COMMON_OPTIONS = ("num_classes", "reduction", "weight")
+_COMMON_OPTIONS = ("num_classes", "reduction", "weight", "ignore_index")
+IGNORED = -100  # the label that torch leaves out by default
 
 LossT = TypeVar("LossT", bound="type[OrdinalLoss]")
 
@@ -48,13 +50,14 @@ class OrdinalLoss(nn.Module):
     """Base of all losses: ``loss(logits, y)``, drop-in for ``nn.CrossEntropyLoss()``.
 
     A loss file writes `per_sample` (or, for a batch statistic, `evaluate`) and registers itself;
-    shapes, labels, half precision, weights and reductions are handled here.
+    shapes, labels, ignored ones, half precision, weights and reductions are handled here.
 
     Args:
         num_classes: C, at least 2.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         weight: one non-negative weight per class; sample n counts ``weight[y_n]``. ``"mean"``
             divides by the sum of the weights.
+        ignore_index: samples with this label do not count; ``None`` refuses all labels but 0..C-1.
 
     Raises:
         InputError: if an argument cannot be used.
@@ -62,7 +65,8 @@ class OrdinalLoss(nn.Module):
 
     card: ClassVar[LossCard]
     term: ClassVar[str] = "loss"  # what `parts` calls this loss
-    soft_labels: bool = True  # whether y may be label distributions, shape (n, C)
+    soft_labels: bool = True  # whether y may be label distributions, of the shape of the logits
+    dense: bool = False  # whether `evaluate` takes (n, C, ...) as it is; else it gets rows
     default_strength: ClassVar[float] = 1.0  # the factor of this term in a sum
     head: ClassVar[str] = "linear"  # which of `orcu.models.heads.HEADS` it takes the output of
     batch_statistic: bool = False  # whether the value is no mean over samples
@@ -70,7 +74,12 @@ class OrdinalLoss(nn.Module):
     shift_invariant: ClassVar[bool] = True  # whether z + constant has the same value as z
 
     def __init__(
-        self, num_classes: int, *, reduction: str = "mean", weight: Sequence[float] | Tensor | None = None
+        self,
+        num_classes: int,
+        *,
+        reduction: str = "mean",
+        weight: Sequence[float] | Tensor | None = None,
+        ignore_index: int | None = IGNORED,
     ) -> None:
         super().__init__()
         self.num_classes = as_count(num_classes, name="num_classes", minimum=2)
@@ -81,7 +90,9 @@ class OrdinalLoss(nn.Module):
                 f"reduction: {type(self).__name__} is a statistic of the whole batch and has no "
                 "per-sample values; use 'mean' or 'sum'."
             )
-        self.reduction = reduction
+        if ignore_index is not None and (isinstance(ignore_index, bool) or not isinstance(ignore_index, int)):
+            raise InputError(f"ignore_index: expected a whole number or None, got {ignore_index!r}.")
+        self.reduction, self.ignore_index = reduction, ignore_index
         self._parts: dict[str, Tensor] = {}
         self._part_numbers: tuple[dict[str, float], torch.dtype] | None = None
         self._cast_tables: dict[tuple[Any, ...], Any] = {}
@@ -90,33 +101,50 @@ class OrdinalLoss(nn.Module):
             self.add_table("weight", _class_weights(weight, self.num_classes))
 
     def forward(self, logits: Tensor, y: Tensor, *, sample_weight: Tensor | None = None) -> Tensor:
-        """The loss of a batch.
+        """The loss of a batch; a sample is a row, or a pixel, voxel or token of a dense output.
 
         Args:
-            logits: shape (n, C), any floating type. Half types are computed in float32.
-            y: integer labels 0..C-1, shape (n,); or label distributions, shape (n, C), for which
-                the loss is the average over labels.
-            sample_weight: shape (n,), non-negative; multiplies the class weights. With label
+            logits: shape (n, C), (n, C, d1, ...) or (C,), any floating type. Half types are computed in float32.
+            y: integer labels 0..C-1 (or ``ignore_index``), shape (n,), (n, d1, ...) or (); or label distributions of
+                the shape of the logits, for which the loss is the average over labels.
+            sample_weight: of the shape of the labels, non-negative; multiplies the class weights. With label
                 distributions a sample's class weight is the average over its labels.
 
         Returns:
-            A scalar, or shape (n,) with ``reduction="none"``; float32 for half inputs.
+            A scalar, or the shape of the labels with ``reduction="none"``; float32 for half inputs. Ignored samples
+            have the value 0 and no gradient, and a mean is over the others. Where all are ignored it is 0
+            (torch's is NaN, which no training survives).
 
         Raises:
             InputError: if shapes, types, labels or weights do not fit. Under `torch.compile` and
                 `torch.func` only shapes and types are checked; on CUDA a bad label trips an
                 asynchronous assertion.
         """
-        self._check(logits, y, sample_weight)
+        ignored = self._check(logits, y, sample_weight)
         device = logits.device.type
         if torch.is_autocast_enabled(device):  # or the products in here would be taken in half
             with torch.autocast(device, enabled=False):
                 return self.forward(logits, y, sample_weight=sample_weight)
+        if logits.dim() == 1:
+            value = self.forward(
+                logits[None], y[None], sample_weight=None if sample_weight is None else sample_weight[None]
+            )
+            return value.reshape(())
         if logits.dtype in (torch.float16, torch.bfloat16):
             logits = logits.float()
         y = y.to(logits.dtype) if y.is_floating_point() else y.long()
+        if ignored is not None:  # what is left out may be anything, NaN too
+            logits, y = logits.masked_fill(ignored.unsqueeze(1), 0.0), y.masked_fill(ignored, 0)
+            counts = (~ignored).to(logits.dtype)
+            sample_weight = counts if sample_weight is None else counts * sample_weight
         weight = self._weights(logits, y, sample_weight)
-        return self.evaluate(logits, y, weight, self.reduction)
+        if logits.dim() == 2 or self.dense:
+            return self.evaluate(logits, y, weight, self.reduction)
+        weight = None if weight is None else weight.flatten()
+        value = self.evaluate(
+            as_rows(logits), as_rows(y) if y.dim() == logits.dim() else y.flatten(), weight, self.reduction
+        )
+        return value.reshape(labels_shape(logits)) if self.reduction == "none" else value
 
     def per_sample(self, logits: Tensor, y: Tensor) -> Tensor:
         """The unweighted loss of each sample: checked (n, C) logits and (n,) labels to (n,)."""
@@ -195,23 +223,25 @@ class OrdinalLoss(nn.Module):
         weight = None
         if self.weighted:
             table = self.table("weight", logits)
-            weight = table.index_select(0, y) if y.dim() == 1 else y @ table
+            soft = y.dim() == logits.dim()
+            weight = y.movedim(1, -1) @ table if soft else table.index_select(0, y.flatten()).reshape(y.shape)
         if sample_weight is None:
             return weight
         sample_weight = sample_weight.to(logits.dtype)
         return sample_weight if weight is None else weight * sample_weight
 
-    def _check(self, logits: Tensor, y: Tensor, sample_weight: Tensor | None) -> None:
+    def _check(self, logits: Tensor, y: Tensor, sample_weight: Tensor | None) -> Tensor | None:
+        """Refuse what cannot be used; the mask of the labels that are ignored, or ``None`` if there are none."""
         if not isinstance(logits, Tensor) or not logits.is_floating_point():
             raise InputError(f"logits: expected a floating-point tensor, got {_describe(logits)}.")
-        if logits.dim() != 2 or logits.shape[1] != self.num_classes:
+        if logits.dim() == 0 or logits.shape[min(1, logits.dim() - 1)] != self.num_classes:
+            c = self.num_classes
             raise InputError(
-                f"logits: expected shape (n, {self.num_classes}) for {self.num_classes} classes, "
-                f"got {tuple(logits.shape)}."
+                f"logits: expected shape (n, {c}) or (n, {c}, ...) for {c} classes, got {tuple(logits.shape)}."
             )
-        if logits.shape[0] == 0:
+        if logits.numel() == 0:
             raise InputError("logits: the batch is empty; a loss needs at least one row.")
-        soft = isinstance(y, Tensor) and y.is_floating_point() and y.dim() == 2
+        soft = isinstance(y, Tensor) and y.is_floating_point() and y.dim() == logits.dim()
         if soft and not self.soft_labels:
             raise InputError(f"y: {type(self).__name__} takes integer labels, not label distributions.")
         if not soft and (not isinstance(y, Tensor) or y.dtype not in _INTEGERS):
@@ -219,39 +249,51 @@ class OrdinalLoss(nn.Module):
                 f"y: expected a tensor of integer labels 0..{self.num_classes - 1}, got {_describe(y)}."
                 + (" Labels stored as floats need `y.long()`." if isinstance(y, Tensor) else "")
             )
-        if y.shape != (logits.shape if soft else logits.shape[:1]):
+        expected = labels_shape(logits)
+        if y.shape != (logits.shape if soft else expected):
             raise InputError(
-                f"y: expected integer labels of shape ({logits.shape[0]},), or floating-point label "
+                f"y: expected integer labels of shape {expected}, or floating-point label "
                 f"distributions of shape {tuple(logits.shape)}; got {_describe(y)}."
             )
-        if sample_weight is not None and (
-            not isinstance(sample_weight, Tensor) or sample_weight.shape != logits.shape[:1]
-        ):
-            raise InputError(
-                f"sample_weight: expected a tensor of shape ({logits.shape[0]},), got {_describe(sample_weight)}."
-            )
+        if sample_weight is not None and (not isinstance(sample_weight, Tensor) or sample_weight.shape != expected):
+            raise InputError(f"sample_weight: expected a tensor of shape {expected}, got {_describe(sample_weight)}.")
+        if sample_weight is not None and sample_weight.device.type != "cuda" and not is_traced():
+            lowest, highest = torch.aminmax(sample_weight)
+            if not (lowest.item() >= 0 and 0 < highest.item() < math.inf):
+                raise InputError(
+                    "sample_weight: expected finite weights of at least 0, not all 0; "
+                    f"got values from {lowest.item():g} to {highest.item():g}."
+                )
+        if not soft:
+            return self._ignored(y.long())
         if not is_traced():
-            self._check_distributions(y) if soft else self._check_labels(y.long())
-            if sample_weight is not None and sample_weight.device.type != "cuda":
-                lowest, highest = torch.aminmax(sample_weight)
-                if not (lowest.item() >= 0 and 0 < highest.item() < math.inf):
-                    raise InputError(
-                        "sample_weight: expected finite weights of at least 0, not all 0; "
-                        f"got values from {lowest.item():g} to {highest.item():g}."
-                    )
+            self._check_distributions(y)
+        return None
 
-    def _check_labels(self, y: Tensor) -> None:
-        if y.device.type == "cuda":  # an eager check would stall the GPU at every step
-            inside = ((y >= 0) & (y < self.num_classes)).all()
-            torch._assert_async(inside, f"y: a label lies outside 0..{self.num_classes - 1}")
-            return
-        labels = (y if y.device.type == "cpu" else y.cpu()).numpy()
-        if int(labels.view(np.uint64).max()) >= self.num_classes:  # negative ones are the largest of these
-            row = int(((y < 0) | (y >= self.num_classes)).int().argmax())
-            raise InputError(label_out_of_range("y", row, int(y[row]), self.num_classes))
+    def _ignored(self, y: Tensor) -> Tensor | None:
+        if is_traced():
+            return None if self.ignore_index is None else y == self.ignore_index
+        on_cuda = y.device.type == "cuda"  # where an eager look would stall the GPU at every step
+        if not on_cuda and (self.ignore_index is None or not 0 <= self.ignore_index < self.num_classes):
+            labels = (y if y.device.type == "cpu" else y.cpu()).numpy()
+            if int(labels.view(np.uint64).max()) < self.num_classes:  # negative ones are the largest of these
+                return None
+        bad, ignored = (y < 0) | (y >= self.num_classes), None
+        if self.ignore_index is not None:
+            ignored = y == self.ignore_index
+            bad &= ~ignored
+        if on_cuda:
+            torch._assert_async(~bad.any(), f"y: a label lies outside 0..{self.num_classes - 1}")
+            return ignored
+        if bad.any():
+            place = np.unravel_index(int(bad.flatten().int().argmax()), tuple(y.shape))
+            row = int(place[0]) if len(place) == 1 else tuple(int(at) for at in place)
+            raise InputError(label_out_of_range("y", row, int(y[place]), self.num_classes))
+        return ignored if ignored is not None and ignored.any() else None
 
     def _check_distributions(self, y: Tensor) -> None:
         tolerance = max(SUM_TOLERANCE, self.num_classes * torch.finfo(y.dtype).eps / 2)
+        y = as_rows(y)
         bad = ~((y >= 0).all(1) & ((y.float().sum(1) - 1).abs() <= tolerance))  # NaN is bad too
         if y.device.type == "cuda":
             torch._assert_async(~bad.any(), "y: a row is not a distribution over the classes")
@@ -266,6 +308,17 @@ class OrdinalLoss(nn.Module):
 def is_traced() -> bool:
     """Whether a compiler or a function transform looks on: nothing may depend on values or be kept."""
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+
+
+def labels_shape(logits: Tensor) -> tuple[int, ...]:
+    """The shape of the labels of (n, C), (n, C, d1, ...) or (C,) logits."""
+    shape = tuple(logits.shape)
+    return shape[:1] + shape[2:] if len(shape) > 1 else ()
+
+
+def as_rows(dense: Tensor) -> Tensor:
+    """(n, C, d1, ...) as (n d1 ..., C), and (C,) as (1, C)."""
+    return dense.movedim(1, -1).flatten(0, -2) if dense.dim() > 1 else dense[None]
 
 
 def register_loss(card: LossCard) -> Callable[[LossT], LossT]:
@@ -292,7 +345,7 @@ def _registrar(registry: "Registry[type[OrdinalLoss]]", card: LossCard) -> Calla
 
 
 def reduce(values: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
-    """Weigh and reduce per-sample values; ``"mean"`` divides by the sum of the weights.
+    """Weigh and reduce per-sample values; ``"mean"`` divides by the sum of the weights, and is 0 where that is 0.
 
     Deviation: torch's cross-entropy with probability targets divides by n instead.
     """
@@ -302,7 +355,7 @@ def reduce(values: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
         return values
     if reduction == "sum":
         return values.sum()
-    return values.mean() if weight is None else values.sum() / weight.sum()
+    return values.mean() if weight is None else values.sum() / total_weight(weight)
 
 
 def _class_weights(weight: Any, num_classes: int) -> FloatArray:

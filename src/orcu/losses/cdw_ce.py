@@ -7,7 +7,7 @@ import numpy as np
 from torch import Tensor
 
 from orcu.inputs import as_fraction, as_positive
-from orcu.losses.base import LossCard, register_loss
+from orcu.losses.base import IGNORED, LossCard, register_loss
 from orcu.losses.closed_form import ClosedFormLoss
 from orcu.terms import ClassFirst, Term, distance_weighted, distance_weighted_beyond
 
@@ -36,6 +36,7 @@ class CDWCELoss(ClosedFormLoss):
         margin: m >= 0; a wrong class with p_k <= m costs nothing.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         weight: one weight per class, or ``None``.
+        ignore_index: samples with this label do not count.
 
     Raises:
         InputError: if an argument cannot be used.
@@ -55,8 +56,9 @@ class CDWCELoss(ClosedFormLoss):
         margin: float = 0.0,
         reduction: str = "mean",
         weight: Sequence[float] | Tensor | None = None,
+        ignore_index: int | None = IGNORED,
     ) -> None:
-        super().__init__(num_classes, reduction=reduction, weight=weight)
+        super().__init__(num_classes, reduction=reduction, weight=weight, ignore_index=ignore_index)
         self.alpha = as_positive(alpha, name="alpha")
         self.margin = as_fraction(margin, name="margin")
         distance = np.abs(np.subtract.outer(np.arange(num_classes), np.arange(num_classes)))

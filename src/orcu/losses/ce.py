@@ -7,7 +7,7 @@ import numpy as np
 import torch.nn.functional as F
 from torch import Tensor
 
-from orcu.losses.base import LossCard, reduce, register_loss
+from orcu.losses.base import IGNORED, LossCard, reduce, register_loss
 from orcu.losses.soft_targets import SoftTargetLoss
 from orcu.terms import ClassFirst, Term, cross_entropy
 
@@ -24,9 +24,14 @@ class CrossEntropyLoss(SoftTargetLoss):
     """
 
     def __init__(
-        self, num_classes: int, *, reduction: str = "mean", weight: Sequence[float] | Tensor | None = None
+        self,
+        num_classes: int,
+        *,
+        reduction: str = "mean",
+        weight: Sequence[float] | Tensor | None = None,
+        ignore_index: int | None = IGNORED,
     ) -> None:
-        super().__init__(num_classes, reduction=reduction, weight=weight)
+        super().__init__(num_classes, reduction=reduction, weight=weight, ignore_index=ignore_index)
         self.add_table("targets", np.eye(self.num_classes))
 
     def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:

@@ -5,6 +5,7 @@ differentiates the value as usual.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,24 +13,28 @@ import torch
 from torch import Tensor
 
 from orcu.geometry import namespace
-from orcu.losses.base import OrdinalLoss, is_traced, reduce
-from orcu.terms import ClassFirst, Term, columns
+from orcu.inputs import FloatArray
+from orcu.losses.base import OrdinalLoss, as_rows, is_traced, labels_shape, reduce
+from orcu.terms import ClassFirst, Term, columns, total_weight
 
-# Rows worked on at a time on a CPU: fewer pay for the calls, more for memory fresh from the system.
+# Samples worked on at a time on a CPU: fewer pay for the calls, more for memory fresh from the system.
 CHUNK = 16384
 SMALL = 1 << 15  # logits of a batch, up to which numpy is quicker than torch: its calls cost a third
 
 
 def class_first(logits: Tensor) -> Tensor:
-    """(n, C) logits as a fresh (C, n) tensor; many rows go column by column, which is twice as quick."""
+    """(n, C, ...) logits as (C, samples): a fresh tensor, or a view of a single dense output, which is so already."""
+    if logits.dim() > 2:
+        return logits.transpose(0, 1).flatten(1)
     if len(logits) > 32 * logits.shape[1] and not is_traced():
-        return torch.stack(logits.unbind(1))
+        return torch.stack(logits.unbind(1))  # column by column, which is twice as quick for many rows
     return logits.t().clone(memory_format=torch.contiguous_format)
 
 
 class ClosedFormLoss(OrdinalLoss, ABC):
     """A loss that defines `terms`."""
 
+    dense = True
     closed: bool = True  # whether `terms` can be had; a sum has them if both of its parts do
 
     @abstractmethod
@@ -52,8 +57,12 @@ class ClosedFormLoss(OrdinalLoss, ABC):
 
     def evaluate_open(self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
         """The reduced loss as autograd sees it."""
-        terms = self.terms(ClassFirst(class_first(logits), weight), y)
+        weight = None if weight is None else weight.flatten()
+        labels = as_rows(y) if y.dim() == logits.dim() else y.flatten()
+        terms = self.terms(ClassFirst(class_first(logits), weight), labels)
         values = {name: t.factor * reduce(t.value, weight, reduction) for name, t in terms.items()}
+        if reduction == "none":
+            values = {name: value.reshape(labels_shape(logits)) for name, value in values.items()}
         self.record(values)
         return torch.stack(list(values.values())).sum(0)
 
@@ -91,31 +100,77 @@ class _Node(torch.autograd.Function):
             value = ctx.loss.evaluate_open(logits, ctx.y, ctx.weight, ctx.reduction)
             (gradient,) = torch.autograd.grad(value, logits, upstream, create_graph=True)
             return gradient, None, None, None, None
-        return gradient * (upstream[:, None] if upstream.dim() else upstream), None, None, None, None
+        if upstream.dim():
+            gradient = gradient * upstream.unsqueeze(1)
+        elif upstream.device.type != "cpu" or upstream.item() != 1:  # it is 1 if the loss itself goes backward
+            gradient = gradient * upstream
+        return gradient, None, None, None, None
+
+
+class Blocks:
+    """The samples of a batch in blocks that stay in a core's cache, class-first, and their gradient.
+
+    Args:
+        logits: shape (n, C) or (n, C, d1, ...).
+        y: labels, or label distributions of the shape of the logits.
+        weight: of the shape of the labels, or ``None``.
+        most: samples of a block.
+    """
+
+    def __init__(self, logits: Tensor, y: Tensor, weight: Tensor | None, most: int) -> None:
+        n, num_classes = logits.shape[:2]
+        self._logits, self._weight = logits.detach().reshape(n, num_classes, -1), weight
+        self._soft = y.dim() == logits.dim()
+        positions = self._logits.shape[2]
+        self._y = y.reshape(n, num_classes, -1) if self._soft else y.reshape(n, -1)
+        self._weight = None if weight is None else weight.reshape(n, -1)
+        # a large output is worked on where it lies, small ones side by side
+        self._one_by_one = positions >= most
+        shape = (n, num_classes, positions) if self._one_by_one else (num_classes, n, positions)
+        self._gradient = torch.empty(shape, dtype=logits.dtype, device=logits.device)
+        self._cuts = []
+        if self._one_by_one:
+            self._cuts = [(i, i + 1, a, a + most) for i in range(n) for a in range(0, positions, most)]
+        else:
+            together = max(1, most // positions)
+            self._cuts = [(i, i + together, 0, positions) for i in range(0, n, together)]
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor, Tensor | None, Tensor]]:
+        """Of each block logits (C, m), labels (m,) or (m, C), weights (m,), and where its gradient goes, (C, m)."""
+        for i, j, a, b in self._cuts:
+            z = self._logits[i:j, :, a:b]
+            z = class_first(z[:, :, 0] if z.shape[2] == 1 else z)
+            y = as_rows(self._y[i:j, :, a:b]) if self._soft else self._y[i:j, a:b].flatten()
+            weight = None if self._weight is None else self._weight[i:j, a:b].flatten()
+            gradient = self._gradient[i, :, a:b] if self._one_by_one else self._gradient[:, i:j].flatten(1)
+            yield z, y, weight, gradient
+
+    def gradient(self, logits: Tensor) -> Tensor:
+        """That of all blocks, of the shape of the logits."""
+        gradient = self._gradient if self._one_by_one else self._gradient.transpose(0, 1)
+        return gradient.reshape(logits.shape)
 
 
 def _in_torch(
     logits: Tensor, y: Tensor, weight: Tensor | None, loss: ClosedFormLoss, reduction: str
 ) -> tuple[Tensor, Tensor]:
-    """The reduced value, and the gradient of each sample's."""
+    """The reduced value and its gradient."""
     whole = loss.batch_statistic or logits.device.type != "cpu"
-    rows = len(logits) if whole else CHUNK
+    blocks = Blocks(logits, y, weight, y.numel() if whole else CHUNK)
     values: dict[str, list[Tensor]] = {}
-    gradients: list[Tensor] = []
     terms: dict[str, Term] = {}
-    for start in range(0, len(logits), rows):
-        part = slice(start, start + rows)
-        terms = loss.terms(ClassFirst(class_first(logits[part]), weight if weight is None else weight[part]), y[part])
+    for z, labels, weights, gradient in blocks:
+        terms = loss.terms(ClassFirst(z, weights), labels)
         for name, term in terms.items():
             values.setdefault(name, []).append(term.value)
-        gradients.append(_gradient(terms).t())
-    gradient = gradients[0] if len(gradients) == 1 else torch.cat(gradients)
-    if weight is not None:
-        gradient *= weight[:, None]
+        torch.mul(_gradient(terms), 1.0 if weights is None else weights, out=gradient)
+    gradient = blocks.gradient(logits)
     if reduction == "mean":
-        gradient /= len(y) if weight is None else weight.sum()
-    reduced = {name: reduce(_join(parts), weight, reduction) for name, parts in values.items()}
-    parts = {name: terms[name].factor * value for name, value in reduced.items()}
+        gradient /= logits.numel() // logits.shape[1] if weight is None else total_weight(weight)
+    flat = None if weight is None else weight.flatten()
+    parts = {name: terms[name].factor * reduce(torch.cat(v), flat, reduction) for name, v in values.items()}
+    if reduction == "none":
+        parts = {name: value.reshape(labels_shape(logits)) for name, value in parts.items()}
     loss.record(parts)
     return torch.stack(list(parts.values())).sum(0), gradient
 
@@ -124,18 +179,22 @@ def _in_numpy(
     logits: Tensor, y: Tensor, weight: Tensor | None, loss: ClosedFormLoss, reduction: str
 ) -> tuple[Tensor, Tensor]:
     """As `_in_torch`, of a batch whose arithmetic is little."""
-    weights = None if weight is None else weight.numpy()
+    labels = (as_rows(y) if y.dim() == logits.dim() else y.flatten()).numpy()
+    weights = None if weight is None else weight.flatten().numpy()
     with np.errstate(all="ignore"):  # infinite logits give NaN, as in torch: without a word
-        terms = loss.terms(ClassFirst(logits.detach().numpy().T.copy(), weights), y.numpy())
+        terms = loss.terms(ClassFirst(array_of(logits), weights), labels)
         gradient = _gradient(terms)
         if weights is not None:
             gradient *= weights
         if reduction == "none":
             each = {n: t.factor * (t.value if weights is None else t.value * weights) for n, t in terms.items()}
+            each = {name: value.reshape(labels_shape(logits)) for name, value in each.items()}
             loss.record({name: torch.from_numpy(value) for name, value in each.items()})
             value = torch.from_numpy(np.sum(list(each.values()), axis=0))
         else:
-            count = 1.0 if reduction == "sum" else float(len(y) if weights is None else weights.sum())
+            count = 1.0
+            if reduction == "mean":
+                count = float(len(labels) if weights is None else total_weight(weights))
             parts = {
                 n: t.factor * float(t.value.sum() if weights is None else t.value @ weights) / count
                 for n, t in terms.items()
@@ -143,7 +202,21 @@ def _in_numpy(
             gradient *= 1 / count
             loss.set_parts(parts, logits.dtype)
             value = torch.from_numpy(np.asarray(sum(parts.values()), dtype=gradient.dtype))
-    return value, torch.from_numpy(gradient.T)
+    return value, from_class_first(gradient, logits)
+
+
+def array_of(logits: Tensor) -> FloatArray:
+    """(n, C, ...) logits as a fresh array of numpy's, (C, samples)."""
+    array = logits.detach().numpy()
+    return array.T.copy() if array.ndim == 2 else array.swapaxes(0, 1).copy().reshape(array.shape[1], -1)
+
+
+def from_class_first(gradient: Any, logits: Tensor) -> Tensor:
+    """A (C, samples) gradient as one of the shape of the logits."""
+    if logits.dim() == 2:
+        return torch.from_numpy(gradient.T)
+    n, num_classes = logits.shape[:2]
+    return torch.from_numpy(gradient).view(num_classes, n, *logits.shape[2:]).transpose(0, 1)
 
 
 def _gradient(terms: dict[str, Term]) -> Any:
@@ -158,7 +231,3 @@ def _gradient(terms: dict[str, Term]) -> Any:
         else:
             total += gradient
     return total
-
-
-def _join(parts: list[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.cat(parts)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from orcu import geometry
 from orcu.inputs import as_positive
-from orcu.losses.base import LossCard, register_loss
+from orcu.losses.base import IGNORED, LossCard, register_loss
 from orcu.losses.ce import CrossEntropyLoss
 from orcu.losses.compose import Composed
 from orcu.losses.gap_regularizers import GapPenalty
@@ -59,6 +59,7 @@ class CO2Loss(Composed):
         original: lambda CE + term, as in the authors' experiments, in place of CE + lambda term.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         weight: one weight per class, or ``None``.
+        ignore_index: samples with this label do not count.
 
     Raises:
         InputError: if an argument cannot be used.
@@ -79,7 +80,10 @@ class CO2Loss(Composed):
         original: bool = False,
         reduction: str = "mean",
         weight: Sequence[float] | Tensor | None = None,
+        ignore_index: int | None = IGNORED,
     ) -> None:
         ce, term = CrossEntropyLoss(num_classes), AdjacentProbabilityHinge(num_classes, omega=omega)
         anchor, regularizer = (term, ce) if original else (ce, term)
-        super().__init__(anchor, regularizer, strength=strength, reduction=reduction, weight=weight)
+        super().__init__(
+            anchor, regularizer, strength=strength, reduction=reduction, weight=weight, ignore_index=ignore_index
+        )

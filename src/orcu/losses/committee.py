@@ -86,6 +86,11 @@ class CommitteeLoss(OrdinalLoss):
                 f"output: a committee of {len(self.members)} losses needs the output of its own head, got {slices}. "
                 "Put orcu.models.heads.CommitteeHead(in_features, num_classes, losses=...) on the model's features."
             )
+        if output.by_loss.dim() != 3:
+            raise InputError(
+                f"output: a committee judges one row per sample, by_loss of shape (heads, n, {self.num_classes}), got "
+                f"{tuple(output.by_loss.shape)}; for dense outputs choose one loss."
+            )
         values = {
             f"{place}_{member.term}" if place else str(member.term): member(logits, y, sample_weight=sample_weight)
             for place, (member, logits) in enumerate(zip(self.members, output.by_loss, strict=True))

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from orcu.errors import InputError, UnknownNameError
 from orcu.inputs import as_positive
-from orcu.losses.base import LOSSES, REGULARIZERS, OrdinalLoss
+from orcu.losses.base import IGNORED, LOSSES, REGULARIZERS, OrdinalLoss
 from orcu.losses.closed_form import ClosedFormLoss
 from orcu.targets import distances
 from orcu.terms import ClassFirst, Term
@@ -26,6 +26,7 @@ class Composed(ClosedFormLoss):
             (0.1 for ``mbls`` and ``acls``, else 1).
         reduction: ``"mean"``, ``"sum"`` or ``"none"``; those of the two terms are not used.
         weight: one weight per class, or ``None``; those of the two terms are not used.
+        ignore_index: samples with this label do not count.
 
     Raises:
         InputError: if the terms disagree on the number of classes, or an argument cannot be used.
@@ -49,6 +50,7 @@ class Composed(ClosedFormLoss):
         strength: float | None = None,
         reduction: str = "mean",
         weight: Sequence[float] | Tensor | None = None,
+        ignore_index: int | None = IGNORED,
     ) -> None:
         for name, term in (("anchor", anchor), ("regularizer", regularizer)):
             if not isinstance(term, OrdinalLoss):
@@ -62,7 +64,7 @@ class Composed(ClosedFormLoss):
                 f"regularizer: made for {regularizer.num_classes} classes, the anchor for "
                 f"{anchor.num_classes}; both must agree."
             )
-        super().__init__(anchor.num_classes, reduction=reduction, weight=weight)
+        super().__init__(anchor.num_classes, reduction=reduction, weight=weight, ignore_index=ignore_index)
         self.anchor: OrdinalLoss = anchor
         self.regularizer: OrdinalLoss = regularizer
         if strength is None:
@@ -70,7 +72,9 @@ class Composed(ClosedFormLoss):
         self.strength = as_positive(strength, name="strength")
         self.batch_statistic = anchor.batch_statistic or regularizer.batch_statistic
         self.soft_labels = anchor.soft_labels and regularizer.soft_labels
-        self.closed = all(isinstance(term, ClosedFormLoss) and term.closed for term in (anchor, regularizer))
+        self.dense = self.closed = all(
+            isinstance(term, ClosedFormLoss) and term.closed for term in (anchor, regularizer)
+        )
 
     def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:
         """Those of the anchor, and those of the regularizer times the strength."""
@@ -158,6 +162,6 @@ def _compose(spec: Mapping[str, Any], num_classes: int, options: dict[str, Any])
         raise UnknownNameError("anchor", name, [*distances.names(), *LOSSES.names()])
     second = REGULARIZERS.create(spec["regularizer"], num_classes=num_classes)
     for option in options:
-        if option not in ("reduction", "strength", "weight"):
-            raise UnknownNameError("option of a sum", option, ("reduction", "strength", "weight"))
+        if option not in ("reduction", "strength", "weight", "ignore_index"):
+            raise UnknownNameError("option of a sum", option, ("reduction", "strength", "weight", "ignore_index"))
     return Composed(first, second, **(options | {k: spec[k] for k in ("strength",) if k in spec}))

@@ -9,7 +9,7 @@ from torch import Tensor
 from orcu.errors import InputError
 from orcu.geometry import indicator
 from orcu.inputs import as_positive
-from orcu.losses.base import LossCard, register_loss
+from orcu.losses.base import IGNORED, LossCard, register_loss
 from orcu.losses.closed_form import ClosedFormLoss
 from orcu.terms import ClassFirst, Term, focal
 
@@ -39,6 +39,7 @@ class FLSDLoss(ClosedFormLoss):
         threshold: the confidence that divides them.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         weight: one weight per class, or ``None``.
+        ignore_index: samples with this label do not count.
 
     Raises:
         InputError: if an argument cannot be used.
@@ -61,8 +62,9 @@ class FLSDLoss(ClosedFormLoss):
         threshold: float = 0.2,
         reduction: str = "mean",
         weight: Sequence[float] | Tensor | None = None,
+        ignore_index: int | None = IGNORED,
     ) -> None:
-        super().__init__(num_classes, reduction=reduction, weight=weight)
+        super().__init__(num_classes, reduction=reduction, weight=weight, ignore_index=ignore_index)
         self.gamma_hard = _as_exponent(gamma_hard, "gamma_hard")
         self.gamma = _as_exponent(gamma, "gamma")
         self.threshold = as_positive(threshold, name="threshold")

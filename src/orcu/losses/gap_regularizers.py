@@ -9,7 +9,7 @@ from torch import Tensor
 from orcu import geometry
 from orcu.errors import InputError
 from orcu.inputs import as_positive
-from orcu.losses.base import LossCard, register_regularizer
+from orcu.losses.base import IGNORED, LossCard, register_regularizer
 from orcu.losses.closed_form import ClosedFormLoss
 from orcu.terms import ClassFirst, Term, expected_gap_penalty, gap_penalty
 
@@ -18,9 +18,14 @@ class GapPenalty(ClosedFormLoss):
     """Sum over the directed adjacent differences of a penalty; a subclass writes it and its slope."""
 
     def __init__(
-        self, num_classes: int, *, reduction: str = "mean", weight: Sequence[float] | Tensor | None = None
+        self,
+        num_classes: int,
+        *,
+        reduction: str = "mean",
+        weight: Sequence[float] | Tensor | None = None,
+        ignore_index: int | None = IGNORED,
     ) -> None:
-        super().__init__(num_classes, reduction=reduction, weight=weight)
+        super().__init__(num_classes, reduction=reduction, weight=weight, ignore_index=ignore_index)
         self.add_table("signs", geometry.gap_signs(self.num_classes))
 
     @abstractmethod
@@ -68,8 +73,9 @@ class ScaledGapRegularizer(GapRegularizer):
         scale: float = 3.0,
         reduction: str = "mean",
         weight: Sequence[float] | Tensor | None = None,
+        ignore_index: int | None = IGNORED,
     ) -> None:
-        super().__init__(num_classes, reduction=reduction, weight=weight)
+        super().__init__(num_classes, reduction=reduction, weight=weight, ignore_index=ignore_index)
         self.scale = as_scale(scale)
 
     def extra_repr(self) -> str:  # noqa: D102
@@ -94,6 +100,7 @@ class LogBarrier(ScaledGapRegularizer):
         scale: s; the barrier switches to its linear branch of slope s at r = -1/s^2.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         weight: one weight per class, or ``None``.
+        ignore_index: samples with this label do not count.
 
     Raises:
         InputError: if an argument cannot be used.
@@ -131,6 +138,7 @@ class GapHinge(ScaledGapRegularizer):
         scale: s; the margin is 1/s^2.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         weight: one weight per class, or ``None``.
+        ignore_index: samples with this label do not count.
 
     Raises:
         InputError: if an argument cannot be used.
@@ -167,6 +175,7 @@ class GapSoftPlus(GapRegularizer):
         num_classes: how many classes, C.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         weight: one weight per class, or ``None``.
+        ignore_index: samples with this label do not count.
 
     Raises:
         InputError: if an argument cannot be used.

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from orcu.errors import UnknownNameError
 from orcu.inputs import as_fraction
-from orcu.losses.base import LossCard, register_loss
+from orcu.losses.base import IGNORED, LossCard, register_loss
 from orcu.losses.soft_targets import SoftTargetLoss
 
 SPREADS = ("K", "K-1")
@@ -33,6 +33,7 @@ class LabelSmoothingLoss(SoftTargetLoss):
         over: ``"K"`` spreads alpha over all classes, ``"K-1"`` over the others only.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         weight: one weight per class, or ``None``.
+        ignore_index: samples with this label do not count.
 
     Raises:
         InputError: if an argument cannot be used.
@@ -52,8 +53,9 @@ class LabelSmoothingLoss(SoftTargetLoss):
         over: str = "K",
         reduction: str = "mean",
         weight: Sequence[float] | Tensor | None = None,
+        ignore_index: int | None = IGNORED,
     ) -> None:
-        super().__init__(num_classes, reduction=reduction, weight=weight)
+        super().__init__(num_classes, reduction=reduction, weight=weight, ignore_index=ignore_index)
         alpha = as_fraction(alpha, name="alpha")
         if over not in SPREADS:
             raise UnknownNameError("spread of label smoothing", over, SPREADS)

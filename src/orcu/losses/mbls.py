@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from orcu.inputs import as_positive
-from orcu.losses.base import LossCard, register_loss, register_regularizer
+from orcu.losses.base import IGNORED, LossCard, register_loss, register_regularizer
 from orcu.losses.ce import CrossEntropyLoss
 from orcu.losses.closed_form import ClosedFormLoss
 from orcu.losses.compose import Composed
@@ -38,6 +38,7 @@ class LogitMargin(ClosedFormLoss):
         margin: m.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         weight: one weight per class, or ``None``.
+        ignore_index: samples with this label do not count.
 
     Raises:
         InputError: if an argument cannot be used.
@@ -57,8 +58,9 @@ class LogitMargin(ClosedFormLoss):
         margin: float = 10.0,
         reduction: str = "mean",
         weight: Sequence[float] | Tensor | None = None,
+        ignore_index: int | None = IGNORED,
     ) -> None:
-        super().__init__(num_classes, reduction=reduction, weight=weight)
+        super().__init__(num_classes, reduction=reduction, weight=weight, ignore_index=ignore_index)
         self.margin = as_positive(margin, name="margin")
 
     def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:
@@ -85,6 +87,7 @@ class MbLSLoss(Composed):
         strength: the factor of the margin term.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         weight: one weight per class, or ``None``.
+        ignore_index: samples with this label do not count.
 
     Raises:
         InputError: if an argument cannot be used.
@@ -104,6 +107,7 @@ class MbLSLoss(Composed):
         strength: float = LogitMargin.default_strength,
         reduction: str = "mean",
         weight: Sequence[float] | Tensor | None = None,
+        ignore_index: int | None = IGNORED,
     ) -> None:
         super().__init__(
             CrossEntropyLoss(num_classes),
@@ -111,4 +115,5 @@ class MbLSLoss(Composed):
             strength=strength,
             reduction=reduction,
             weight=weight,
+            ignore_index=ignore_index,
         )

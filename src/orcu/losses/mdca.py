@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from orcu.errors import UnknownNameError
-from orcu.losses.base import LossCard, register_loss, register_regularizer
+from orcu.losses.base import IGNORED, LossCard, register_loss, register_regularizer
 from orcu.losses.ce import CrossEntropyLoss
 from orcu.losses.closed_form import ClosedFormLoss
 from orcu.losses.compose import Composed
@@ -39,6 +39,7 @@ class ConfidenceFrequencyGap(ClosedFormLoss):
         num_classes: how many classes, C.
         reduction: ``"mean"`` or ``"sum"``.
         weight: one weight per class, or ``None``.
+        ignore_index: samples with this label do not count.
 
     Raises:
         InputError: if an argument cannot be used, ``reduction="none"`` included.
@@ -77,6 +78,7 @@ class MDCALoss(Composed):
         gamma: the exponent of the focal base.
         reduction: ``"mean"`` or ``"sum"``.
         weight: one weight per class, or ``None``.
+        ignore_index: samples with this label do not count.
 
     Raises:
         InputError: if an argument cannot be used, ``reduction="none"`` included.
@@ -99,9 +101,12 @@ class MDCALoss(Composed):
         gamma: float = 1.0,
         reduction: str = "mean",
         weight: Sequence[float] | Tensor | None = None,
+        ignore_index: int | None = IGNORED,
     ) -> None:
         if base not in BASES:
             raise UnknownNameError("base of mdca", base, BASES)
         anchor = CrossEntropyLoss(num_classes) if base == "ce" else FocalLoss(num_classes, gamma=gamma)
         regularizer = ConfidenceFrequencyGap(num_classes)
-        super().__init__(anchor, regularizer, strength=beta, reduction=reduction, weight=weight)
+        super().__init__(
+            anchor, regularizer, strength=beta, reduction=reduction, weight=weight, ignore_index=ignore_index
+        )

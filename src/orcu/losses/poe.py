@@ -122,7 +122,7 @@ class POELoss(OrdinalLoss):
         reduction: str = "mean",
         weight: Sequence[float] | Tensor | None = None,
     ) -> None:
-        super().__init__(num_classes, reduction=reduction, weight=weight)
+        super().__init__(num_classes, reduction=reduction, weight=weight, ignore_index=None)
         for name, value in (("kl", kl), ("triplet", triplet), ("margin", margin)):
             if not isinstance(value, numbers.Real) or not float(value) >= 0:
                 raise InputError(f"{name}: expected a number of at least 0, got {value!r}.")
@@ -138,6 +138,11 @@ class POELoss(OrdinalLoss):
             raise InputError(
                 f"output: POE needs the output of its own head, got {type(output).__name__}. Put "
                 "orcu.models.heads.POEHead(in_features, num_classes) on the features of the model."
+            )
+        if output.logits.dim() != 2:
+            raise InputError(
+                f"output: POE judges one row per sample, logits of shape (n, {self.num_classes}), got "
+                f"{tuple(output.logits.shape)}; for dense outputs choose another loss."
             )
         self._check(output.logits, y, sample_weight)
         y = y.long()

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import Tensor
 
-from orcu.losses.base import LossCard, register_loss
+from orcu.losses.base import IGNORED, LossCard, register_loss
 from orcu.losses.soft_targets import SoftTargetLoss
 from orcu.targets import log_targets
 
@@ -30,6 +30,7 @@ class SORDLoss(SoftTargetLoss):
             ``"exponential"``, or a table such as ``{"name": "huber", "delta": 2.0}``.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         weight: one weight per class, or ``None``.
+        ignore_index: samples with this label do not count.
 
     Raises:
         InputError: if an argument cannot be used.
@@ -50,8 +51,9 @@ class SORDLoss(SoftTargetLoss):
         distance: str | Mapping[str, Any] = "squared",
         reduction: str = "mean",
         weight: Sequence[float] | Tensor | None = None,
+        ignore_index: int | None = IGNORED,
     ) -> None:
-        super().__init__(num_classes, reduction=reduction, weight=weight)
+        super().__init__(num_classes, reduction=reduction, weight=weight, ignore_index=ignore_index)
         self.distance = distance
         self.add_table("targets", np.exp(log_targets(num_classes, distance)))
 

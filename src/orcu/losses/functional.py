@@ -1,0 +1,55 @@
+"""The losses as functions, for code that keeps no modules."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from orcu.errors import InputError
+from orcu.losses.compose import create
+
+
+def ordinal_loss(
+    logits: Tensor,
+    y: Tensor,
+    loss: str | Mapping[str, Any] = "orcu",
+    *,
+    sample_weight: Tensor | None = None,
+    **options: Any,
+) -> Tensor:
+    """Any loss, made and called at once: as ``create(loss, num_classes=C, **options)(logits, y)``.
+
+    A loop that calls it often is better off with the module, which keeps its tables.
+
+    Args:
+        logits: shape (n, C), (n, C, d1, ...) or (C,); C is taken from here.
+        y: labels or label distributions, see `orcu.losses.OrdinalLoss.forward`.
+        loss: a name or table, as for `orcu.losses.create`.
+        sample_weight: of the shape of the labels.
+        options: of the loss, such as ``reduction``, ``weight``, ``ignore_index`` and its own.
+
+    Raises:
+        InputError: if an argument cannot be used.
+
+    Example:
+        >>> import torch
+        >>> round(ordinal_loss(torch.tensor([[0.0, 1.0, 0.0]]), torch.tensor([1]), "sord").item(), 4)
+        0.9753
+    """
+    if not isinstance(logits, Tensor) or not logits.dim():
+        raise InputError(
+            "logits: expected a tensor of shape (n, C) or (n, C, ...), which says how many classes there are."
+        )
+    num_classes = int(logits.shape[min(1, logits.dim() - 1)])
+    return create(loss, num_classes=num_classes, **options)(logits, y, sample_weight=sample_weight)  # type: ignore[no-any-return]
+
+
+def orcu_loss(logits: Tensor, y: Tensor, *, sample_weight: Tensor | None = None, **options: Any) -> Tensor:
+    """The ORCU loss of logits, see `orcu.ORCULoss` for ``scale`` and the other options.
+
+    Example:
+        >>> import torch
+        >>> round(orcu_loss(torch.tensor([[0.0, 1.0, 3.0]]), torch.tensor([1]), scale=3.0).item(), 4)
+        9.0236
+    """
+    return ordinal_loss(logits, y, "orcu", sample_weight=sample_weight, **options)

@@ -1,0 +1,268 @@
+"""Every loss on the shapes and options of `torch.nn.CrossEntropyLoss`."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from every_loss import FACTORIES, every_loss, per_sample_losses, those, value_and_gradient
+
+from orcu import losses
+from orcu.errors import InputError
+from orcu.losses import closed_form
+from orcu.losses import orcu as fused
+from orcu.losses.base import OrdinalLoss, as_rows
+from orcu.losses.functional import orcu_loss, ordinal_loss
+from orcu.losses.poe import POEOutput
+
+WEIGHT = [1.0, 2.0, 3.0, 4.0, 5.0]
+SHAPES = [(6, 5), (6, 5, 7), (2, 5, 3, 4), (1, 5, 6, 2), (2, 5, 2, 3, 2)]
+
+
+def dense(shape=(2, 5, 3, 4), *, dtype=torch.float64, ignored=0, label=-100):
+    generator = torch.Generator().manual_seed(0)
+    logits = 2 * torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+    y = torch.randint(5, (shape[0], *shape[2:]), generator=generator)
+    y.view(-1)[:ignored] = label
+    return logits.requires_grad_(), y
+
+
+def distributions(logits):
+    return torch.rand(logits.shape, dtype=logits.dtype, generator=torch.Generator().manual_seed(1)).softmax(1)
+
+
+@every_loss
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("weight", [None, WEIGHT])
+def test_a_dense_output_is_its_rows(make, shape, weight):
+    logits, y = dense(shape)
+    sample_weight = torch.linspace(0.1, 2.0, y.numel(), dtype=torch.float64).view(y.shape)
+    loss = make(5, weight=weight)
+    value, gradient = value_and_gradient(loss, logits, y, sample_weight=sample_weight)
+    rows = as_rows(logits.detach()).requires_grad_()
+    expected, of_rows = value_and_gradient(loss, rows, y.flatten(), sample_weight=sample_weight.flatten())
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(as_rows(gradient), of_rows)
+
+
+@those(lambda loss: loss.soft_labels)
+def test_dense_label_distributions_are_their_rows(make):
+    logits, _ = dense()
+    soft = distributions(logits)
+    loss = make(5, weight=WEIGHT)
+    value, gradient = value_and_gradient(loss, logits, soft)
+    expected, of_rows = value_and_gradient(loss, as_rows(logits.detach()).requires_grad_(), as_rows(soft))
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(as_rows(gradient), of_rows)
+
+
+@per_sample_losses
+def test_values_have_the_shape_of_the_labels(make):
+    logits, y = dense()
+    each = make(5, reduction="none")(logits, y)
+    assert each.shape == y.shape
+    torch.testing.assert_close(make(5)(logits, y), each.mean())
+    upstream = torch.rand(y.shape, dtype=torch.float64)
+    (gradient,) = torch.autograd.grad(each, logits, upstream)
+    weighted = make(5, reduction="sum")(logits, y, sample_weight=upstream)
+    torch.testing.assert_close(gradient, torch.autograd.grad(weighted, logits)[0])
+
+
+@per_sample_losses
+def test_one_sample_without_a_batch(make):
+    logits, y = dense((1, 5))
+    for reduction in ("mean", "sum", "none"):
+        loss = make(5, reduction=reduction)
+        value = loss(logits[0], y[0])
+        assert value.shape == ()
+        torch.testing.assert_close(value, loss(logits, y).reshape(()))
+
+
+@every_loss
+@pytest.mark.parametrize("label", [-100, 255, 3])
+def test_ignored_samples_might_as_well_not_be_there(make, label):
+    logits, y = dense(ignored=5, label=label)
+    kept = (y != label).flatten()
+    with torch.no_grad():
+        logits[(y == label).unsqueeze(1).expand_as(logits)] = torch.nan
+    loss = make(5, ignore_index=label, weight=WEIGHT)
+    value, gradient = value_and_gradient(loss, logits, y)
+    rows = as_rows(logits.detach())[kept].requires_grad_()
+    expected, of_rows = value_and_gradient(make(5, weight=WEIGHT), rows, y.flatten()[kept])
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(as_rows(gradient)[kept], of_rows)
+    assert (as_rows(gradient)[~kept] == 0).all()
+
+
+@per_sample_losses
+def test_ignored_samples_have_the_value_0(make):
+    logits, y = dense(ignored=5)
+    each = make(5, reduction="none")(logits, y)
+    assert (each.flatten()[:5] == 0).all()
+    torch.testing.assert_close(make(5)(logits, y), each.sum() / (y.numel() - 5))
+
+
+@every_loss
+def test_where_all_samples_are_ignored_the_loss_is_0(make):
+    logits, y = dense(ignored=24)
+    value, gradient = value_and_gradient(make(5), logits, y)
+    assert value == 0
+    assert (gradient == 0).all()
+
+
+@pytest.mark.parametrize("shape", [(5,), *SHAPES])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("ignored", [0, 1])
+def test_cross_entropy_and_label_smoothing_are_those_of_torch(shape, reduction, ignored):
+    logits, y = dense(shape if len(shape) > 1 else (2, 5), ignored=ignored)
+    if len(shape) == 1:
+        logits, y = logits[1], y[1]
+    weight = torch.tensor(WEIGHT, dtype=torch.float64)
+    ours = losses.create("ce", num_classes=5, reduction=reduction, weight=WEIGHT)(logits, y)
+    torch.testing.assert_close(ours, F.cross_entropy(logits, y, weight, reduction=reduction))
+    ours = losses.create("ls", num_classes=5, reduction=reduction, alpha=0.1)(logits, y)
+    torch.testing.assert_close(ours, F.cross_entropy(logits, y, label_smoothing=0.1, reduction=reduction))
+    soft = distributions(logits if len(shape) > 1 else logits[None]).reshape(logits.shape)
+    ours = losses.create("ce", num_classes=5, reduction=reduction)(logits, soft)
+    torch.testing.assert_close(ours, F.cross_entropy(logits, soft, reduction=reduction))
+
+
+@every_loss
+def test_large_outputs_are_worked_on_where_they_lie(make, monkeypatch):
+    logits, y = dense((2, 5, 3, 7))
+    value, gradient = value_and_gradient(make(5), logits, y)
+    for module in (closed_form, fused):
+        monkeypatch.setattr(module, "SMALL", 0)
+    for most in (5, 30, 1000):  # pieces of an output, one output at a time, all of them
+        for module in (closed_form, fused):
+            monkeypatch.setattr(module, "CHUNK", most)
+        in_pieces, of_pieces = value_and_gradient(make(5), logits, y)
+        torch.testing.assert_close(in_pieces, value)
+        torch.testing.assert_close(of_pieces, gradient)
+
+
+@every_loss
+def test_channels_last_is_no_other_output(make):
+    logits, y = dense()
+    value, gradient = value_and_gradient(make(5), logits, y)
+    last = logits.detach().contiguous(memory_format=torch.channels_last).requires_grad_()
+    ours, of_last = value_and_gradient(make(5), last, y)
+    torch.testing.assert_close(ours, value)
+    torch.testing.assert_close(of_last, gradient)
+
+
+@every_loss
+def test_dense_outputs_are_not_changed(make):
+    logits, y = dense((1, 5, 2, 2))
+    before = logits.detach().clone()
+    value_and_gradient(make(5), logits, y)
+    assert torch.equal(logits, before)
+
+
+@every_loss
+def test_dense_outputs_compile_to_one_graph(make):
+    torch.compiler.reset()
+    logits, y = dense(dtype=torch.float32, ignored=3)
+    loss = make(5)
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    value, gradient = value_and_gradient(compiled, logits, y)
+    expected, expected_gradient = value_and_gradient(loss, logits, y)
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(gradient, expected_gradient)
+
+
+@every_loss
+def test_dense_outputs_under_autocast(make):
+    logits, y = dense(dtype=torch.bfloat16)
+    plain = make(5)(logits.detach().float().requires_grad_(), y)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.testing.assert_close(make(5)(logits, y), plain)
+
+
+@per_sample_losses
+def test_one_gradient_per_image_by_vmap(make):
+    logits, y = dense(ignored=2)
+    loss = make(5, reduction="sum")
+    each = torch.func.vmap(torch.func.grad(lambda z, labels: loss(z[None], labels[None])))
+    if loss.stops_gradient:
+        pytest.skip("autograd sees less than the whole derivative")
+    torch.testing.assert_close(each(logits.detach(), y), value_and_gradient(loss, logits, y)[1])
+
+
+def test_the_second_gradient_of_a_dense_output():
+    logits, y = dense((1, 5, 2))
+    assert torch.autograd.gradgradcheck(lambda z: losses.create("orcu", num_classes=5)(z, y), logits)
+
+
+class RowsOnly(OrdinalLoss):
+    """A loss of someone else, which knows of rows alone."""
+
+    def per_sample(self, logits, y):
+        assert logits.dim() == 2
+        assert y.dim() == 1
+        return logits.gather(1, y[:, None])[:, 0]
+
+
+def test_a_loss_that_knows_of_rows_alone_takes_dense_outputs():
+    logits, y = dense(ignored=2)
+    each = RowsOnly(5, reduction="none")(logits, y)
+    assert each.shape == y.shape
+    torch.testing.assert_close(RowsOnly(5)(logits, y), each.sum() / (y.numel() - 2))
+
+
+def test_the_functions_are_the_modules():
+    logits, y = dense(ignored=2)
+    options = {"reduction": "sum", "weight": WEIGHT}
+    torch.testing.assert_close(
+        orcu_loss(logits, y, scale=2.0, **options), losses.ORCULoss(5, scale=2.0, **options)(logits, y)
+    )
+    spec = {"anchor": "huber", "regularizer": "softplus"}
+    weight = torch.rand(y.shape, dtype=torch.float64)
+    torch.testing.assert_close(
+        ordinal_loss(logits, y, spec, sample_weight=weight),
+        losses.create(spec, num_classes=5)(logits, y, sample_weight=weight),
+    )
+    torch.testing.assert_close(
+        orcu_loss(logits[0, :, 0, 0], torch.tensor(1)), orcu_loss(logits[:1, :, 0, 0], torch.tensor([1]))
+    )
+    with pytest.raises(InputError, match="logits: expected a tensor of shape"):
+        ordinal_loss([[0.0, 1.0]], y)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": torch.zeros(2, 4, 3).long()}, r"y: expected integer labels of shape \(2, 3, 4\), .*got int64 of shape"),
+        ({"y": torch.zeros(2, 5, 3, 4).long()}, r"y: expected integer labels of shape \(2, 3, 4\)"),
+        ({"y": torch.full((2, 3, 4), 7)}, r"y: row \(0, 0, 0\) has label 7, expected 0..4"),
+        ({"y": torch.full((2, 5, 3, 4), 0.3)}, "y: row 0 is .*sum to 1"),
+        ({"logits": torch.zeros(2, 3, 4, 5)}, r"logits: expected shape \(n, 5\) or \(n, 5, ...\)"),
+        ({"logits": torch.zeros(2, 5, 0, 4)}, "the batch is empty"),
+        ({"sample_weight": torch.ones(2)}, r"sample_weight: expected a tensor of shape \(2, 3, 4\)"),
+    ],
+)
+def test_dense_shapes_that_do_not_fit_are_named(change, message):
+    arguments = {"logits": torch.zeros(2, 5, 3, 4), "y": torch.zeros(2, 3, 4).long()} | change
+    with pytest.raises(InputError, match=message):
+        losses.ORCULoss(5)(arguments.pop("logits"), arguments.pop("y"), **arguments)
+
+
+@pytest.mark.parametrize("value", [1.5, "255", True])
+def test_an_ignored_label_is_a_whole_number(value):
+    with pytest.raises(InputError, match="ignore_index: expected a whole number or None"):
+        FACTORIES["loss orcu"](5, ignore_index=value)
+
+
+def test_without_an_ignored_label_all_others_are_refused():
+    with pytest.raises(InputError, match="y: row 1 has label -100"):
+        losses.ORCULoss(5, ignore_index=None)(torch.zeros(2, 5), torch.tensor([0, -100]))
+
+
+def test_losses_of_heads_say_that_they_take_rows():
+    output = POEOutput(torch.zeros(2, 5, 3), torch.zeros(2, 4), torch.zeros(2, 4), None)
+    with pytest.raises(InputError, match="output: POE judges one row per sample"):
+        losses.create("poe", num_classes=5)(output, torch.zeros(2, 3).long())
+    from orcu.losses.committee import CommitteeOutput
+
+    with pytest.raises(InputError, match="output: a committee judges one row per sample"):
+        losses.create("committee", num_classes=5)(
+            CommitteeOutput(torch.zeros(2, 5, 4), torch.zeros(3, 2, 5, 4)), torch.zeros(2, 4).long()
+        )
