@@ -2,6 +2,8 @@
 
     python benchmarks/losses.py    # or: make bench
 
+A second table has dense outputs, (n, C, H, W) with labels (n, H, W), as in a segmentation.
+
 The rounds interleave the candidates, so that a busy machine slows all of them alike; the medians
 of process time are compared. ``F.cross_entropy`` itself depends on the machine: torch's
 log-softmax over a short last axis goes value by value until the axis fills a vector register (8
@@ -25,6 +27,7 @@ from rich.table import Table
 from orcu import losses
 
 SIZES = [(64, 5), (4096, 5), (4096, 7), (4096, 8), (262144, 5), (262144, 8)]
+DENSE = (8, 5, 512, 512)
 
 
 def median_times(candidates: dict[str, Callable[[], object]], repeats: int, rounds: int) -> dict[str, float]:
@@ -78,8 +81,26 @@ def steps(rows: int, num_classes: int) -> dict[str, Callable[[], object]]:
     return candidates
 
 
+def dense_steps(shape: tuple[int, ...]) -> dict[str, Callable[[], object]]:
+    """A forward + backward of every loss on dense outputs, and of ORCU on as many rows."""
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(shape, generator=generator).requires_grad_()
+    y = torch.randint(shape[1], (shape[0], *shape[2:]), generator=generator)
+    rows = logits.detach().movedim(1, -1).reshape(-1, shape[1]).requires_grad_()
+    candidates: dict[str, Callable[[], object]] = {
+        "F.cross_entropy": lambda: torch.autograd.grad(F.cross_entropy(logits, y), logits)
+    }
+    for name in losses.names():
+        if name not in {"poe", "committee"}:
+            loss = losses.create(name, num_classes=shape[1])
+            candidates[f"orcu: {name}"] = lambda loss=loss: torch.autograd.grad(loss(logits, y), logits)
+    orcu = losses.create("orcu", num_classes=shape[1])
+    candidates["orcu: orcu, the same as rows"] = lambda: torch.autograd.grad(orcu(rows, y.flatten()), rows)
+    return candidates
+
+
 def main() -> None:
-    """Print the table of ratios."""
+    """Print the tables of ratios."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15, help="interleaved rounds (default 15)")
     rounds = parser.parse_args().rounds
@@ -98,6 +119,16 @@ def main() -> None:
         if name != first:
             ratios = [results[size].get(name, 0.0) / results[size][first] for size in SIZES]
             table.add_row(name, *(f"{ratio:.2f}" if ratio else "" for ratio in ratios))
+    Console(width=100).print(table)
+
+    times = median_times(dense_steps(DENSE), repeats=1, rounds=min(rounds, 5))
+    table = Table(title=f"dense outputs, {' x '.join(map(str, DENSE))} ({capability} {width})")
+    table.add_column("loss")
+    table.add_column("forward + backward", justify="right")
+    table.add_row(first, f"{1e3 * times[first]:.0f} ms", end_section=True)
+    for name, seconds in times.items():
+        if name != first:
+            table.add_row(name, f"{seconds / times[first]:.2f}")
     Console(width=100).print(table)
 
 

@@ -265,7 +265,7 @@ def as_codes(entries: Any, *, rows: int, name: str) -> IntArray:
     return codes
 
 
-def label_out_of_range(name: str, row: int, label: int, num_classes: int) -> str:
+def label_out_of_range(name: str, row: int | tuple[int, ...], label: int, num_classes: int) -> str:
     """The words for a label that is no class; losses and metrics share them."""
     hint = " Labels that start at 1 need `y - 1`." if label == num_classes else " Check num_classes."
     expected = f"expected 0..{num_classes - 1} for {num_classes} classes"

@@ -121,11 +121,11 @@ def _of_dense(
     if is_dense(dense) and columns["subject"] is None:
         columns = {**columns, "subject": np.arange(len(dense))}
     parts = list(dense_outputs(dense, columns, mask=mask, name=given[0]))
-    joined = {
-        role: None if column is None else np.concatenate([of_output[role] for _, of_output in parts])
-        for role, column in columns.items()
-    }
-    return Predictions(**{given[0]: np.concatenate([rows for rows, _ in parts])}, classes=classes, **joined)
+    joined: dict[str, Any] = {given[0]: np.concatenate([rows for rows, _ in parts])}
+    for role, column in columns.items():
+        if column is not None:
+            joined[role] = np.concatenate([of_output[role] for _, of_output in parts])
+    return Predictions(classes=classes, **joined)
 
 
 def _evaluate(

@@ -41,7 +41,7 @@ def ordinal_loss(
             "logits: expected a tensor of shape (n, C) or (n, C, ...), which says how many classes there are."
         )
     num_classes = int(logits.shape[min(1, logits.dim() - 1)])
-    return create(loss, num_classes=num_classes, **options)(logits, y, sample_weight=sample_weight)  # type: ignore[no-any-return]
+    return create(loss, num_classes=num_classes, **options)(logits, y, sample_weight=sample_weight)
 
 
 def orcu_loss(logits: Tensor, y: Tensor, *, sample_weight: Tensor | None = None, **options: Any) -> Tensor:
