@@ -54,7 +54,8 @@ class ORCULoss(Composed):
         InputError: if an argument cannot be used.
 
     Example:
-        >>>         >>> loss = ORCULoss(num_classes=3, scale=3.0)
+        >>> import torch
+        >>> loss = ORCULoss(num_classes=3, scale=3.0)
         >>> value = loss(torch.tensor([[0.0, 1.0, 3.0]]), torch.tensor([1]))
         >>> round(value.item(), 4), round(loss.parts["lbe"].item(), 4)
         (9.0236, 7.0657)
