@@ -144,7 +144,7 @@ def top_class(batch: ClassFirst) -> Any:
     """Where the largest logit of each sample stands, the first of those that tie; see `place_of`."""
     z = batch.z
     if namespace(z) is not np:
-        return z.argmax(0, keepdim=True)
+        return z.max(0, keepdim=True).indices  # many times quicker than argmax
     # argmax over a first axis takes four times as long as this
     ranks = np.arange(len(z), 0, -1, dtype=np.min_scalar_type(len(z)))[:, None]
     first = ((z == batch.top).view(np.uint8) * ranks).max(0, initial=1)  # NaN equals nothing: any class will do
