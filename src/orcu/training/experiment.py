@@ -20,7 +20,7 @@ from orcu.data.store import MANIFEST, Prepared, load, store_folder
 from orcu.errors import InputError, UnknownNameError
 from orcu.evaluation.evaluate import evaluate
 from orcu.evaluation.evaluation import Evaluation
-from orcu.losses.committee import MEMBERS, CommitteeLoss
+from orcu.losses.committee import MEMBERS
 from orcu.models.backbones import RANDOM
 from orcu.models.heads import HEADS
 from orcu.models.kinds import model_kind
@@ -105,7 +105,7 @@ def train(
 
     On a table or on the features of a frozen backbone this is a committee: perceptrons of several losses, and on a
     table boosted trees, cross-fitted on the rows of train and validation (see `orcu.training.committee_run`). A whole
-    backbone is trained once, with a head for each loss (`orcu.losses.committee`).
+    backbone is trained once.
 
     What is written is listed in the documentation (Training). A training that was cut off goes on; a finished
     one is only calibrated and judged. Under torchrun every process calls this, and the first one writes.
@@ -185,9 +185,7 @@ def _losses(settings: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _committee(folds: int | None, specs: list[Any], prepared: Prepared, settings: Settings) -> tuple[int, list[Any]]:
-    """How many folds, and which losses: a committee where perceptrons can be trained, of heads on a whole backbone.
-
-    Any other single network has ORCU's loss, or the one that was asked for.
+    """How many folds, and which losses: a committee where perceptrons can be trained, else ORCU or the one asked for.
 
     Raises:
         InputError: if folds, or several losses, are asked of what is trained once.
@@ -202,8 +200,7 @@ def _committee(folds: int | None, specs: list[Any], prepared: Prepared, settings
     if folds == 1 and len(specs) > 1:
         if tuple(specs) != MEMBERS:
             raise InputError("loss: a single network has one loss; name one, or use --folds 5.")
-        # on one body, a head for each loss: benchmarked by configs/results_heads.toml
-        specs = [CommitteeLoss.card.name if whole and settings.head in ("", CommitteeLoss.head) else Settings.loss]
+        specs = [Settings.loss]
     return folds, specs
 
 
