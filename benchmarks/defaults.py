@@ -1,14 +1,15 @@
 """The default beside what people do today: same rows to fit on, same rows to judge, five folds, paired intervals.
 
-    python benchmarks/defaults.py --tables DIR --results results/defaults [--tasks lev,wine] [--methods tuned] [--folds 5]
+    python benchmarks/defaults.py --tables DIR --results results/defaults [--tasks lev,wine] [--methods tuned]
     python benchmarks/defaults.py --results results/defaults --write docs/results   # the tables
 
 DIR holds winequality-red.csv, winequality-white.csv, car_evaluation.csv and abalone.csv (UCI); LEV, SWD, ERA, ESL, fair
 and the diamonds come with packages of `orcu[data]`; images and texts are read from the store ($ORCU_DATA), as features
 of a frozen backbone, where trees are not tried. A task whose data are not there is left out with a word, as is a method
 that refuses a task; --tasks and --methods take parts of names. Predictions are kept file by file, so a run that was cut
-off goes on; all tasks have their first fold before any has its second. Of the diamonds 12,000 rows are used. The tuned
-boosters need `pip install lightgbm xgboost catboost`; without one of them its methods are left out.
+off goes on; all tasks have their first fold before any has its second; a method with fewer folds than the default is
+compared with it on those it has. Of the diamonds 12,000 rows are used. The tuned boosters need
+`pip install lightgbm xgboost catboost`; without one of them its methods are left out.
 """
 
 import argparse
@@ -343,7 +344,7 @@ def _xgboost(fit: Rows, stop: Rows | None, classes: int, setting: Setting) -> tu
 
 
 def _catboost(fit: Rows, stop: Rows | None, classes: int, setting: Setting) -> tuple[Predict, int]:
-    """Trees of CatBoost's MultiClass, and their rounds; categories one-hot, as statistics of them took ten times as long."""
+    """Trees of CatBoost's MultiClass, and their rounds; categories one-hot, their statistics took ten times as long."""
     import catboost
 
     trees = catboost.CatBoostClassifier(
@@ -455,6 +456,7 @@ FAMILIES = (
     _single("poe", "POE", most_rows=2000),  # its triplets and samples take twenty times as long as the other losses
 )
 METHODS = tuple(method for family in FAMILIES for method in family.methods)
+TREE_METHODS = [method for family in FAMILIES if family.tables_only for method in family.methods if method != TREES]
 
 
 def divided(y: IntArray, folds: int) -> list[tuple[IntArray, IntArray]]:
@@ -527,23 +529,21 @@ def _whole(probs: FloatArray, fitted_on: IntArray, classes: int) -> FloatArray:
     return out / out.sum(axis=1, keepdims=True)
 
 
-def kept(folder: Path) -> dict[str, dict[str, tuple[FloatArray, IntArray]]]:
-    """Of each task and method: probabilities and labels of all folds that every method has."""
-    by_task: dict[str, dict[str, tuple[FloatArray, IntArray]]] = {}
+def kept(folder: Path) -> dict[str, dict[str, list[int]]]:
+    """Of each task and method the folds that both it and the default have."""
+    by_task = {}
     for task in tasks(None):
-        files = {method: [_path(folder, task, number, method) for number in range(FOLDS)] for method in METHODS}
-        files = {method: paths for method, paths in files.items() if any(path.exists() for path in paths)}
-        numbers = [n for n in range(FOLDS) if files and all(paths[n].exists() for paths in files.values())]
-        if not numbers:
-            continue
-        by_task[task] = {}
-        for method, paths in files.items():
-            parts = [np.load(paths[number]) for number in numbers]
-            by_task[task][method] = (
-                np.concatenate([part["probs"] for part in parts]),
-                np.concatenate([part["y"] for part in parts]),
-            )
+        numbers = [n for n in range(FOLDS) if _path(folder, task, n, DEFAULT).exists()]
+        folds = {method: [n for n in numbers if _path(folder, task, n, method).exists()] for method in METHODS}
+        if numbers:
+            by_task[task] = {method: common for method, common in folds.items() if common}
     return by_task
+
+
+def together(folder: Path, task: str, method: str, numbers: Sequence[int]) -> tuple[FloatArray, IntArray]:
+    """The probabilities and labels of the test rows of some folds."""
+    parts = [np.load(_path(folder, task, number, method)) for number in numbers]
+    return np.concatenate([part["probs"] for part in parts]), np.concatenate([part["y"] for part in parts])
 
 
 def metrics_of(probs: FloatArray, y: IntArray) -> dict[str, float]:
@@ -563,6 +563,9 @@ def metrics_of(probs: FloatArray, y: IntArray) -> dict[str, float]:
 
 def beaten(ours: FloatArray, theirs: FloatArray, y: IntArray) -> list[str]:
     """The metrics in which the other is better beyond chance (95 %, paired bootstrap)."""
+    mine, other = metrics_of(ours, y), metrics_of(theirs, y)
+    if not any(other[name] < mine[name] if name in LOWER else other[name] > mine[name] for name in JUDGED):
+        return []  # no draws are needed
     pairs = [np.maximum(one, 1e-12) / np.maximum(one, 1e-12).sum(axis=1, keepdims=True) for one in (ours, theirs)]
     evidence = [gather(Predictions(probs=one, y=y), bins=15)[0] for one in pairs]
     every = paired_differences(evidence[0], evidence[1], 2000, SEED)
@@ -575,17 +578,18 @@ def beaten(ours: FloatArray, theirs: FloatArray, y: IntArray) -> list[str]:
 
 
 def write(folder: Path, out: Path, console: Console) -> None:
-    """The tables: a CSV of every number, and who is better than the default in what."""
-    by_task = kept(folder)
+    """The tables: a CSV of every number, and who is better than the default, and than our trees, in what."""
     lines, verdicts = [], []
-    for task, by_method in by_task.items():
-        ours, y = by_method[DEFAULT]
+    for task, by_method in kept(folder).items():
         losses = {}
-        for method, (probs, labels) in by_method.items():
-            values = metrics_of(probs, labels)
-            better = [] if method == DEFAULT else beaten(ours, probs, y)
-            losses[method] = better
-            lines.append({"task": task, "rows": len(y), "method": method, **values, "better": " ".join(better)})
+        for method, numbers in by_method.items():
+            probs, y = together(folder, task, method, numbers)
+            ahead = dict.fromkeys(("better", "better than trees"), "")
+            for column, ours, rivals in (("better", DEFAULT, METHODS), ("better than trees", TREES, TREE_METHODS)):
+                if method != ours and method in rivals and set(numbers) <= set(by_method.get(ours, [])):
+                    ahead[column] = " ".join(beaten(together(folder, task, ours, numbers)[0], probs, y))
+            losses[method] = ahead["better"].split()
+            lines.append({"task": task, "rows": len(y), "method": method, **metrics_of(probs, y), **ahead})
         verdicts.append((task, {name: [m for m, better in losses.items() if name in better] for name in JUDGED}))
     out.mkdir(parents=True, exist_ok=True)
     with replacing(out / "defaults.csv") as temporary, Path(temporary).open("w", newline="", encoding="utf-8") as file:

@@ -34,7 +34,7 @@ from orcu.tables.files import replacing
 
 DOCS = Path(__file__).parents[1] / "docs"
 KEPT = DOCS / "results"
-PAGES = (DOCS / "results.md", DOCS / "estimator.md", DOCS.parent / "README.md")
+PAGES = (DOCS / "results.md", DOCS / "estimator.md", DOCS / "boosting.md", DOCS.parent / "README.md")
 SPECS = ("results_tables", "results_images", "results_retina", "results_text")
 EXPERIMENTS = (  # of the paper, each with a page of its own; docs/claims.md reads them
     "results_posthoc",
@@ -142,6 +142,8 @@ def pages() -> dict[Path, str]:
     blocks |= {f"{metric} after": by_calibrator(specs, metric) for metric in ("sce", "rps", "unimodality")}
     blocks |= {"headline": headline(specs)}
     blocks |= {"defaults rps": defaults("rps"), "defaults accuracy": defaults("accuracy"), "verdict": verdict()}
+    blocks |= {f"tuned {metric}": defaults(metric, TUNED) for metric in ("rps", "nll")}
+    blocks |= {"tuned verdict": tuned_verdict()}
     if (KEPT / "rater_distances.csv").exists():
         blocks |= {"rater shapes": rater_shapes(), "rater distances": rater_distances()}
     for page in PAGES:
@@ -153,59 +155,97 @@ def pages() -> dict[Path, str]:
     return texts
 
 
-# What people do today beside ours: the columns of the tables of defaults, as `benchmarks/defaults.py` calls them.
-SHOWN = {
-    "orcu, default": "`OrdinalClassifier()`",
-    "orcu, OrdinalBoosting": "`OrdinalBoosting()`",
+# The columns of the tables of defaults, as `benchmarks/defaults.py` calls them: what people do today beside ours, and
+# tuned boosters beside ours.
+OURS = {"orcu, default": "`OrdinalClassifier()`", "orcu, OrdinalBoosting": "`OrdinalBoosting()`"}
+SHOWN = OURS | {
+    "LightGBM, tuned + temperature": "LightGBM, tuned + temperature",
+    "HistGradientBoosting + isotonic": "HistGradient-Boosting + isotonic",
     "one network, CE + temperature": "one network, CE + temperature",
     "skorch, CE + temperature": "skorch, CE + temperature",
-    "HistGradientBoosting + isotonic": "HistGradient-Boosting + isotonic",
-    "HistGradientBoosting + temperature": "HistGradient-Boosting + temperature",
     "mord": "mord",
 }
+TUNED = OURS | {
+    f"{library}, tuned + {calibrator}": f"{library} + {calibrator}"
+    for library in ("LightGBM", "XGBoost", "CatBoost")
+    for calibrator in ("temperature", "isotonic")
+}
+SINGLE = "one network"  # how the names of single networks begin
+JUDGED = ("rps", "nll", "sce", "accuracy", "mae")
+ByTask = dict[str, dict[str, dict[str, str]]]
 
 
-def _defaults() -> dict[str, dict[str, dict[str, str]]]:
+def _defaults() -> ByTask:
     """The rows of defaults.csv, by task and method."""
-    by_task: dict[str, dict[str, dict[str, str]]] = {}
-    with (KEPT / "defaults.csv").open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            by_task.setdefault(row["task"], {})[row["method"]] = row
+    by_task: ByTask = {}
+    for row in _read(KEPT / "defaults.csv"):
+        by_task.setdefault(row["task"], {})[row["method"]] = row
     return by_task
 
 
-def defaults(metric: str) -> str:
-    """The default beside what people do: a row for each task, the best bold, what is better beyond chance marked."""
+def defaults(metric: str, shown: dict[str, str] = SHOWN) -> str:
+    """The default beside others: a row for each task, the best bold, what is better beyond chance marked.
+
+    Methods with fewer folds than the default are left out, and tasks that only ours have met.
+    """
     rows: list[list[str | text.Cell]] = []
     for task, by_method in _defaults().items():
-        values = {name: float(by_method[name][metric]) for name in SHOWN if name in by_method}
-        first = f"{task} ({int(by_method['orcu, default']['rows']):,})"
-        cells: list[str | text.Cell] = [first]
-        for name in SHOWN:
+        every = by_method["orcu, default"]["rows"]
+        by_method = {name: row for name, row in by_method.items() if row["rows"] == every}
+        values = {name: float(by_method[name][metric]) for name in shown if name in by_method}
+        if values.keys() <= OURS.keys():
+            continue
+        cells: list[str | text.Cell] = [f"{task} ({int(every):,})"]
+        for name in shown:
             cell = _cell(values.get(name), list(values.values()), metric)
             better = name in by_method and metric in by_method[name]["better"].split()
             cells.append(replace(cell, text=f"{cell.text} ▲") if better else cell)
         rows.append(cells)
-    headings: list[str | text.Cell] = ["", *(text.Cell(title, markup=True) for title in SHOWN.values())]
-    return text.markdown(headings, rows, "l" + "r" * len(SHOWN))
+    headings: list[str | text.Cell] = ["", *(text.Cell(title, markup=True) for title in shown.values())]
+    return text.markdown(headings, rows, "l" + "r" * len(shown))
 
 
 def verdict() -> str:
     """On how many tasks no one else is better than the default beyond chance, and who is where."""
-    by_task, parts, who = _defaults(), [], []
-    others = {"orcu, default", "orcu, OrdinalBoosting"}
-    for metric in ("rps", "nll", "sce", "accuracy", "mae"):
-        better = {
-            task: [name for name, row in rows.items() if name not in others and metric in row["better"].split()]
-            for task, rows in by_task.items()
-        }
-        beaten = [task for task, names in better.items() if names]
-        parts.append(f"{metric.upper() if metric != 'accuracy' else metric} {len(by_task) - len(beaten)}")
-        who += [
-            f"{metric.upper()} on {task} ({', '.join(better[task])})" for task in beaten if metric in ("rps", "nll")
-        ]
-    unbeaten = f"Of {len(by_task)} tasks no other method is better beyond chance on: {', '.join(parts)}."
-    return unbeaten + (f" Better are in {'; '.join(who)}." if who else "") + "\n"
+    by_task = _defaults()
+    methods = {name for rows in by_task.values() for name in rows if name not in OURS}
+    networks = {name for name in methods if name.startswith(SINGLE)}
+    parts = []
+    for rivals, called in ((methods - networks, "methods of others"), (networks, "single networks of ours")):
+        parts.append(f"Of {len(rivals)} {called}, {_unbeaten(by_task, rivals, JUDGED)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def tuned_verdict() -> str:
+    """The same of our two estimators on tables, against the tuned boosters."""
+    by_task = {task: rows for task, rows in _defaults().items() if TUNED.keys() <= rows.keys()}
+    rivals, metrics = set(TUNED) - set(OURS), ("rps", "nll", "sce", "mae")
+    columns = {"`OrdinalClassifier()`": "better", "`OrdinalBoosting()`": "better than trees"}
+    parts = []
+    for called, column_ in columns.items():
+        parts.append(f"Beside {called}, of six tuned boosters {_unbeaten(by_task, rivals, metrics, column_)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _unbeaten(by_task: ByTask, rivals: set[str], metrics: Sequence[str], column_: str = "better") -> str:
+    """On how many tasks none of the rivals is better beyond chance in each metric and in all, and who is where."""
+    better = {
+        (task, metric): [name for name in rows if name in rivals and metric in rows[name][column_].split()]
+        for task, rows in by_task.items()
+        for metric in metrics
+    }
+    counts = ", ".join(f"{_word(m)} {sum(not better[task, m] for task in by_task)}" for m in metrics)
+    whole = sum(not any(better[task, metric] for metric in metrics) for task in by_task)
+    who = "; ".join(
+        f"{_word(metric)} on {task} ({', '.join(names)})" for (task, metric), names in better.items() if names
+    )
+    return f"none is better beyond chance on, of {len(by_task)} tasks: {counts}; in all of these at once {whole}." + (
+        f" Better are in {who}." if who else ""
+    )
+
+
+def _word(metric: str) -> str:
+    return metric if metric == "accuracy" else metric.upper()
 
 
 def by_loss(specs: list[Kept], metric: str) -> str:
