@@ -7,9 +7,11 @@ DIR holds winequality-red.csv, winequality-white.csv, car_evaluation.csv and aba
 and the diamonds come with packages of `orcu[data]`; images and texts are read from the store ($ORCU_DATA), as features
 of a frozen backbone, where trees are not tried. A task whose data are not there is left out with a word, as is a method
 that refuses a task; --tasks and --methods take parts of names. Predictions are kept file by file, so a run that was cut
-off goes on; all tasks have their first fold before any has its second; a method with fewer folds than the default is
-compared with it on those it has. Of the diamonds 12,000 rows are used. The tuned boosters need
-`pip install lightgbm xgboost catboost`; without one of them its methods are left out.
+off goes on; all tasks have their first fold before any has its second. Of the diamonds 12,000 rows are used. The tuned
+boosters need `pip install lightgbm xgboost catboost`; without one of them its methods are left out.
+
+There are three tables, each with ours beside others on the folds that all of them have: defaults.csv (what people do),
+tuned.csv (boosters that were tuned) and single.csv (every loss as one network, with several calibrators).
 """
 
 import argparse
@@ -427,12 +429,8 @@ def _tree_frame(frame: Any, fitted: Any) -> Any:
     return frame
 
 
-FAMILIES = (
-    _alone(DEFAULT, _default),
-    _alone(TREES, _boosting, tables_only=True),
-    _tuned("LightGBM", _lightgbm),
-    _tuned("XGBoost", _xgboost),
-    _tuned("CatBoost", _catboost),
+OURS = (_alone(DEFAULT, _default), _alone(TREES, _boosting, tables_only=True))
+OTHERS = (
     _alone("skorch, CE + temperature", _skorch),
     _alone("MLPClassifier", _perceptron),
     Family(
@@ -442,7 +440,10 @@ FAMILIES = (
     ),
     _alone("mord", _mord),
     _alone("skordinal, POM", _skordinal("POM")),
-    _alone("skordinal, NNPOM", _skordinal("NNPOM")),
+    _alone("skordinal, NNPOM", _skordinal("NNPOM"), tables_only=True),
+)
+BOOSTERS = (_tuned("LightGBM", _lightgbm), _tuned("XGBoost", _xgboost), _tuned("CatBoost", _catboost))
+NETWORKS = (
     _single("ce", "CE"),
     _single("sord", "SORD"),
     _single("cdw_ce", "CDW-CE"),
@@ -455,8 +456,11 @@ FAMILIES = (
     _single("orcu", "ORCU"),
     _single("poe", "POE", most_rows=2000),  # its triplets and samples take twenty times as long as the other losses
 )
-METHODS = tuple(method for family in FAMILIES for method in family.methods)
-TREE_METHODS = [method for family in FAMILIES if family.tables_only for method in family.methods if method != TREES]
+FAMILIES = (*OURS, *BOOSTERS, *OTHERS, *NETWORKS)
+TABLES = {
+    name: [method for family in families for method in family.methods]
+    for name, families in (("defaults", OTHERS), ("tuned", BOOSTERS), ("single", NETWORKS))
+}
 
 
 def divided(y: IntArray, folds: int) -> list[tuple[IntArray, IntArray]]:
@@ -529,21 +533,18 @@ def _whole(probs: FloatArray, fitted_on: IntArray, classes: int) -> FloatArray:
     return out / out.sum(axis=1, keepdims=True)
 
 
-def kept(folder: Path) -> dict[str, dict[str, list[int]]]:
-    """Of each task and method the folds that both it and the default have."""
-    by_task = {}
-    for task in tasks(None):
-        numbers = [n for n in range(FOLDS) if _path(folder, task, n, DEFAULT).exists()]
-        folds = {method: [n for n in numbers if _path(folder, task, n, method).exists()] for method in METHODS}
-        if numbers:
-            by_task[task] = {method: common for method, common in folds.items() if common}
-    return by_task
-
-
-def together(folder: Path, task: str, method: str, numbers: Sequence[int]) -> tuple[FloatArray, IntArray]:
-    """The probabilities and labels of the test rows of some folds."""
-    parts = [np.load(_path(folder, task, number, method)) for number in numbers]
-    return np.concatenate([part["probs"] for part in parts]), np.concatenate([part["y"] for part in parts])
+def kept(folder: Path, task: str, methods: Sequence[str]) -> dict[str, tuple[FloatArray, IntArray]]:
+    """Of each method that has met a task: probabilities and labels of all folds that every one of them has."""
+    files = {method: [_path(folder, task, number, method) for number in range(FOLDS)] for method in methods}
+    files = {method: paths for method, paths in files.items() if any(path.exists() for path in paths)}
+    numbers = [n for n in range(FOLDS) if all(paths[n].exists() for paths in files.values())]
+    if not numbers or DEFAULT not in files:
+        return {}
+    parts = {method: [np.load(paths[number]) for number in numbers] for method, paths in files.items()}
+    return {
+        method: (np.concatenate([one["probs"] for one in folds]), np.concatenate([one["y"] for one in folds]))
+        for method, folds in parts.items()
+    }
 
 
 def metrics_of(probs: FloatArray, y: IntArray) -> dict[str, float]:
@@ -578,32 +579,45 @@ def beaten(ours: FloatArray, theirs: FloatArray, y: IntArray) -> list[str]:
 
 
 def write(folder: Path, out: Path, console: Console) -> None:
-    """The tables: a CSV of every number, and who is better than the default, and than our trees, in what."""
-    lines, verdicts = [], []
-    for task, by_method in kept(folder).items():
-        losses = {}
-        for method, numbers in by_method.items():
-            probs, y = together(folder, task, method, numbers)
-            ahead = dict.fromkeys(("better", "better than trees"), "")
-            for column, ours, rivals in (("better", DEFAULT, METHODS), ("better than trees", TREES, TREE_METHODS)):
-                if method != ours and method in rivals and set(numbers) <= set(by_method.get(ours, [])):
-                    ahead[column] = " ".join(beaten(together(folder, task, ours, numbers)[0], probs, y))
-            losses[method] = ahead["better"].split()
-            lines.append({"task": task, "rows": len(y), "method": method, **metrics_of(probs, y), **ahead})
-        verdicts.append((task, {name: [m for m, better in losses.items() if name in better] for name in JUDGED}))
+    """The tables: CSVs of every number, and who is better than the default, and than our trees, in what."""
     out.mkdir(parents=True, exist_ok=True)
-    with replacing(out / "defaults.csv") as temporary, Path(temporary).open("w", newline="", encoding="utf-8") as file:
+    for name, methods in TABLES.items():
+        lines = []
+        for task in tasks(None):
+            by_method = kept(folder, task, (DEFAULT, TREES, *methods))
+            for method, (probs, y) in by_method.items():
+                line = {"task": task, "rows": len(y), "method": method, **metrics_of(probs, y)}
+                for column, ours in (("better", DEFAULT), ("better than trees", TREES)):
+                    compared = ours in by_method and method not in (DEFAULT, TREES)
+                    line[column] = " ".join(beaten(by_method[ours][0], probs, y)) if compared else ""
+                lines.append(line)
+        if lines:
+            _write_csv(out / f"{name}.csv", lines)
+            _print_verdict(name, lines, console)
+
+
+def _write_csv(path: Path, lines: list[dict[str, Any]]) -> None:
+    with replacing(path) as temporary, Path(temporary).open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
         writer.writeheader()
         for line in lines:
             writer.writerow({key: f"{value:.5f}" if isinstance(value, float) else value for key, value in line.items()})
-    table = Table("task", *JUDGED, title="who is better than the default beyond chance (95 %)")
-    for task, by_metric in verdicts:
-        table.add_row(task, *("; ".join(by_metric[name]) or "-" for name in JUDGED))
+
+
+def _print_verdict(name: str, lines: list[dict[str, Any]], console: Console) -> None:
+    by_task = dict.fromkeys(line["task"] for line in lines)
+    table = Table("task", *JUDGED, title=f"{name}: who is better than the default beyond chance (95 %)")
+    unbeaten = dict.fromkeys(JUDGED, 0)
+    for task in by_task:
+        better = {
+            metric: [line["method"] for line in lines if line["task"] == task and metric in line["better"].split()]
+            for metric in JUDGED
+        }
+        table.add_row(task, *("; ".join(names) or "-" for names in better.values()))
+        unbeaten = {metric: count + (not better[metric]) for metric, count in unbeaten.items()}
     console.print(table)
-    for name in JUDGED:
-        first = sum(not by_metric[name] for _, by_metric in verdicts)
-        console.print(f"{name}: not beaten beyond chance on {first} of {len(verdicts)}")
+    counts = ", ".join(f"{metric} {count}" for metric, count in unbeaten.items())
+    console.print(f"not beaten beyond chance, of {len(by_task)} tasks: {counts}")
 
 
 def main() -> None:

@@ -141,9 +141,9 @@ def pages() -> dict[Path, str]:
     blocks = {metric: by_loss(specs, metric) for metric in METRICS}
     blocks |= {f"{metric} after": by_calibrator(specs, metric) for metric in ("sce", "rps", "unimodality")}
     blocks |= {"headline": headline(specs)}
-    blocks |= {"defaults rps": defaults("rps"), "defaults accuracy": defaults("accuracy"), "verdict": verdict()}
-    blocks |= {f"tuned {metric}": defaults(metric, TUNED) for metric in ("rps", "nll")}
-    blocks |= {"tuned verdict": tuned_verdict()}
+    blocks |= {f"defaults {metric}": defaults(_joined(), metric, SHOWN) for metric in ("rps", "accuracy")}
+    blocks |= {f"tuned {metric}": defaults(_compared("tuned"), metric, TUNED) for metric in ("rps", "nll")}
+    blocks |= {"verdict": verdict(), "tuned verdict": tuned_verdict()}
     if (KEPT / "rater_distances.csv").exists():
         blocks |= {"rater shapes": rater_shapes(), "rater distances": rater_distances()}
     for page in PAGES:
@@ -170,32 +170,34 @@ TUNED = OURS | {
     for library in ("LightGBM", "XGBoost", "CatBoost")
     for calibrator in ("temperature", "isotonic")
 }
-SINGLE = "one network"  # how the names of single networks begin
 JUDGED = ("rps", "nll", "sce", "accuracy", "mae")
 ByTask = dict[str, dict[str, dict[str, str]]]
 
 
-def _defaults() -> ByTask:
-    """The rows of defaults.csv, by task and method."""
+def _compared(name: str) -> ByTask:
+    """The rows of a table of `benchmarks/defaults.py`, by task and method; none where it is not there."""
     by_task: ByTask = {}
-    for row in _read(KEPT / "defaults.csv"):
+    for row in _read(KEPT / f"{name}.csv") if (KEPT / f"{name}.csv").exists() else []:
         by_task.setdefault(row["task"], {})[row["method"]] = row
     return by_task
 
 
-def defaults(metric: str, shown: dict[str, str] = SHOWN) -> str:
-    """The default beside others: a row for each task, the best bold, what is better beyond chance marked.
+def _joined() -> ByTask:
+    """What people do, with single networks and tuned boosters where they were judged on as many rows."""
+    by_task = _compared("defaults")
+    for name in ("single", "tuned"):
+        for task, rows in _compared(name).items():
+            if task in by_task and rows["orcu, default"]["rows"] == by_task[task]["orcu, default"]["rows"]:
+                by_task[task] = rows | by_task[task]
+    return by_task
 
-    Methods with fewer folds than the default are left out, and tasks that only ours have met.
-    """
+
+def defaults(by_task: ByTask, metric: str, shown: dict[str, str]) -> str:
+    """The default beside others: a row for each task, the best bold, what is better beyond chance marked."""
     rows: list[list[str | text.Cell]] = []
-    for task, by_method in _defaults().items():
-        every = by_method["orcu, default"]["rows"]
-        by_method = {name: row for name, row in by_method.items() if row["rows"] == every}
+    for task, by_method in by_task.items():
         values = {name: float(by_method[name][metric]) for name in shown if name in by_method}
-        if values.keys() <= OURS.keys():
-            continue
-        cells: list[str | text.Cell] = [f"{task} ({int(every):,})"]
+        cells: list[str | text.Cell] = [f"{task} ({int(by_method['orcu, default']['rows']):,})"]
         for name in shown:
             cell = _cell(values.get(name), list(values.values()), metric)
             better = name in by_method and metric in by_method[name]["better"].split()
@@ -207,40 +209,34 @@ def defaults(metric: str, shown: dict[str, str] = SHOWN) -> str:
 
 def verdict() -> str:
     """On how many tasks no one else is better than the default beyond chance, and who is where."""
-    by_task = _defaults()
-    methods = {name for rows in by_task.values() for name in rows if name not in OURS}
-    networks = {name for name in methods if name.startswith(SINGLE)}
-    parts = []
-    for rivals, called in ((methods - networks, "methods of others"), (networks, "single networks of ours")):
-        parts.append(f"Of {len(rivals)} {called}, {_unbeaten(by_task, rivals, JUDGED)}")
-    return "\n\n".join(parts) + "\n"
+    names = {"defaults": "methods of others", "single": "single networks of ours, losses times calibrators"}
+    return "\n\n".join(_unbeaten(_compared(name), called, JUDGED) for name, called in names.items()) + "\n"
 
 
 def tuned_verdict() -> str:
     """The same of our two estimators on tables, against the tuned boosters."""
-    by_task = {task: rows for task, rows in _defaults().items() if TUNED.keys() <= rows.keys()}
-    rivals, metrics = set(TUNED) - set(OURS), ("rps", "nll", "sce", "mae")
-    columns = {"`OrdinalClassifier()`": "better", "`OrdinalBoosting()`": "better than trees"}
-    parts = []
-    for called, column_ in columns.items():
-        parts.append(f"Beside {called}, of six tuned boosters {_unbeaten(by_task, rivals, metrics, column_)}")
-    return "\n\n".join(parts) + "\n"
+    by_task, metrics = _compared("tuned"), ("rps", "nll", "sce", "mae")
+    default = _unbeaten(by_task, "tuned boosters beside `OrdinalClassifier()`", metrics)
+    trees = _unbeaten(by_task, "tuned boosters beside `OrdinalBoosting()`", metrics, "better than trees")
+    return f"{default}\n\n{trees}\n"
 
 
-def _unbeaten(by_task: ByTask, rivals: set[str], metrics: Sequence[str], column_: str = "better") -> str:
-    """On how many tasks none of the rivals is better beyond chance in each metric and in all, and who is where."""
+def _unbeaten(by_task: ByTask, rivals: str, metrics: Sequence[str], column_: str = "better") -> str:
+    """On how many tasks no rival is better beyond chance in each metric, and in all, and who is where."""
     better = {
-        (task, metric): [name for name in rows if name in rivals and metric in rows[name][column_].split()]
+        (task, metric): [name for name, row in rows.items() if name not in OURS and metric in row[column_].split()]
         for task, rows in by_task.items()
         for metric in metrics
     }
-    counts = ", ".join(f"{_word(m)} {sum(not better[task, m] for task in by_task)}" for m in metrics)
+    count = len({name for rows in by_task.values() for name in rows if name not in OURS})
+    counts = ", ".join(f"{_word(metric)} {sum(not better[task, metric] for task in by_task)}" for metric in metrics)
     whole = sum(not any(better[task, metric] for metric in metrics) for task in by_task)
     who = "; ".join(
         f"{_word(metric)} on {task} ({', '.join(names)})" for (task, metric), names in better.items() if names
     )
-    return f"none is better beyond chance on, of {len(by_task)} tasks: {counts}; in all of these at once {whole}." + (
-        f" Better are in {who}." if who else ""
+    return (
+        f"Of {count} {rivals}, none is better beyond chance on, of {len(by_task)} tasks: {counts}; in all of these at "
+        f"once on {whole}." + (f" Better are: {who}." if who else "")
     )
 
 
