@@ -76,9 +76,12 @@ docs: $(READY)  ## build the documentation site into build/docs; a warning is an
 	@echo "wrote build/docs/index.html"
 
 RESULTS ?= results
-results: $(READY)  ## the runs behind docs/results.md (hours; RESULTS=folder), then its tables
+TABLES ?= tables
+results: $(READY)  ## the runs behind docs/results.md (hours; RESULTS=folder, TABLES=folder of UCI's tables), then its tables
 	for spec in tables images retina text raters posthoc two_stage ablation scale sensitivity converged finetuned heads; do ORCU_RESULTS=$(RESULTS) $(BIN)/orcu bench run results_$$spec || exit 1; done
 	$(BIN)/python benchmarks/rater_study.py --results $(RESULTS) --write docs/results
+	$(BIN)/python benchmarks/defaults.py --tables $(TABLES) --results $(RESULTS)/defaults
+	$(BIN)/python benchmarks/defaults.py --results $(RESULTS)/defaults --write docs/results
 	$(BIN)/python tools/results.py collect --results $(RESULTS)
 	$(BIN)/python tools/results.py write
 	$(BIN)/python tools/claims.py collect --results $(RESULTS)

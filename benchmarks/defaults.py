@@ -585,6 +585,8 @@ def write(folder: Path, out: Path, console: Console) -> None:
         lines = []
         for task in tasks(None):
             by_method = kept(folder, task, (DEFAULT, TREES, *methods))
+            if by_method.keys() <= {DEFAULT, TREES}:
+                continue
             for method, (probs, y) in by_method.items():
                 line = {"task": task, "rows": len(y), "method": method, **metrics_of(probs, y)}
                 for column, ours in (("better", DEFAULT), ("better than trees", TREES)):

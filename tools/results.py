@@ -193,7 +193,11 @@ def _joined() -> ByTask:
 
 
 def defaults(by_task: ByTask, metric: str, shown: dict[str, str]) -> str:
-    """The default beside others: a row for each task, the best bold, what is better beyond chance marked."""
+    """The default beside others: a row for each task, the best bold, what is better beyond chance marked.
+
+    Columns that no task has are left out.
+    """
+    shown = {name: title for name, title in shown.items() if any(name in rows for rows in by_task.values())}
     rows: list[list[str | text.Cell]] = []
     for task, by_method in by_task.items():
         values = {name: float(by_method[name][metric]) for name in shown if name in by_method}
@@ -209,7 +213,7 @@ def defaults(by_task: ByTask, metric: str, shown: dict[str, str]) -> str:
 
 def verdict() -> str:
     """On how many tasks no one else is better than the default beyond chance, and who is where."""
-    names = {"defaults": "methods of others", "single": "single networks of ours, losses times calibrators"}
+    names = {"defaults": "other methods", "single": "single networks of ours, losses times calibrators"}
     return "\n\n".join(_unbeaten(_compared(name), called, JUDGED) for name, called in names.items()) + "\n"
 
 
@@ -217,6 +221,7 @@ def tuned_verdict() -> str:
     """The same of our two estimators on tables, against the tuned boosters."""
     by_task, metrics = _compared("tuned"), ("rps", "nll", "sce", "mae")
     default = _unbeaten(by_task, "tuned boosters beside `OrdinalClassifier()`", metrics)
+    by_task = {task: rows for task, rows in by_task.items() if "orcu, OrdinalBoosting" in rows}
     trees = _unbeaten(by_task, "tuned boosters beside `OrdinalBoosting()`", metrics, "better than trees")
     return f"{default}\n\n{trees}\n"
 
@@ -231,13 +236,16 @@ def _unbeaten(by_task: ByTask, rivals: str, metrics: Sequence[str], column_: str
     count = len({name for rows in by_task.values() for name in rows if name not in OURS})
     counts = ", ".join(f"{_word(metric)} {sum(not better[task, metric] for task in by_task)}" for metric in metrics)
     whole = sum(not any(better[task, metric] for metric in metrics) for task in by_task)
-    who = "; ".join(
-        f"{_word(metric)} on {task} ({', '.join(names)})" for (task, metric), names in better.items() if names
-    )
+    who = "; ".join(f"{_word(metric)} on {task} ({_few(names)})" for (task, metric), names in better.items() if names)
     return (
         f"Of {count} {rivals}, none is better beyond chance on, of {len(by_task)} tasks: {counts}; in all of these at "
         f"once on {whole}." + (f" Better are: {who}." if who else "")
     )
+
+
+def _few(names: list[str], most: int = 2) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _word(metric: str) -> str:
