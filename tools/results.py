@@ -34,7 +34,13 @@ from orcu.tables.files import replacing
 
 DOCS = Path(__file__).parents[1] / "docs"
 KEPT = DOCS / "results"
-PAGES = (DOCS / "results.md", DOCS / "estimator.md", DOCS / "boosting.md", DOCS.parent / "README.md")
+PAGES = (
+    DOCS / "results.md",
+    DOCS / "estimator.md",
+    DOCS / "boosting.md",
+    DOCS / "guides" / "judges.md",
+    DOCS.parent / "README.md",
+)
 SPECS = ("results_tables", "results_images", "results_retina", "results_text")
 EXPERIMENTS = (  # of the paper, each with a page of its own; docs/claims.md reads them
     "results_posthoc",
@@ -143,7 +149,7 @@ def pages() -> dict[Path, str]:
     blocks |= {"headline": headline(specs)}
     blocks |= {f"defaults {metric}": defaults(_joined(), metric, SHOWN) for metric in ("rps", "accuracy")}
     blocks |= {f"tuned {metric}": defaults(_compared("tuned"), metric, TUNED) for metric in ("rps", "nll")}
-    blocks |= {"verdict": verdict(), "tuned verdict": tuned_verdict()}
+    blocks |= {"verdict": verdict(), "tuned verdict": tuned_verdict(), "judges": judges()}
     if (KEPT / "rater_distances.csv").exists():
         blocks |= {"rater shapes": rater_shapes(), "rater distances": rater_distances()}
     for page in PAGES:
@@ -298,6 +304,24 @@ def headline(specs: list[Kept]) -> str:
             cells = [_cell(value, list(r), m) for value, r, m in zip(means[loss], rivals, METRICS, strict=True)]
             table.append([name if loss == HEADLINE[0] else "", _code(loss), *cells])
     return _markdown(["calibrator", "loss", *(_head(m) for m in METRICS)], table, left=2)
+
+
+def judges() -> str:
+    """Judges before and after, by each method with few, some and all human grades; the best bold."""
+    shown = ("accuracy", "mae", "qwk", "ece", "sce", "rps", "nll", "unimodality")
+    lines = [row for row in _read(KEPT / "judges.csv") if row["human grades"] in ("50", "200", "all")]
+    table = []
+    for row in lines:
+        cells = []
+        for metric in shown:
+            rivals = [
+                float(other[metric])
+                for other in lines
+                if (other["judge"], other["human grades"]) == (row["judge"], row["human grades"])
+            ]
+            cells.append(_cell(float(row[metric]), rivals, metric))
+        table.append([row["judge"], row["human grades"], row["method"], *cells])
+    return _markdown(["judge", "human grades", "method", *map(_head, shown)], table, left=3)
 
 
 def rater_shapes() -> str:

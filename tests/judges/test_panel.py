@@ -121,6 +121,21 @@ def test_sets_hold_the_human_grade_as_often_as_promised():
         assert inside.mean() > 1 - alpha - 0.04
 
 
+def test_sets_know_that_clusters_are_fewer_than_items():
+    grades, _ = world(300, seed=5)
+    alone = JudgePanel(calibrator=QUICK).fit(grades)
+    prompts = np.array([f"q{k % 30}" for k in range(300)], dtype=object)
+    together = JudgePanel(calibrator=QUICK).fit(replace(grades, cluster=prompts))
+    sizes = [(v.high - v.low).mean() for v in (p.apply(grades, alpha=0.1) for p in (alone, together))]
+    assert sizes[0] < sizes[1]
+    few = JudgePanel(calibrator=QUICK).fit(
+        replace(grades, cluster=np.array([f"q{k % 5}" for k in range(300)], dtype=object))
+    )
+    verdicts = few.apply(grades, alpha=0.1)
+    assert (verdicts.high - verdicts.low == 4).all()
+    assert any("5 clusters with human grades are too few" in note for note in verdicts.notes)
+
+
 def test_what_is_not_sent_to_a_person_is_wrong_as_rarely_as_promised():
     grades, y = world(3000, seed=6, noise=(0.4,))
     panel = JudgePanel().fit(grades[:600])
@@ -169,6 +184,41 @@ def test_votes_are_smoothed_by_their_own_prior():
     y = (rng.random((500, 1)) > smoothed(votes, prior).cumsum(axis=1)[:, :-1]).sum(axis=1)
     panel = JudgePanel(calibrator=QUICK).fit(Grades.of("0..3", {"vote": votes}, kind="votes", human=y))
     assert panel.members_["vote"].prior is not None
+
+
+def test_single_grades_are_as_good_as_a_table_of_them(tmp_path):
+    rng = np.random.default_rng(0)
+    given = np.array([[16, 4, 0, 0], [3, 5, 2, 0], [1, 3, 4, 2], [0, 1, 3, 6]]) / [[20], [10], [10], [10]]
+    vote = rng.integers(4, size=3000)
+    y = np.array([rng.choice(4, p=given[k]) for k in vote])
+    grades = Grades.of("1..4", {"gpt": np.eye(4)[vote]}, kind="votes", human=y + 1)
+    panel = JudgePanel().fit(grades[:200])
+    counts = np.zeros((4, 4))
+    np.add.at(counts, (vote[:200], y[:200]), 1)
+    table = (counts + 0.5) / (counts + 0.5).sum(axis=1, keepdims=True)
+    assert rps(panel, grades[200:], y[200:]) < metrics.rps(table[vote[200:]], y[200:]) + 0.002
+    panel.save(tmp_path / "panel.json")
+    again = JudgePanel.load(tmp_path / "panel.json")
+    np.testing.assert_array_equal(again.predict_proba(grades), panel.predict_proba(grades))
+
+
+def test_a_panel_with_groups_asks_for_them_and_nothing_is_sent_to_a_person_where_all_is_well():
+    apart, _ = world(600, groups=2, shift=1.5, seed=3)
+    panel = JudgePanel(calibrator=QUICK).fit(apart)
+    with pytest.raises(InputError, match="name the column of groups"):
+        panel.predict_proba(replace(apart, group=None))
+    assert not panel.apply(apart, error=0.95).escalate.any()
+
+
+def test_items_that_err_together_tell_less(tmp_path):
+    grades, _ = world(400, seed=6, noise=(0.4,))
+    order = np.argsort(grades.human_mean)  # prompts of items that are graded alike
+    prompts = np.empty(400, dtype=object)
+    prompts[order] = [f"q{k // 40}" for k in range(400)]
+    alone = JudgePanel(calibrator=QUICK).fit(grades)
+    together = JudgePanel(calibrator=QUICK).fit(replace(grades, cluster=prompts))
+    wrong = np.abs(together.held_probs_.argmax(axis=1) - together.held_grades_) > 0
+    assert together._design_effect(wrong) >= alone._design_effect(wrong) == 1.0
 
 
 def test_a_saved_panel_says_the_same(tmp_path):

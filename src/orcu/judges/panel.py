@@ -28,7 +28,7 @@ from orcu.errors import CalibrationWarning, InputError
 from orcu.inputs import FloatArray, IntArray, as_codes, as_fraction
 from orcu.judges.grades import PROBS, VOTES, Grades, ObjectArray
 from orcu.judges.scale import Scale
-from orcu.judges.votes import fitted_prior, smoothed
+from orcu.judges.votes import fitted_prior, grades_by_vote, smoothed
 from orcu.tables.files import read_json, write_json
 
 STATE_VERSION = 1
@@ -36,15 +36,16 @@ FOLDS = 5
 FEWEST = 10  # graded items: with fewer no fold has two
 PULLS = (float("inf"), 32.0, 8.0, 2.0)  # graded items that the pull of a group to all others is worth
 ERRORS = 0.5  # standard errors towards the common map, as for `orcu.calibrators.auto`
+AUTO, ONE_HUMP = "auto", "projection"
 CONFIDENCE = 0.9  # of the bound on the error among items that are not sent to a person
 COSTS = {"wrong": "argmax", "absolute": "median", "squared": "mean"}  # what a decision costs, and the rule for it
 
 
 @dataclass(frozen=True)
 class Member:
-    """One judge: what smooths its votes, and the map from what it says to what people say."""
+    """One judge: what makes distributions of its votes, and the map from what it says to what people say."""
 
-    prior: FloatArray | None  # of votes; None of probabilities
+    prior: FloatArray | None  # of votes, (C,); of single votes the grades of people by the vote, (C, C)
     calibrator: Calibrator
 
     def log_probs(self, said: FloatArray) -> FloatArray:
@@ -53,7 +54,9 @@ class Member:
 
     def smooth(self, said: FloatArray) -> FloatArray:
         """What the judge said as distributions, shape (n, C)."""
-        return said if self.prior is None else smoothed(said, self.prior)
+        if self.prior is None:
+            return said
+        return smoothed(said, self.prior) if self.prior.ndim == 1 else said @ self.prior / said.sum(1, keepdims=True)
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,8 @@ class Verdicts:
 class JudgePanel:
     """Judges calibrated to the grades of people.
 
-    1. Votes are smoothed by the prior that a judge's own votes tell (`orcu.judges.votes`).
+    1. Votes are smoothed by the prior that a judge's own votes tell (`orcu.judges.votes`). Where each item has one, its
+       distribution is that of people's grades by the vote, and no other map is chosen.
     2. Each judge's distributions are moved by a calibrator, fitted on the items that people have graded. An item with
        several human grades counts with each of them.
     3. Several judges are averaged before they are calibrated as one, which is best with few human grades; or, where
@@ -289,9 +293,8 @@ class JudgePanel:
         rule = COSTS.get(cost, cost) if isinstance(cost, str) else cost
         probs = self._probs(self.members_, checked)
         decision = decide_checked(probs, rule)
-        self.sets_.alpha = as_fraction(alpha, name="alpha")
-        low, high = self.sets_.predict(np.stack([self._probs(every, checked) for every in self.fold_members_]))
-        escalate, notes = None, list[str]()
+        low, high, notes = self._sets(checked, as_fraction(alpha, name="alpha"))
+        escalate = None
         if error is not None:
             threshold = self.threshold(error=error, within=within, rule=rule)
             escalate = risk(probs, decision, within) > threshold
@@ -300,6 +303,23 @@ class JudgePanel:
         if self.pooling_.turns and unknown:
             notes.append(f"groups without human grades, judged like all: {', '.join(unknown[:5])}")
         return Verdicts(self.scale, checked.items, probs, decision, low, high, escalate, (*grades.notes, *notes))
+
+    def _sets(self, grades: Grades, alpha: float) -> tuple[IntArray, IntArray, list[str]]:
+        """The lowest and the highest grade of each item's set, and what there is to say.
+
+        Items of a new cluster are like the clusters that there were, not like their items: of G clusters the share
+        (1 - alpha)(1 + 1/G) of all fitted grades must lie inside.
+        """
+        clusters = None if self.cluster_ is None else len(set(self.cluster_))
+        aimed = alpha if clusters is None else alpha - (1 - alpha) / clusters
+        if aimed * (len(self.held_grades_) + 1) < 1:
+            every = np.zeros(len(grades), dtype=np.int64)
+            few = f"{len(self.held_grades_)} items" if clusters is None else f"{clusters} clusters"
+            note = f"{few} with human grades are too few for sets that miss {alpha:.0%}: they hold every grade"
+            return every, every + len(self.scale) - 1, [note]
+        self.sets_.alpha = aimed
+        low, high = self.sets_.predict(np.stack([self._probs(every, grades) for every in self.fold_members_]))
+        return low, high, []
 
     def threshold(self, *, error: float, within: int = 0, rule: Any = "argmax") -> float:
         """The largest risk of a wrong decision at which the error among all with less is bounded by ``error``.
@@ -341,7 +361,9 @@ class JudgePanel:
         lines = [f"{len(self.judges_)} judges are averaged, then calibrated as one"] if self.averaged_ else []
         for judge, member in self.members_.items():
             share = "" if len(self.pooling_.weights) == 1 else f" (weight {self.pooling_.weights[judge]:.2f})"
-            reason = getattr(member.calibrator, "reason_", f"{member.calibrator.name}.")
+            single = member.prior is not None and member.prior.ndim == 2
+            plain = "people's grades by the judge's single grade." if single else f"{member.calibrator.name}."
+            reason = getattr(member.calibrator, "reason_", plain)
             lines.append(f"{judge}{share}: {reason}")
         dropped = [judge for judge, weight in self.pooling_.weights.items() if weight == 0]
         if dropped:
@@ -556,7 +578,12 @@ def fitted_members(known: Grades, calibrator: str) -> dict[str, Member]:
     place, grade, share = human_rows(known)
     for judge in known.judges:
         rows = known.spoke(judge)[place]
-        prior = fitted_prior(known.said[judge][known.spoke(judge)]) if known.kind == VOTES else None
+        spoken = known[known.spoke(judge)]
+        single = known.kind == VOTES and bool((spoken.said[judge].sum(axis=1) == 1).all())
+        if single and calibrator == AUTO:
+            members[judge] = Member(grades_by_vote(spoken.said[judge], spoken.human), create(ONE_HUMP))
+            continue
+        prior = fitted_prior(spoken.said[judge]) if known.kind == VOTES else None
         here = place[rows]
         if len(np.unique(grade[rows])) < 2:
             raise InputError(f"{judge}: too few of the items that it judged have human grades that differ.")

@@ -8,6 +8,7 @@ from orcu.inputs import FloatArray
 STEPS, ENOUGH = 1000, 1e-8
 SMALLEST = 1e-3  # of a prior's entry: a grade that was never given may still be given once
 SINGLE = 0.5  # each entry where every item has one vote, which tells nothing about how much samples differ (Jeffreys)
+HALF = 0.5  # of a grade of people that each cell of a table of single votes is worth before any was given
 
 
 def fitted_prior(votes: FloatArray) -> FloatArray:
@@ -54,3 +55,24 @@ def smoothed(votes: FloatArray, prior: FloatArray) -> FloatArray:
     sums = votes + prior
     means: FloatArray = sums / sums.sum(axis=1, keepdims=True)
     return means
+
+
+def grades_by_vote(votes: FloatArray, human: FloatArray) -> FloatArray:
+    """How often people give each grade to items of a single vote, by the vote, shape (C, C); rows sum to 1.
+
+    Each row is pulled to how often people give each grade at all, as by C / 2 items more.
+
+    Args:
+        votes: one for each item, shape (n, C).
+        human: shares of people's grades, shape (n, C).
+
+    Example:
+        >>> grades_by_vote(np.array([[1, 0], [1, 0], [0, 1]]), np.array([[1, 0], [0, 1], [0, 1]])).round(2)
+        array([[0.46, 0.54],
+               [0.19, 0.81]])
+    """
+    size = votes.shape[1]
+    common = (human.sum(axis=0) + HALF) / (human.sum() + HALF * size)
+    counts = votes.T @ human + HALF * size * common
+    table: FloatArray = counts / counts.sum(axis=1, keepdims=True)
+    return table

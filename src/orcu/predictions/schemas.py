@@ -112,7 +112,7 @@ class FittedSets(Schema):
 class FittedJudge(Schema):
     """One judge of a panel: what smooths its votes, and its calibrator."""
 
-    prior: list[Annotated[float, Field(gt=0)]] | None
+    prior: list[Annotated[float, Field(gt=0)]] | list[list[Annotated[float, Field(gt=0, le=1)]]] | None
     calibrator: dict[str, Any]
 
 
