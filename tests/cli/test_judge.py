@@ -83,8 +83,11 @@ def test_reading_writes_a_table_that_can_be_read_again(folder):
     assert result.returncode == 0, result.stderr
 
 
-def test_a_page_about_the_judge(folder):
-    result = run("judge", "report", "said.csv", *BASIC, "--human", "person", *QUICK, "-o", "r.html", cwd=folder)
+def test_a_page_about_the_judge_whose_name_is_escaped(folder):
+    frame = pd.read_csv(folder / "said.csv").assign(who="<b>gpt</b>")
+    frame.to_csv(folder / "bold.csv", index=False)
+    options = ("--judge", "who", "--human", "person", *QUICK, "-o", "r.html")
+    result = run("judge", "report", "bold.csv", *BASIC, *options, cwd=folder)
     assert result.returncode == 0, result.stderr
     assert "milder than people" in result.stdout
     page = (folder / "r.html").read_text()
@@ -93,18 +96,10 @@ def test_a_page_about_the_judge(folder):
         "Milder or stricter",
         "How many human grades",
         "people say",
-        "said.csv",
+        "bold.csv",
     ):
         assert words in page
     assert "<script" not in page
-
-
-def test_names_are_escaped_on_the_page(folder):
-    frame = pd.read_csv(folder / "said.csv").assign(who="<b>gpt</b>")
-    frame.to_csv(folder / "bold.csv", index=False)
-    options = ("--judge", "who", "--human", "person", *QUICK, "-o", "bold.html")
-    assert run("judge", "report", "bold.csv", *BASIC, *options, cwd=folder).returncode == 0
-    page = (folder / "bold.html").read_text()
     assert "<b>gpt</b>" not in page
     assert "&lt;b&gt;gpt&lt;/b&gt;" in page
 

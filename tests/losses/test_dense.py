@@ -157,6 +157,7 @@ def test_dense_outputs_are_not_changed(make):
     assert torch.equal(logits, before)
 
 
+@pytest.mark.slow
 @every_loss
 def test_dense_outputs_compile_to_one_graph(make):
     torch.compiler.reset()
