@@ -262,6 +262,16 @@ def test_predictions_of_fitted_items_can_be_had_from_maps_that_have_not_seen_the
     assert metrics.nll(held[:100], y[:100]) > metrics.nll(fitted[:100], y[:100])
 
 
+def test_items_of_a_fitted_cluster_are_predicted_by_maps_that_have_not_seen_it():
+    grades, _ = world(120)
+    prompts = np.array([f"q{k % 12}" for k in range(120)], dtype=object)
+    known = replace(grades, cluster=prompts, raters=np.where(np.arange(120) < 60, 1, 0))
+    panel = JudgePanel(calibrator=QUICK).fit(known)
+    held = panel.held_out(known)
+    fold = panel.fold_[panel.cluster_.index(prompts[100])]
+    np.testing.assert_array_equal(held[100], panel._probs(panel.fold_members_[fold], known)[100])
+
+
 def test_too_few_or_equal_human_grades_are_refused():
     grades, _ = world(60)
     with pytest.raises(InputError, match="5 judged items have a human grade"):

@@ -243,9 +243,7 @@ class JudgePanel:
         self.sets_ = CrossConformalSets().fit(said, y, fold=fold)
         self.held_probs_, self.held_grades_ = said, y
         self.fitted_items_, self.fold_ = known.items.tolist(), fold
-        self.cluster_ = (
-            None if known.cluster is None else as_codes(known.cluster, rows=len(known), name="cluster").tolist()
-        )
+        self.cluster_ = None if known.cluster is None else known.cluster.tolist()
 
     def predict_proba(self, grades: Grades) -> FloatArray:
         """Calibrated, unimodal distributions, shape (n, C).
@@ -259,17 +257,23 @@ class JudgePanel:
     def held_out(self, grades: Grades) -> FloatArray:
         """As `predict_proba`, by maps that were not fitted on the item's own grade where it is one of the fitted ones.
 
-        Items that were not fitted on get the mean of the folds.
+        Other items of a cluster that was fitted on are predicted by the fold that has not seen it, all others by the mean
+        of the folds.
 
         Raises:
             InputError: as `predict_proba`.
         """
         checked = self._checked(grades)
-        probs: FloatArray = np.mean([self._probs(every, checked) for every in self.fold_members_], axis=0)
+        by_fold = np.stack([self._probs(every, checked) for every in self.fold_members_])
+        probs: FloatArray = by_fold.mean(axis=0)
         own = {item: row for row, item in enumerate(self.fitted_items_)}
-        for row, item in enumerate(checked.items.tolist()):
+        unseen_by = {} if self.cluster_ is None else dict(zip(self.cluster_, self.fold_.tolist(), strict=True))
+        clusters = [None] * len(checked) if checked.cluster is None else checked.cluster.tolist()
+        for row, (item, cluster) in enumerate(zip(checked.items.tolist(), clusters, strict=True)):
             if item in own:
                 probs[row] = self.held_probs_[own[item]]
+            elif cluster in unseen_by:
+                probs[row] = by_fold[unseen_by[cluster], row]
         return probs
 
     def apply(
@@ -353,7 +357,8 @@ class JudgePanel:
         rate = float(wrong.mean())
         if self.cluster_ is None or rate in (0.0, 1.0):
             return 1.0
-        sums = np.bincount(self.cluster_, weights=wrong - rate)
+        cluster = as_codes(self.cluster_, rows=len(wrong), name="cluster")
+        sums = np.bincount(cluster, weights=wrong - rate)
         return max(1.0, float(sums @ sums) / (len(wrong) * rate * (1 - rate)))
 
     def described(self) -> str:

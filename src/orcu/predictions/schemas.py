@@ -137,7 +137,7 @@ class FittedPanel(Schema):
     folds: list[dict[str, FittedJudge]] = Field(min_length=2)
     items: list[str]
     fold: list[Annotated[int, Field(ge=0)]]
-    cluster: list[Annotated[int, Field(ge=0)]] | None
+    cluster: list[str] | None
     held_probs: list[list[Annotated[float, Field(ge=0, le=1)]]]
     held_grades: list[Annotated[int, Field(ge=0)]]
     file: str | None = None
