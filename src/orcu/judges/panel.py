@@ -257,8 +257,8 @@ class JudgePanel:
     def held_out(self, grades: Grades) -> FloatArray:
         """As `predict_proba`, by maps that were not fitted on the item's own grade where it is one of the fitted ones.
 
-        Other items of a cluster that was fitted on are predicted by the fold that has not seen it, all others by the mean
-        of the folds.
+        Other items of a cluster that was fitted on are predicted by the fold that has not seen it, all others by the
+        mean of the folds.
 
         Raises:
             InputError: as `predict_proba`.
