@@ -92,6 +92,7 @@ def test_an_item_that_one_judge_was_silent_on_is_pooled_from_the_others():
         panel.predict_proba(replace(grades, said=silent))
 
 
+@pytest.mark.slow
 def test_groups_get_a_turn_where_they_differ_and_none_where_they_do_not():
     apart, y = world(900, groups=2, shift=1.5, seed=3)
     turned = JudgePanel(calibrator=QUICK).fit(apart[:600])
@@ -112,6 +113,7 @@ def test_a_group_without_human_grades_is_judged_like_all_and_said_so():
     assert any("judged like all: other" in note for note in panel.apply(new).notes)
 
 
+@pytest.mark.slow
 def test_sets_hold_the_human_grade_as_often_as_promised():
     grades, y = world(2400, seed=5)
     panel = JudgePanel().fit(grades[:400])
@@ -136,6 +138,7 @@ def test_sets_know_that_clusters_are_fewer_than_items():
     assert any("5 clusters with human grades are too few" in note for note in verdicts.notes)
 
 
+@pytest.mark.slow
 def test_what_is_not_sent_to_a_person_is_wrong_as_rarely_as_promised():
     grades, y = world(3000, seed=6, noise=(0.4,))
     panel = JudgePanel().fit(grades[:600])

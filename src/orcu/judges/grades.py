@@ -19,8 +19,8 @@ from orcu.judges.replies import Reply, Unread
 from orcu.judges.scale import Scale
 from orcu.predictions.columns import listed, no_column, ordered_classes, value_columns
 from orcu.predictions.labels import canonical, is_missing
+from orcu.predictions.predictions import ObjectArray
 
-ObjectArray = npt.NDArray[np.object_]
 PROBS, VOTES = "probs", "votes"
 NO_PROBS = "If these are counts, say --votes; if they sum to 100, say --percent."
 ONLY_JUDGE = "judge"  # what a judge is called that has no name

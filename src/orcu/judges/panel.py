@@ -26,9 +26,10 @@ from orcu.decisions.conformal import CrossConformalSets
 from orcu.decisions.rules import decide_checked
 from orcu.errors import CalibrationWarning, InputError
 from orcu.inputs import FloatArray, IntArray, as_codes, as_fraction
-from orcu.judges.grades import PROBS, VOTES, Grades, ObjectArray
+from orcu.judges.grades import PROBS, VOTES, Grades
 from orcu.judges.scale import Scale
 from orcu.judges.votes import fitted_prior, grades_by_vote, smoothed
+from orcu.predictions.predictions import ObjectArray
 from orcu.tables.files import read_json, write_json
 
 STATE_VERSION = 1
@@ -715,7 +716,7 @@ def fitted_pooling(known: Grades, weights: dict[str, float], held: Mapping[str, 
         pooled = pooling.pooled(held)[place]
         calibrator = create("auto").fit(pooled, grade, weight=share, subject=_subjects(known, place))
         pooling = Pooling(weights, calibrator)
-    if known.group is None:
+    if known.group is None or len(set(known.group.tolist())) < 2:
         return pooling
     logits = geometry.log_probs(pooling.logits(held, None))
     pull = _chosen_pull(logits, known, fold)
