@@ -206,3 +206,12 @@ def test_completions_are_read_and_joined_with_people(tmp_path):
     assert grades.graded.tolist() == [True, False, True]
     assert len(grades.unread) == 1
     assert grades.unread[0].item == "a7"
+
+
+def test_arrays_are_taken_as_they_are_and_left_as_they_are():
+    human = np.array([[0.5002, 0.5, 0.0], [0.0, 0.0, 1.0]])
+    before = human.copy()
+    grades = Grades.of("1..3", {"gpt": np.eye(3)[:2]}, human=human, items=np.array(["a", "b"]))
+    assert grades.items.tolist() == ["a", "b"]
+    np.testing.assert_array_equal(human, before)
+    assert grades.human.sum(axis=1) == pytest.approx(1)

@@ -92,7 +92,7 @@ class Grades:
         rows = len(next(iter(arrays.values())))
         if any(len(values) != rows for values in arrays.values()):
             raise InputError("said: the judges have different numbers of rows; give NaN where one said nothing.")
-        names = np.array([canonical(one) for one in items or range(1, rows + 1)], dtype=object)
+        names = np.array([canonical(one) for one in (range(1, rows + 1) if items is None else items)], dtype=object)
         if len(names) != rows or len(set(names.tolist())) < rows:
             raise InputError(f"items: expected {rows} different names.")
         whole = cls(scale, names, kind, arrays, np.full((rows, len(scale)), np.nan), np.zeros(rows, dtype=np.int64))
@@ -380,7 +380,7 @@ def _checked(values: Any, scale: Scale, kind: str, judge: str) -> FloatArray:
 def _human_rows(human: Any, items: ObjectArray, scale: Scale) -> list[HumanGrade]:
     """The grades of people from a list with gaps, or from shares of grades."""
     if np.ndim(human) == 2:
-        shares = np.asarray(human, dtype=np.float64)
+        shares = np.array(human, dtype=np.float64)
         if shares.shape != (len(items), len(scale)):
             raise InputError(f"human: expected shares of shape ({len(items)}, {len(scale)}); got {shares.shape}.")
         known = np.asarray(~np.isnan(shares).any(axis=1))
