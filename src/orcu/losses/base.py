@@ -121,7 +121,7 @@ class OrdinalLoss(nn.Module):
                 asynchronous assertion.
         """
         ignored = self._check(logits, y, sample_weight)
-        device = logits.device.type
+        device = "cpu" if logits.is_cpu else logits.device.type  # the type's name takes as long as an addition
         if torch.is_autocast_enabled(device):  # or the products in here would be taken in half
             with torch.autocast(device, enabled=False):
                 return self.forward(logits, y, sample_weight=sample_weight)
@@ -234,30 +234,31 @@ class OrdinalLoss(nn.Module):
         """Refuse what cannot be used; the mask of the labels that are ignored, or ``None`` if there are none."""
         if not isinstance(logits, Tensor) or not logits.is_floating_point():
             raise InputError(f"logits: expected a floating-point tensor, got {_describe(logits)}.")
-        if logits.dim() == 0 or logits.shape[min(1, logits.dim() - 1)] != self.num_classes:
-            c = self.num_classes
+        shape, num_classes = tuple(logits.shape), self.num_classes
+        if not shape or shape[min(1, len(shape) - 1)] != num_classes:
             raise InputError(
-                f"logits: expected shape (n, {c}) or (n, {c}, ...) for {c} classes, got {tuple(logits.shape)}."
+                f"logits: expected shape (n, {num_classes}) or (n, {num_classes}, ...) for {num_classes} classes, "
+                f"got {shape}."
             )
-        if logits.numel() == 0:
+        if 0 in shape:
             raise InputError("logits: the batch is empty; a loss needs at least one row.")
-        soft = isinstance(y, Tensor) and y.is_floating_point() and y.dim() == logits.dim()
+        soft = isinstance(y, Tensor) and y.is_floating_point() and y.dim() == len(shape)
         if soft and not self.soft_labels:
             raise InputError(f"y: {type(self).__name__} takes integer labels, not label distributions.")
         if not soft and (not isinstance(y, Tensor) or y.dtype not in _INTEGERS):
             raise InputError(
-                f"y: expected a tensor of integer labels 0..{self.num_classes - 1}, got {_describe(y)}."
+                f"y: expected a tensor of integer labels 0..{num_classes - 1}, got {_describe(y)}."
                 + (" Labels stored as floats need `y.long()`." if isinstance(y, Tensor) else "")
             )
-        expected = labels_shape(logits)
-        if y.shape != (logits.shape if soft else expected):
+        expected = shape[:1] + shape[2:] if len(shape) > 1 else ()
+        if y.shape != (shape if soft else expected):
             raise InputError(
                 f"y: expected integer labels of shape {expected}, or floating-point label "
-                f"distributions of shape {tuple(logits.shape)}; got {_describe(y)}."
+                f"distributions of shape {shape}; got {_describe(y)}."
             )
         if sample_weight is not None and (not isinstance(sample_weight, Tensor) or sample_weight.shape != expected):
             raise InputError(f"sample_weight: expected a tensor of shape {expected}, got {_describe(sample_weight)}.")
-        if sample_weight is not None and sample_weight.device.type != "cuda" and not is_traced():
+        if sample_weight is not None and not sample_weight.is_cuda and not is_traced():
             lowest, highest = torch.aminmax(sample_weight)
             if not (lowest.item() >= 0 and 0 < highest.item() < math.inf):
                 raise InputError(
@@ -273,10 +274,10 @@ class OrdinalLoss(nn.Module):
     def _ignored(self, y: Tensor) -> Tensor | None:
         if is_traced():
             return None if self.ignore_index is None else y == self.ignore_index
-        on_cuda = y.device.type == "cuda"  # where an eager look would stall the GPU at every step
+        on_cuda = y.is_cuda  # where an eager look would stall the GPU at every step
         if not on_cuda and (self.ignore_index is None or not 0 <= self.ignore_index < self.num_classes):
-            labels = (y if y.device.type == "cpu" else y.cpu()).numpy()
-            if int(labels.view(np.uint64).max()) < self.num_classes:  # negative ones are the largest of these
+            lowest, highest = torch.aminmax(y)
+            if lowest.item() >= 0 and highest.item() < self.num_classes:
                 return None
         bad, ignored = (y < 0) | (y >= self.num_classes), None
         if self.ignore_index is not None:
@@ -295,7 +296,7 @@ class OrdinalLoss(nn.Module):
         tolerance = max(SUM_TOLERANCE, self.num_classes * torch.finfo(y.dtype).eps / 2)
         y = as_rows(y)
         bad = ~((y >= 0).all(1) & ((y.float().sum(1) - 1).abs() <= tolerance))  # NaN is bad too
-        if y.device.type == "cuda":
+        if y.is_cuda:
             torch._assert_async(~bad.any(), "y: a row is not a distribution over the classes")
         elif bad.any():
             row = int(bad.int().argmax())
