@@ -28,7 +28,7 @@ from orcu import bench
 from orcu.bench.columns import column, heading
 from orcu.bench.jobs import Job
 from orcu.bench.spec import CONFIGS, Spec, load_spec
-from orcu.bench.tables import Line, lines, rendered
+from orcu.bench.tables import COLLAPSED_NOTE, DAGGER, Line, lines, rendered
 from orcu.tables import text
 from orcu.tables.files import replacing
 
@@ -67,7 +67,6 @@ SHORT = {
     "SST-5, frozen MiniLM": "SST-5 frozen",
 }
 WORDS = {"ece": "ECE", "sce": "SCE", "rps": "RPS", "qwk": "QWK", "unimodality": "unimodal", "mae": "MAE"}
-COLLAPSED = 0.1  # QWK below which a model has learned nothing
 HEADLINE = ("ce", "sord", "ls", "mdca", "orcu")
 
 
@@ -263,7 +262,7 @@ def by_loss(specs: list[Kept], metric: str) -> str:
     means, collapsed = {}, set()
     for line in (line for one in specs for line in one.lines if line.calibrator == "none"):
         means[line.data, line.loss] = line.cells[metric].mean
-        if line.cells["qwk"].mean < COLLAPSED:
+        if line.collapsed:
             collapsed.add((line.data, line.loss))
     data = list(dict.fromkeys(one for one, _ in means))
     losses = list(dict.fromkeys(loss for _, loss in means))
@@ -273,7 +272,7 @@ def by_loss(specs: list[Kept], metric: str) -> str:
         for one in data:
             rivals = [means[one, other] for other in losses if (one, other) in means and (one, other) not in collapsed]
             cell = _cell(means.get((one, loss)), rivals, metric)
-            cells.append(f"{cell.text} †" if (one, loss) in collapsed else cell)
+            cells.append(f"{cell.text} {DAGGER}" if (one, loss) in collapsed else cell)
         rows.append([_code(loss), *cells])
     return _markdown([_head(metric), *(SHORT.get(one, one) for one in data)], rows)
 
@@ -369,9 +368,10 @@ def _caption(one: Kept) -> str:
     about = json.loads(pq.read_schema(KEPT / f"{name}.parquet").metadata[b"orcu"])
     versions = ", ".join(f"{package} {number}" for package, number in about["versions"].items())
     missing = f" {len(about['missing'])} runs are still missing." if about["missing"] else ""
+    collapsed = f" {COLLAPSED_NOTE}" if any(line.collapsed for line in one.lines) else ""
     return (
         f"{one.runs} runs of `orcu bench run {name}` ({versions}); mean ± standard deviation over folds and seeds, "
-        f"best bold, second underlined within a calibrator.{missing} "
+        f"best bold, second underlined within a calibrator.{collapsed}{missing} "
         f"Epochs and sizes stand in `configs/{name}.toml`."
     )
 

@@ -129,6 +129,24 @@ def _never_rises_after_a_fall(rows: FloatArray) -> Any:
     return ~bent
 
 
+def valley_depth(probs: FloatArray) -> FloatArray:
+    """How deep the deepest valley between two humps of each row is; 0 where the row is unimodal.
+
+    max_k min(max_{j <= k} p_j, max_{j >= k} p_j) - p_k.
+
+    Args:
+        probs: class probabilities, shape (n, C), an array of numpy's.
+
+    Example:
+        >>> valley_depth(np.array([[0.4, 0.1, 0.5], [0.2, 0.5, 0.3]])).round(4)
+        array([0.3, 0. ])
+    """
+    before = np.maximum.accumulate(probs, axis=1)
+    after = np.maximum.accumulate(probs[:, ::-1], axis=1)[:, ::-1]
+    depth: FloatArray = (np.minimum(before, after) - probs).max(axis=1)
+    return depth
+
+
 def adjacent_violations(probs: Any, y: Any) -> Any:
     """Adjacent violations v_k = [farther - nearer]_+ on probabilities (Eq. 45).
 

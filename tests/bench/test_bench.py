@@ -17,7 +17,8 @@ from orcu.bench.execution import execute
 from orcu.bench.jobs import jobs
 from orcu.bench.paper import PAPER, PAPER_LOSSES, PAPER_METRICS, compared, in_paper_layout
 from orcu.bench.plan import check_parts, distinct
-from orcu.bench.spec import CONFIGS, TwoStage, load_spec
+from orcu.bench.spec import CONFIGS, Spec, TwoStage, load_spec
+from orcu.bench.story import opening
 from orcu.bench.tables import chosen, lines, rendered
 from orcu.errors import InputError, UnknownNameError
 from orcu.launchers import LAUNCHERS
@@ -444,6 +445,95 @@ def test_a_committee_stands_beside_the_losses(tmp_path, monkeypatch):
     assert len(held) > 2 * len(single)  # every row of train and validation, out of fold
     result = json.loads(plan.file(committee, "result.json").read_text())
     assert sum(result["weights"].values()) == pytest.approx(1)
+
+
+STORY = """
+[story]
+today = { loss = "ce", calibrator = "temperature", name = "what <b>we</b> did" }
+paper = { loss = "orcu", name = "the paper's" }
+ours = { loss = "committee", calibrator = "auto", name = "the new way", how = "fit it" }
+"""
+
+
+def story_file(tmp_path, story=STORY):
+    file = tmp_path / "story.toml"
+    file.write_text(
+        'name = "told"\n'
+        'losses = ["ce", "orcu", { folds = 2, losses = ["ce"], members = ["network"], recipe = { epochs = 3 } }]\n'
+        f'calibrators = ["none", "temperature", "auto"]\n{story}\n'
+        '[[data]]\nset = "lev"\nhidden = [8]\nfolds = [0]\nrecipe = { epochs = 1 }\n'
+    )
+    return file
+
+
+def test_a_report_opens_with_its_story(tmp_path, monkeypatch):
+    monkeypatch.setenv("ORCU_DATA", str(tmp_path / "data"))
+    file, results = story_file(tmp_path), tmp_path / "results"
+    bench.run(file, results=results, jobs=1)
+    table = bench.table(file, results=results)
+    told = opening(table)
+    compared, result, to_do = told.sentences
+    assert "the new way, and 6 more pairs" in compared
+    assert "LEV (200 rows)" in compared
+    rows = {(row["loss"], row["calibrator"]): row for row in table.plan.records()}
+    today, ours = rows["ce", "temperature"], rows["committee", "auto"]
+    percent = 100 * (ours["rps"] / today["rps"] - 1)
+    assert f"is {abs(percent):.1f} % {'lower' if percent < 0 else 'higher'}" in result
+    assert "100.0 % of its rows are unimodal" in result
+    # three epochs of a committee against one of a network: the result is not left to chance
+    assert "the new way wins against what <b>we</b> did" in result
+    assert "beyond chance" in result
+    assert to_do == "To do: take the new way: fit it."
+    page = bench.report(file, results=results).read_text(encoding="utf-8")
+    assert "what &lt;b&gt;we&lt;/b&gt; did" in page
+    assert "<b>we</b>" not in page
+    assert page.index("To do: take") < page.index("One case, before and after") < page.index("runs are finished")
+    result = json.loads(table.plan.file(table.plan.runs[2], "result.json").read_text())
+    assert result["recipe"]["epochs"] == 3  # a committee has a recipe of its own
+
+
+def test_a_story_that_is_not_finished_is_not_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("ORCU_DATA", str(tmp_path / "data"))
+    file, results = story_file(tmp_path), tmp_path / "results"
+    data.prepare("lev", out=tmp_path / "data" / "lev")
+    execute(jobs(load_spec(file))[0], results)
+    assert opening(bench.table(file, results=results)) is None
+    assert "One case" not in bench.report(file, results=results).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('loss = "ce"', 'loss = "cee"', "unknown loss of the story 'cee'. Did you mean 'ce'"),
+        ('calibrator = "auto"', 'calibrator = "gap"', "unknown calibrator of the story 'gap'"),
+        ("paper =", "papers =", "Did you mean 'paper'"),
+        (', name = "the paper\'s"', "", "story.paper.name"),
+    ],
+)
+def test_a_story_of_rows_that_the_tables_do_not_have_is_refused(tmp_path, old, new, words):
+    with pytest.raises(InputError, match=words):
+        load_spec(story_file(tmp_path, STORY.replace(old, new)))
+
+
+def test_a_collapsed_model_is_marked_and_never_best(tmp_path):
+    spec = Spec(
+        name="x", data=[{"set": "lev"}], losses=["ce", "cdw_ce", "sord", "orcu"], columns=["sce", "accuracy"], seeds=[0]
+    )
+    kappa = {"ce": 0.6, "cdw_ce": 0.02, "sord": 0.6, "orcu": 0.6}
+    error = {"ce": 0.05, "cdw_ce": 0.01, "sord": 0.06, "orcu": 0.07}
+    records = [
+        {"data": "lev", "loss": loss, "calibrator": "none", "fold": 0, "seed": 0}
+        | {"qwk": kappa[loss], "sce": error[loss], "accuracy": 0.5}
+        for loss in kappa
+    ]
+    by_loss = {line.loss: line for line in lines(spec, records)}
+    assert [loss for loss, line in by_loss.items() if line.collapsed] == ["cdw_ce"]
+    assert {loss: line.rank("sce") for loss, line in by_loss.items()} == {"ce": 1, "cdw_ce": 0, "sord": 2, "orcu": 0}
+    shown = {form: rendered(spec, list(by_loss.values()), form) for form in ("markdown", "latex", "html", "csv")}
+    assert "| cdw_ce ‡ | 1.00 |" in shown["markdown"]
+    assert r"cdw\_ce $\ddagger$" in shown["latex"]
+    assert "<td>cdw_ce ‡</td><td>1.00</td>" in shown["html"]
+    assert [row.split(",")[-1] for row in shown["csv"].splitlines()] == ["collapsed", "", "collapsed", "", ""]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import shutil
 import time
 import traceback
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,11 +128,12 @@ def _committee(
     committee: CommitteeSpec, prepared: Prepared, splits: Any, settings: "Settings", work: Path, files: Path
 ) -> dict[str, Any]:
     """A committee on the rows of train and validation; what it says of them out of fold is what calibrators see."""
+    from orcu.data.base import TABLE
     from orcu.training.committee_run import committee_run
 
-    run = committee_run(
-        prepared, splits, settings, committee.losses, folds=committee.folds, kinds=committee.members, device="cpu"
-    )
+    settings = replace(settings, recipe=committee.recipe)
+    kinds = committee.members or (["boosting", "network"] if prepared.manifest.about.kind == TABLE else ["network"])
+    run = committee_run(prepared, splits, settings, committee.losses, folds=committee.folds, kinds=kinds, device="cpu")
     result, together = run.train(work)
     shutil.copy2(work / "out_of_fold.parquet", files / "validation.parquet")
     shutil.copy2(work / "test.parquet", files / "test.parquet")

@@ -12,7 +12,7 @@ from typing import Any
 from orcu.bench.columns import column, heading
 from orcu.bench.plan import Benchmark, status
 from orcu.bench.spec import DataSpec, Spec, TwoStage, loss_name
-from orcu.bench.tables import FORMATS, Cell, Line, lines
+from orcu.bench.tables import DAGGER, FORMATS, Cell, Line, lines
 from orcu.errors import InputError, UnknownNameError
 from orcu.tables import text
 
@@ -315,7 +315,8 @@ def _cell(line: Line | None, metric: str) -> str | text.Cell:
     factor = 1 if metric == "alignment" else 100
     spread = "" if cell.std is None else f" ± {factor * cell.std:.2f}"
     emphasis = {1: "best", 2: "second"}.get(cell.rank, "")
-    return text.Cell(f"{factor * cell.mean:.2f}{spread}", emphasis)  # type: ignore[arg-type]
+    mark = f" {DAGGER}" if line.collapsed else ""
+    return text.Cell(f"{factor * cell.mean:.2f}{spread}{mark}", emphasis)  # type: ignore[arg-type]
 
 
 def _of_paper(known: list[Published], table: str, data: DataSpec, calibrator: str, metric: str) -> dict[str, str]:

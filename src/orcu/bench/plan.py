@@ -281,7 +281,9 @@ def _check_committee(committee: CommitteeSpec, called: str, spec: Spec) -> None:
     from orcu import losses
     from orcu.models.kinds import model_kind
     from orcu.training.cross_fitting import stacks
+    from orcu.training.recipes import Recipe
 
+    Recipe().but(**committee.recipe)
     for loss in committee.losses:
         if not stacks(losses.create(loss, num_classes=5)):
             raise InputError(f"losses: {loss} cannot be part of a committee.")
@@ -291,5 +293,5 @@ def _check_committee(committee: CommitteeSpec, called: str, spec: Spec) -> None:
             continue
         if kind.has_backbone and not data.frozen:
             raise InputError(f"{data.title}: a committee in folds needs a frozen backbone; say frozen = true.")
-        if kind.has_backbone and "boosting" in committee.members:
+        if kind.has_backbone and "boosting" in (committee.members or ()):
             raise InputError(f'{data.title}: trees are grown on tables; say members = ["network"].')

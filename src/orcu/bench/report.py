@@ -13,7 +13,8 @@ from orcu.bench.paper import compared
 from orcu.bench.plan import Benchmark, Plan, status
 from orcu.bench.spec import CONFIGS, DataSpec, Spec
 from orcu.bench.states import State
-from orcu.bench.tables import Table, table
+from orcu.bench.story import JUDGED, opening
+from orcu.bench.tables import COLLAPSED_NOTE, Table, table
 from orcu.figures.bands import Band
 from orcu.figures.panels import reliability, two_stage
 from orcu.figures.sources import TWO_STAGE
@@ -81,6 +82,9 @@ def page(whole: Table) -> str:
         compared=compared(spec, whole.lines) if spec.paper else None,
         provenance=provenance,
         which_rows=_which_rows(spec),
+        opening=opening(whole),
+        story_headings=[heading(column) for column in JUDGED],
+        collapsed=COLLAPSED_NOTE if any(line.collapsed for line in whole.lines) else "",
         chosen=whole.chosen,
     )
 
@@ -102,7 +106,7 @@ def _block(data: DataSpec, whole: Table) -> dict[str, Any]:
         if line.data == data.title:
             cells = [{"text": line.text(name), "rank": line.rank(name)} for name in spec.columns]
             start = bool(rows) and line.calibrator != rows[-1]["calibrator"]
-            rows.append({"loss": line.loss, "calibrator": line.calibrator, "cells": cells, "start": start})
+            rows.append({"loss": line.called, "calibrator": line.calibrator, "cells": cells, "start": start})
     folds = {run.job.fold for run in plan.runs if run.job.data == data}
     network = data.backbone + (", frozen" if data.frozen else "") if data.backbone else f"layers of {data.hidden}"
     settings = ", ".join(f"{key} {value}" for key, value in data.recipe.items())

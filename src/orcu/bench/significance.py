@@ -41,7 +41,7 @@ def marks(plan: Plan, reference: str) -> dict[tuple[str, str, str, str], str]:
     by_cell = {}
     for data in spec.data:
         for called, calibrator in zip(spec.calibrator_names, spec.calibrators, strict=True):
-            predictions = {name: _predictions(plan, data.title, name, calibrator) for name in spec.row_names}
+            predictions = {name: predictions_of(plan, data.title, name, calibrator) for name in spec.row_names}
             own = predictions[reference]
             for name, folds in predictions.items():
                 shared = [key for key in folds if key in own]
@@ -94,7 +94,7 @@ def _seed(rows: Predictions) -> int:
     return int.from_bytes(sha256(ids.encode()).digest()[:4])
 
 
-def _predictions(plan: Plan, data: str, loss: str, calibrator: CalibratorSpec) -> dict[tuple[int, int], Predictions]:
+def predictions_of(plan: Plan, data: str, loss: str, calibrator: CalibratorSpec) -> dict[tuple[int, int], Predictions]:
     """The test rows of each fold and seed, after the calibrator."""
     by_fold = {}
     for run in plan.finished:

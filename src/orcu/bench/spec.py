@@ -94,13 +94,15 @@ class CommitteeSpec(_Strict):
         label: what it is called in tables.
         folds: that the rows of train and validation are dealt into.
         losses: of its networks, as for `orcu.losses.create`.
-        members: their kinds; trees are grown on tables.
+        members: their kinds; as `orcu train` chooses them by default: trees and networks on tables, networks elsewhere.
+        recipe: changes to the committee's own recipe; the data set's is that of single networks.
     """
 
     label: str = ""
     folds: int = Field(ge=2)
     losses: list[str | dict[str, Any]] = Field(default=["ce", "sord", "orcu"], min_length=1)
-    members: list[Literal["network", "boosting"]] = Field(default=["network"], min_length=1)
+    members: list[Literal["network", "boosting"]] | None = Field(default=None, min_length=1)
+    recipe: dict[str, Any] = Field(default_factory=dict)
 
     @classmethod
     def of(cls, loss: Any) -> "CommitteeSpec | None":
@@ -121,6 +123,41 @@ class CommitteeSpec(_Strict):
             raise InputError(f"losses: {json.dumps(loss)} is no committee ({_fault(error)}).") from None
 
 
+class Pipeline(_Strict):
+    """A row of a spec's tables: a loss and a calibrator as they are called there, and what it is called in sentences.
+
+    Attributes:
+        loss: of the spec.
+        calibrator: of the spec.
+        name: in sentences and figures.
+        how: what a reader does to have it.
+    """
+
+    loss: str
+    calibrator: str = "none"
+    name: str
+    how: str = ""
+
+
+class Story(_Strict):
+    """Which rows of the tables the report opens with.
+
+    Attributes:
+        today: what people do.
+        paper: the loss of the paper as it is.
+        ours: what they could do.
+    """
+
+    today: Pipeline
+    paper: Pipeline
+    ours: Pipeline
+
+    @property
+    def pipelines(self) -> list[Pipeline]:
+        """All three, in the order of the story."""
+        return [self.today, self.paper, self.ours]
+
+
 class Spec(_Strict):
     """A benchmark.
 
@@ -139,6 +176,7 @@ class Spec(_Strict):
         more: further losses by a name, which ``--with`` adds everywhere, also where ``without`` leaves some out.
         keep_models: keep each run's weights among the results, for Grad-CAM.
         two_stage: the two-stage diagnostic in place of single runs; its branches stand for the losses.
+        story: which rows the report opens with, in words.
     """
 
     name: str = Field(pattern=r"^\w[\w.-]*$")
@@ -154,6 +192,7 @@ class Spec(_Strict):
     more: dict[str, list[str | dict[str, Any]]] = Field(default_factory=dict)
     keep_models: bool = False
     two_stage: TwoStage | None = None
+    story: Story | None = None
 
     @property
     def row_names(self) -> list[str]:
@@ -253,6 +292,15 @@ def _check_names(spec: Spec, file: Path) -> None:
         if twice:
             hints = {"losses": "; give them labels", "calibrators": "; give them labels", "data": "; give them names"}
             raise InputError(f"{file}: {what}: {twice[0]!r} stands twice{hints.get(what, '')}.")
+    for pipeline in spec.story.pipelines if spec.story else ():
+        for what, name, known in (
+            ("loss", pipeline.loss, spec.row_names),
+            ("calibrator", pipeline.calibrator, spec.calibrator_names),
+        ):
+            if name not in known:
+                raise UnknownNameError(f"{what} of the story", name, known)
+        if any(pipeline.loss in one.without for one in spec.data):
+            raise InputError(f"{file}: story: {pipeline.loss} is left out of a data set (without).")
     for one in spec.data:
         for name in one.without:
             if name not in spec.row_names:
@@ -266,7 +314,8 @@ def _fault(error: ValidationError) -> str:
     first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
     place = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        models: dict[str, type[_Strict]] = {"data": DataSpec, "two_stage": TwoStage} if len(first["loc"]) > 1 else {}
+        parts: dict[str, type[_Strict]] = {"data": DataSpec, "two_stage": TwoStage, "story": Story}
+        models = parts if len(first["loc"]) > 1 else {}
         model = models.get(str(first["loc"][0]), Spec)
         return str(UnknownNameError("key", first["loc"][-1], model.model_fields)) + f" (at {place})"
     return f"{place}: {first['msg']}"

@@ -15,6 +15,11 @@ from orcu.tables import text
 FORMATS = ("markdown", "latex", "csv", "html")
 
 NOTHING = "-"  # where a row has no such number
+COLLAPSED = 0.1  # QWK below which a model has learned nothing
+DAGGER = "‡"  # marks a collapsed model
+COLLAPSED_NOTE = (
+    f"{DAGGER} has collapsed (QWK below {COLLAPSED}): it says about the same of every row, and is not ranked."
+)
 
 
 @dataclass(frozen=True)
@@ -43,10 +48,16 @@ class Line:
     loss: str
     calibrator: str
     cells: dict[str, Cell]  # without those that the runs do not have
+    collapsed: bool = False  # it says about the same of every row; its errors are small for no good reason
 
     def text(self, metric: str) -> str:
         """What stands in a cell."""
         return self.cells[metric].text(metric) if metric in self.cells else NOTHING
+
+    @property
+    def called(self) -> str:
+        """The loss, with a dagger if the model has collapsed."""
+        return f"{self.loss} {DAGGER}" if self.collapsed else self.loss
 
     def rank(self, metric: str) -> int:
         """1 for the best of its block, 2 for the second, 0 for the others."""
@@ -123,7 +134,9 @@ def lines(
                         for c in spec.columns
                         if c in mine[0]
                     }
-                    block.append(Line(data.title, name, calibrator, cells))
+                    kappas = [record["qwk"] for record in mine if "qwk" in record]
+                    collapsed = bool(kappas) and mean(kappas) < COLLAPSED
+                    block.append(Line(data.title, name, calibrator, cells, collapsed))
             rows += _ranked(block)
     return rows
 
@@ -144,7 +157,7 @@ def rendered(spec: Spec, table: list[Line], form: str) -> str:
     emphasis: dict[int, Literal["best", "second"]] = {1: "best", 2: "second"}
     rows = [
         [
-            *(getattr(line, name) for name in names),
+            *(line.called if name == "loss" else getattr(line, name) for name in names),
             *(text.Cell(line.text(name), emphasis.get(line.rank(name), "")) for name in spec.columns),
         ]
         for line in table
@@ -182,15 +195,16 @@ def _cell(records: list[dict[str, Any]], metric: str, versus: str) -> Cell:
 
 
 def _ranked(block: list[Line]) -> list[Line]:
-    """The lines with each cell's place: one more than the losses that are strictly better."""
+    """The lines with each cell's place: one more than the losses that are strictly better; collapsed ones have none."""
     ranked = []
     for line in block:
         cells = {}
         for name, cell in line.cells.items():
             cost = column(name).cost
-            rivals = [cost(other.cells[name].mean) for other in block if name in other.cells]
+            rivals = [cost(one.cells[name].mean) for one in block if name in one.cells and not one.collapsed]
             better = sum(rival < cost(cell.mean) for rival in rivals)
-            cells[name] = replace(cell, rank=better + 1 if better < 2 and len(rivals) > 2 else 0)
+            placed = better < 2 and len(rivals) > 2 and not line.collapsed
+            cells[name] = replace(cell, rank=better + 1 if placed else 0)
         ranked.append(replace(line, cells=cells))
     return ranked
 
@@ -198,6 +212,7 @@ def _ranked(block: list[Line]) -> list[Line]:
 def _csv(spec: Spec, table: list[Line], names: list[str]) -> str:
     """Every digit: mean, deviation and count in columns of their own."""
     marked = any(cell.versus for line in table for cell in line.cells.values())
+    collapsed = any(line.collapsed for line in table)
     parts = ("", "_std", "_count", *(["_versus"] if marked else []))
     rows = []
     for line in table:
@@ -210,5 +225,6 @@ def _csv(spec: Spec, table: list[Line], names: list[str]) -> str:
                 row += [repr(cell.mean), "" if cell.std is None else repr(cell.std), cell.count]
             if marked:
                 row.append({BETTER: "better", WORSE: "worse"}.get(cell.versus if cell else "", ""))
-        rows.append(row)
-    return text.csv([*names, *(f"{name}{part}" for name in spec.columns for part in parts)], rows)
+        rows.append([*row, *(["collapsed" if line.collapsed else ""] if collapsed else [])])
+    headings = [*names, *(f"{name}{part}" for name in spec.columns for part in parts)]
+    return text.csv([*headings, *(["collapsed"] if collapsed else [])], rows)

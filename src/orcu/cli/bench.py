@@ -155,7 +155,7 @@ def table(
 ) -> None:
     """Print the table: mean and standard deviation over folds, best bold, second underlined."""
     from orcu import bench
-    from orcu.bench.tables import FORMATS
+    from orcu.bench.tables import COLLAPSED_NOTE, FORMATS
 
     with bad_data():
         if layout not in LAYOUTS:
@@ -188,6 +188,8 @@ def table(
             f"▲ better, ▼ worse than {escape(against)}: 95 % intervals of a bootstrap of folds and rows.",
             highlight=False,
         )
+    if any(line.collapsed for line in whole.lines):
+        screen.print(COLLAPSED_NOTE, highlight=False)
     for data, metric, loss in whole.chosen:
         screen.print(f"chosen on {escape(data)} by {metric} of validation rows: {escape(loss)}", highlight=False)
 
@@ -345,7 +347,7 @@ def _print_table(whole: "BenchTable") -> None:
             shown.add_row()
         data = escape(line.data) if line.data != before[0] else ""
         calibrator = escape(line.calibrator) if block != before else ""
-        shown.add_row(data, *([calibrator] if several else []), escape(line.loss), *cells)
+        shown.add_row(data, *([calibrator] if several else []), escape(line.called), *cells)
         before = block
     width = max(Console().width, 30 + 16 * len(spec.columns))
     console = Console(width=width)

@@ -115,6 +115,7 @@ LOOKS = {
     "mdca": Look(_BLUE, _DASHED, "p"),
     "acls": Look(_SKY, _DASHED, "h"),
     "orcu": Look(GREEN, width=1.7),
+    "committee": Look(_RED, marker="*", width=1.7),
 }
 _OTHERS = [
     Look(color, line, marker)

@@ -132,6 +132,8 @@ _LATEX_SIGNS = {
     "↓": r"$\downarrow$",
     "▲": r"$\blacktriangle$",
     "▼": r"$\blacktriangledown$",
+    "†": r"$\dagger$",
+    "‡": r"$\ddagger$",
 }
 
 
