@@ -2,7 +2,7 @@
 
     python benchmarks/bench.py [--folds 1]    # or: make bench
 
-The runs are those of the demo (eleven losses, images with frozen features and a table). A bare
+The runs are those of quick_losses (eleven losses, images with frozen features and a table). A bare
 training is forward, loss, backward and AdamW over the same batches for as many epochs with a plain
 pass over the validation rows after each, and nothing else: no metrics, curves, checkpoints,
 predictions, calibrators or files. Shared work (decoded images, features) is done before the clock
@@ -30,7 +30,7 @@ def bare(job: Job) -> float:
     """Seconds of a plain loop over the run's batches."""
     prepared = prepared_for(job)
     if prepared is None:
-        raise SystemExit("pip install 'orcu[data]' brings the demo's data")
+        raise SystemExit("pip install 'orcu[data]' brings the data")
     run = Run(prepared, prepared.split(job.data.protocol, job.fold), settings_of(job), device="cpu")
     model: Classifier = run._trained()
     batches, held = run.batches("train", train=True), run.batches("validation")
@@ -58,7 +58,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ.setdefault("ORCU_DATA", str(Path(folder) / "data"))
         seconds: dict[str, list[tuple[float, float]]] = {}
-        for job in jobs(load_spec("demo")):
+        for job in jobs(load_spec("quick_losses")):
             if job.fold >= options.folds:
                 continue
             if job.data.title not in seconds:  # shared work, once
