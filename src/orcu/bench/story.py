@@ -16,6 +16,7 @@ from orcu.figures.panels import pipelines, single_prediction
 from orcu.figures.panels.pipelines import Point
 from orcu.figures.style import data_title
 from orcu.figures.svg import render
+from orcu.inputs import FloatArray
 from orcu.metrics.base import METRICS
 from orcu.predictions.predictions import Predictions
 
@@ -109,21 +110,24 @@ def _compared(whole: Table, parts: list[_OnData], story: Story) -> str:
 
 
 def _won(parts: list[_OnData], story: Story) -> str:
-    """By how much the ranked probability score is lower than today's, and what that holds for."""
-    clauses = []
+    """By how much the ranked probability score is lower than today's, whether beyond chance, and the shape of rows."""
+    scores = []
     for part in parts:
-        today, ours = part.means[story.today.name], part.means[story.ours.name]
-        change = 100 * (ours["rps"] / today["rps"] - 1)
-        by = f"{abs(change):.1f} % {'lower' if change < 0 else 'higher'}"
+        change = 100 * (part.means[story.ours.name]["rps"] / part.means[story.today.name]["rps"] - 1)
         beyond = "beyond chance" if part.marks[story.ours.name]["rps"] else "within chance"
-        clauses.append(
-            f"on {part.title} its ranked probability score is {by} ({beyond}), its class-wise calibration error "
-            f"{shown(ours['sce'], percent=True)} where it was {shown(today['sce'], percent=True)}, and "
-            f"{shown(ours['unimodality'], percent=True)} of its rows are unimodal where "
-            f"{shown(today['unimodality'], percent=True)} were"
-        )
+        scores.append(f"{abs(change):.1f} % {'lower' if change < 0 else 'higher'} on {part.title} ({beyond})")
+    ours, today = (
+        [part.means[pipeline.name]["unimodality"] for part in parts] for pipeline in (story.ours, story.today)
+    )
+    shape = (
+        "all its rows" if min(ours) == 1 else f"{_listed([shown(share, percent=True) for share in ours])} of its rows"
+    )
+    before = _listed([shown(share, percent=True) for share in today])
     verdict = {1: "wins", 0: "is level", -1: "loses"}[_verdict(parts, story)]
-    return f"Result: {story.ours.name} {verdict} against {story.today.name}: {'; '.join(clauses)}."
+    return (
+        f"Result: {story.ours.name} {verdict} against {story.today.name}. Its ranked probability score is "
+        f"{_listed(scores)}, and {shape} are unimodal, where {before} were."
+    )
 
 
 def _to_do(parts: list[_OnData], story: Story) -> str:
@@ -150,11 +154,11 @@ def _rows(part: _OnData, story: Story) -> list[dict[str, Any]]:
 
 
 def _case(parts: list[_OnData], story: Story) -> tuple[list[dict[str, str]], str]:
-    """The row in which today's pipeline has the deepest valley between two humps, before and after."""
-    depths = [[geometry.valley_depth(fold.probs).max() for fold in part.folds[story.today.name]] for part in parts]
-    best = max(range(len(parts)), key=lambda i: max(depths[i]))
-    part, fold = parts[best], int(np.argmax(depths[best]))
-    row = int(geometry.valley_depth(part.folds[story.today.name][fold].probs).argmax())
+    """Of the rows that both decide alike, the one in which today's has the deepest valley, before and after."""
+    places = [(part, fold) for part in parts for fold in range(len(part.folds[story.ours.name]))]
+    depths = [_depths(part.folds[story.today.name][k], part.folds[story.ours.name][k]) for part, k in places]
+    deepest = max(range(len(places)), key=lambda i: depths[i].max())
+    (part, fold), row = places[deepest], int(depths[deepest].argmax())
     figures: list[dict[str, str]] = []
     for pipeline in story.pipelines:
         rows = part.folds[pipeline.name][fold]
@@ -168,7 +172,14 @@ def _case(parts: list[_OnData], story: Story) -> tuple[list[dict[str, str]], str
             height=2.2,
         )
         figures.append({"name": pipeline.name, "svg": svg})
-    return figures, f"A row of {part.title}: the one with the deepest valley between two humps of {story.today.name}."
+    rule = f"of those that both decide alike, the one with the deepest valley between two humps of {story.today.name}"
+    return figures, f"A row of {part.title}: {rule}."
+
+
+def _depths(today: Predictions, ours: Predictions) -> FloatArray:
+    """How deep today's valleys are, where both have the same mode; -1 elsewhere."""
+    alike = today.probs.argmax(1) == ours.probs.argmax(1)
+    return np.where(alike, geometry.valley_depth(today.probs), -1.0)
 
 
 def _plane(part: _OnData, story: Story, whole: Table) -> dict[str, str]:

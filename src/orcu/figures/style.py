@@ -122,7 +122,7 @@ _OTHERS = [
     for line in ("-", _DASHED, _DOTTED)
     for color, marker in zip((_BLUE, _ORANGE, _PURPLE, _SKY, _RED, _BLACK, _GREY), "^XDv<sP", strict=True)
 ]
-_TITLES = {"cdw_ce": "CDW-CE", "mbls": "MbLS", "hinge": "SoftCE + hinge"}
+_TITLES = {"committee": "committee", "cdw_ce": "CDW-CE", "mbls": "MbLS", "hinge": "SoftCE + hinge"}
 
 
 def looks(names: list[str]) -> dict[str, Look]:
