@@ -10,8 +10,9 @@ that refuses a task; --tasks and --methods take parts of names. Predictions are 
 off goes on; all tasks have their first fold before any has its second. Of the diamonds 12,000 rows are used. The tuned
 boosters need `pip install lightgbm xgboost catboost`; without one of them its methods are left out.
 
-There are three tables, each with ours beside others on the folds that all of them have: defaults.csv (what people do),
-tuned.csv (boosters that were tuned) and single.csv (every loss as one network, with several calibrators).
+There are four tables, each with ours beside others on the folds that all of them have: headline.csv (a network or
+LightGBM with a temperature, and ORCU alone), defaults.csv (everything that people do), tuned.csv (boosters that were
+tuned) and single.csv (every loss as one network, with several calibrators). `--methods headline` runs the first.
 """
 
 import argparse
@@ -429,7 +430,19 @@ def _tree_frame(frame: Any, fitted: Any) -> Any:
     return frame
 
 
+def _plain_lightgbm(x: Any, y: IntArray, new: Any) -> FloatArray:
+    """LightGBM as it comes, stopped by a fifth of the rows, on which a temperature is fitted."""
+    x, new = _tree_frame(x, x), _tree_frame(new, x)
+    train, held = divided(y, 5)[0]
+    classes = int(y.max()) + 1
+    trees, _ = _lightgbm((x.iloc[train], y[train]), (x.iloc[held], y[held]), classes, Setting(31, -1, 0.0))
+    known, asked = (np.asarray(trees(rows), dtype=np.float64) for rows in (x.iloc[held], new))
+    known, asked = (one / one.sum(axis=1, keepdims=True) for one in (known, asked))
+    return calibrators.create("temperature").fit(probs=known, y=y[held]).predict_proba(probs=asked)
+
+
 OURS = (_alone(DEFAULT, _default), _alone(TREES, _boosting, tables_only=True))
+LIGHTGBM = _alone("LightGBM + temperature", _plain_lightgbm, tables_only=True)
 OTHERS = (
     _alone("skorch, CE + temperature", _skorch),
     _alone("MLPClassifier", _perceptron),
@@ -456,10 +469,13 @@ NETWORKS = (
     _single("orcu", "ORCU"),
     _single("poe", "POE", most_rows=2000),  # its triplets and samples take twenty times as long as the other losses
 )
-FAMILIES = (*OURS, *BOOSTERS, *OTHERS, *NETWORKS)
+FAMILIES = (*OURS, LIGHTGBM, *BOOSTERS, *OTHERS, *NETWORKS)
 TABLES = {
-    name: [method for family in families for method in family.methods]
-    for name, families in (("defaults", OTHERS), ("tuned", BOOSTERS), ("single", NETWORKS))
+    "headline": ["one network, CE + temperature", "LightGBM + temperature", "one network, ORCU"],
+    **{
+        name: [method for family in families for method in family.methods]
+        for name, families in (("defaults", OTHERS), ("tuned", BOOSTERS), ("single", NETWORKS))
+    },
 }
 
 
@@ -562,20 +578,32 @@ def metrics_of(probs: FloatArray, y: IntArray) -> dict[str, float]:
     }
 
 
-def beaten(ours: FloatArray, theirs: FloatArray, y: IntArray) -> list[str]:
-    """The metrics in which the other is better beyond chance (95 %, paired bootstrap)."""
-    mine, other = metrics_of(ours, y), metrics_of(theirs, y)
-    if not any(other[name] < mine[name] if name in LOWER else other[name] > mine[name] for name in JUDGED):
-        return []  # no draws are needed
+class Comparison(NamedTuple):
+    """Another method beside ours: in what it is better and worse beyond chance (95 %), and by how much in RPS."""
+
+    better: list[str]
+    worse: list[str]
+    rps: tuple[float, float]  # the interval of its RPS less ours
+
+
+def compared(ours: FloatArray, theirs: FloatArray, y: IntArray) -> Comparison:
+    """A paired bootstrap of the rows."""
     pairs = [np.maximum(one, 1e-12) / np.maximum(one, 1e-12).sum(axis=1, keepdims=True) for one in (ours, theirs)]
     evidence = [gather(Predictions(probs=one, y=y), bins=15)[0] for one in pairs]
     every = paired_differences(evidence[0], evidence[1], 2000, SEED)
     medians = [np.abs(decide_checked(one, "median") - y).astype(np.float64) for one in pairs]
     apart = medians[0] - medians[1]
     draws = np.random.default_rng(SEED).integers(len(y), size=(2000, len(y)))
-    ends = {name: (every[name].low, every[name].high) for name in JUDGED}
+    ends = {name: (every[name].low, every[name].high) for name in JUDGED}  # of ours less theirs
     ends["mae"] = tuple(np.quantile(apart[draws].mean(axis=1), [0.025, 0.975]))
-    return [name for name, (low, high) in ends.items() if (low > 0 if name in LOWER else high < 0)]
+    higher = {name for name, (low, _) in ends.items() if low > 0}
+    lower = {name for name, (_, high) in ends.items() if high < 0}
+    low, high = ends["rps"]
+    return Comparison(
+        [name for name in JUDGED if name in (higher if name in LOWER else lower)],
+        [name for name in JUDGED if name in (lower if name in LOWER else higher)],
+        (-high, -low),
+    )
 
 
 def write(folder: Path, out: Path, console: Console) -> None:
@@ -589,9 +617,15 @@ def write(folder: Path, out: Path, console: Console) -> None:
                 continue
             for method, (probs, y) in by_method.items():
                 line = {"task": task, "rows": len(y), "method": method, **metrics_of(probs, y)}
-                for column, ours in (("better", DEFAULT), ("better than trees", TREES)):
-                    compared = ours in by_method and method not in (DEFAULT, TREES)
-                    line[column] = " ".join(beaten(by_method[ours][0], probs, y)) if compared else ""
+                beside = {
+                    name: compared(by_method[name][0], probs, y) for name in (DEFAULT, TREES) if name in by_method
+                }
+                default, trees = beside[DEFAULT], beside.get(TREES, beside[DEFAULT])
+                own = method in (DEFAULT, TREES)
+                line["better"] = "" if own else " ".join(default.better)
+                line["better than trees"] = "" if own or TREES not in beside else " ".join(trees.better)
+                line["worse"] = "" if own else " ".join(default.worse)
+                line["rps low"], line["rps high"] = default.rps
                 lines.append(line)
         if lines:
             _write_csv(out / f"{name}.csv", lines)
@@ -638,6 +672,8 @@ def main() -> None:
         write(options.results, options.write, console)
         return
     wanted, methods = ([one for one in names.split(",") if one] for names in (options.tasks, options.methods))
+    if methods == ["headline"]:
+        methods = [DEFAULT, *TABLES["headline"]]
     run(options.results, options.tables, wanted, methods, options.folds, console)
 
 
