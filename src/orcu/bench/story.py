@@ -24,22 +24,72 @@ JUDGED = ("rps", "sce", "unimodality", "accuracy", "mae")
 
 
 @dataclass(frozen=True)
+class Case:
+    """One row of a data set, as each of the three pipelines sees it.
+
+    Attributes:
+        data: which set it is of.
+        rule: how it was chosen.
+        probs: its distribution by pipeline, each of shape (C,).
+        label: its class.
+        classes: their names.
+    """
+
+    data: str
+    rule: str
+    probs: dict[str, FloatArray]
+    label: int
+    classes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Opening:
     """The opening of a report.
 
     Attributes:
         sentences: what was compared; what won, by how much and whether beyond chance; what to do.
         rows: the three pipelines on each data set, cells as text.
-        case: one row before and after, as figures.
-        case_note: how the row was chosen.
-        planes: calibration error against unimodality of all pipelines, a figure for each data set.
+        case: one row before and after.
+        planes: by data set, calibration error against unimodality of all pipelines.
     """
 
     sentences: list[str]
     rows: list[dict[str, Any]]
-    case: list[dict[str, str]]
-    case_note: str
-    planes: list[dict[str, str]]
+    case: Case
+    planes: dict[str, list[Point]]
+
+    def case_figures(self) -> list[dict[str, str]]:
+        """The case by each pipeline, as figures of a page."""
+        case = self.case
+        return [
+            {
+                "name": name,
+                "svg": render(
+                    partial(single_prediction.draw, probs=probs, label=case.label, classes=case.classes),
+                    prefix=f"case-{number}",
+                    title=f"{name}: the distribution of one row",
+                    width=3.2,
+                    height=2.2,
+                ),
+            }
+            for number, (name, probs) in enumerate(case.probs.items())
+        ]
+
+    def plane_figures(self) -> list[dict[str, str]]:
+        """A figure for each data set."""
+        return [
+            {
+                "name": data,
+                "svg": render(
+                    partial(pipelines.draw, points=points),
+                    prefix=f"plane-{number}",
+                    title=f"{data}: calibration error against unimodality of all pipelines",
+                    width=5.2,
+                    height=3.2,
+                ),
+            }
+            for number, (data, points) in enumerate(self.planes.items())
+        ]
 
 
 @dataclass(frozen=True)
@@ -64,13 +114,11 @@ def opening(whole: Table) -> Opening | None:
     parts = [part for data in whole.plan.spec.data if (part := _on(data, story, whole)) is not None]
     if len(parts) < len(whole.plan.spec.data):
         return None
-    case, note = _case(parts, story)
     return Opening(
         [_compared(whole, parts, story), _won(parts, story), _to_do(parts, story)],
         [row for part in parts for row in _rows(part, story)],
-        case,
-        note,
-        [_plane(part, story, whole) for part in parts],
+        _case(parts, story),
+        {part.title: _plane(part, story, whole) for part in parts},
     )
 
 
@@ -153,27 +201,19 @@ def _rows(part: _OnData, story: Story) -> list[dict[str, Any]]:
     return rows
 
 
-def _case(parts: list[_OnData], story: Story) -> tuple[list[dict[str, str]], str]:
-    """Of the rows that both decide alike, the one in which today's has the deepest valley, before and after."""
+def _case(parts: list[_OnData], story: Story) -> Case:
     places = [(part, fold) for part in parts for fold in range(len(part.folds[story.ours.name]))]
     depths = [_depths(part.folds[story.today.name][k], part.folds[story.ours.name][k]) for part, k in places]
     deepest = max(range(len(places)), key=lambda i: depths[i].max())
     (part, fold), row = places[deepest], int(depths[deepest].argmax())
-    figures: list[dict[str, str]] = []
-    for pipeline in story.pipelines:
-        rows = part.folds[pipeline.name][fold]
-        svg = render(
-            partial(
-                single_prediction.draw, probs=rows.probs[row], label=int(rows.labels[row]), classes=tuple(rows.classes)
-            ),
-            prefix=f"case-{len(figures)}",
-            title=f"{pipeline.name}: the distribution of one row",
-            width=3.2,
-            height=2.2,
-        )
-        figures.append({"name": pipeline.name, "svg": svg})
-    rule = f"of those that both decide alike, the one with the deepest valley between two humps of {story.today.name}"
-    return figures, f"A row of {part.title}: {rule}."
+    ours = part.folds[story.ours.name][fold]
+    return Case(
+        part.title,
+        f"of those that both decide alike, the one with the deepest valley between two humps of {story.today.name}",
+        {pipeline.name: part.folds[pipeline.name][fold].probs[row] for pipeline in story.pipelines},
+        int(ours.labels[row]),
+        tuple(ours.classes),
+    )
 
 
 def _depths(today: Predictions, ours: Predictions) -> FloatArray:
@@ -182,26 +222,17 @@ def _depths(today: Predictions, ours: Predictions) -> FloatArray:
     return np.where(alike, geometry.valley_depth(today.probs), -1.0)
 
 
-def _plane(part: _OnData, story: Story, whole: Table) -> dict[str, str]:
+def _plane(part: _OnData, story: Story, whole: Table) -> list[Point]:
     names = {(pipeline.loss, pipeline.calibrator): pipeline.name for pipeline in story.pipelines}
     records = [record for record in whole.plan.records() if record["data"] == part.data.title]
-    collapsed = {
-        (line.loss, line.calibrator) for line in whole.lines if line.data == part.data.title and line.collapsed
-    }
     points = []
-    for key in dict.fromkeys((line.loss, line.calibrator) for line in whole.lines if line.data == part.data.title):
-        mine = [record for record in records if (record["loss"], record["calibrator"]) == key]
-        if key not in collapsed:
+    for line in whole.lines:
+        if line.data == part.data.title and not line.collapsed:
+            key = (line.loss, line.calibrator)
+            mine = [record for record in records if (record["loss"], record["calibrator"]) == key]
             unimodality, error = (mean(record[name] for record in mine) for name in ("unimodality", "sce"))
             points.append(Point(*key, unimodality, error, names.get(key, "")))
-    svg = render(
-        partial(pipelines.draw, points=points),
-        prefix=f"plane-{part.data.title}",
-        title=f"{part.title}: calibration error against unimodality of all pipelines",
-        width=5.2,
-        height=3.2,
-    )
-    return {"name": part.title, "svg": svg}
+    return points
 
 
 def _listed(names: list[str]) -> str:
