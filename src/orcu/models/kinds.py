@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -23,11 +24,11 @@ from orcu.data.store import Prepared
 from orcu.data.transforms import Augmentation, normalized
 from orcu.errors import InputError, UnknownNameError
 from orcu.inputs import IntArray
-from orcu.models.backbones import PRETRAINED, ImageBackbone
+from orcu.models.backbones import LITE0_PACKAGE, PRETRAINED, ImageBackbone
 from orcu.models.classifier import Classifier, Frozen
 from orcu.models.committee import CommitteeClassifier
 from orcu.models.tabular import MISSING, Mlp, TableEncoder
-from orcu.models.text import TextEncoder
+from orcu.models.text import MINILM_PACKAGE, TextEncoder
 from orcu.tables.reading import read_table
 
 BATCH = 64  # new cases at once
@@ -135,6 +136,10 @@ class ModelKind(ABC):
         """Entries of the plan that a frozen body expects."""
         return {}
 
+    def packaged(self, backbone: str) -> list[str]:
+        """The packages, with their versions, that a pretrained body follows from; none where others have a say."""
+        return []
+
     @abstractmethod
     def batch_maker(self, prepared: Prepared, plan: Plan, body: Any, *, augment: bool = False) -> MakeBatches:
         """A function from row numbers to batches.
@@ -196,6 +201,10 @@ class ImageModels(_Pretrained):
         """The statistics that the body was trained with."""
         return {"mean": list(body.mean), "std": list(body.std)}
 
+    def packaged(self, backbone: str) -> list[str]:
+        """The packages of the network and of EfficientNet-Lite0's weights."""
+        return _versions("timm", LITE0_PACKAGE) if backbone == "efficientnet_lite0" else []
+
     def batch_maker(self, prepared: Prepared, plan: Plan, body: Any, *, augment: bool = False) -> MakeBatches:
         """Batches from the cache of decoded images."""
         cache, labels = prepared.cache(plan.size), prepared.manifest.labels
@@ -248,6 +257,10 @@ class TextModels(_Pretrained):
     default_backbone = "bert-tiny"
     default_frozen = "minilm"
     network = TextEncoder
+
+    def packaged(self, backbone: str) -> list[str]:
+        """Transformers and the package of MiniLM."""
+        return _versions("transformers", MINILM_PACKAGE) if backbone == "minilm" else []
 
     def batch_maker(self, prepared: Prepared, plan: Plan, body: Any, *, augment: bool = False) -> MakeBatches:
         """Batches of tokens."""
@@ -327,6 +340,14 @@ def model_kind(name: str) -> ModelKind:
     if name not in MODEL_KINDS:
         raise UnknownNameError("kind of data", name, MODEL_KINDS)
     return MODEL_KINDS[name]
+
+
+def _versions(*packages: str) -> list[str]:
+    """The packages with their versions, or none if one of them is not installed."""
+    try:
+        return [f"{package} {version(package)}" for package in packages]
+    except PackageNotFoundError:
+        return []
 
 
 def matrix_batches(matrix: Tensor, labels: IntArray) -> MakeBatches:

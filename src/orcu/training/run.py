@@ -108,12 +108,43 @@ class Run:
         self.recipe: Recipe = recipe.but(**dict(settings.recipe or {}))
         self.criterion = losses.create(settings.loss, num_classes=len(manifest.classes))
         self.plan = self._plan()
+        known = self._known_body()
+        if known is not None:
+            self.plan = replace(self.plan, **known["expected"])
+        elif settings.frozen:
+            self.plan = replace(self.plan, **self.kind.expected(self.model.backbone.body))
+        else:
+            _ = self.model  # what it needs is missed now, not after the data are decoded
+        self._features: Tensor | None = None
+
+    @cached_property
+    def model(self) -> Classifier:
+        """The network, as it is before and after training.
+
+        Of a frozen body whose features are kept it is built when it is asked for: a committee trains on the features
+        alone, and importing timm or transformers takes longer than that.
+        """
+        settings = self.settings
         model = self.plan.build(weights=settings.weights, download=settings.download, seed=settings.seed)
         assert isinstance(model, Classifier)  # noqa: S101 -- a plan of a single network
-        self.model = model
-        if settings.frozen:
-            self.plan = replace(self.plan, **self.kind.expected(self.model.backbone.body))
-        self._features: Tensor | None = None
+        return model
+
+    @property
+    def _body_note(self) -> Path | None:
+        """Where is noted which features a frozen body from packages has given, by the packages' versions."""
+        packages = self.kind.packaged(self.plan.backbone) if self.settings.weights == PRETRAINED else []
+        if not self.settings.frozen or not packages:
+            return None
+        about = [self.prepared.manifest.digest, self.plan.backbone, self.plan.size, self.plan.kind, *packages]
+        return self.prepared.derived / f"body_{sha256(json.dumps(about).encode()).hexdigest()[:16]}.json"
+
+    def _known_body(self) -> dict[str, Any] | None:
+        """What a frozen body expects and the file of its features, if they are kept."""
+        note = self._body_note
+        if note is None or not note.exists():
+            return None
+        known: dict[str, Any] = json.loads(note.read_text(encoding="utf-8"))
+        return known if (self.prepared.derived / known["features"]).exists() else None
 
     def _plan(self) -> Plan:
         settings, manifest = self.settings, self.prepared.manifest
@@ -158,6 +189,10 @@ class Run:
         """The frozen body's features of every row, computed once for the data set and kept beside it."""
         if self._features is not None:
             return self._features
+        known = self._known_body()
+        if known is not None:
+            self._features = load_file(self.prepared.derived / known["features"])["features"]
+            return self._features
         assert isinstance(self.model.backbone, Frozen)  # noqa: S101
         body = self.model.backbone.body.to(self.device)
         digest = sha256(self.prepared.manifest.digest.encode())
@@ -177,6 +212,9 @@ class Run:
             path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as temporary:
                 save_file({"features": torch.cat(parts).contiguous()}, temporary)
+        if self._body_note is not None:
+            with replacing(self._body_note) as temporary:
+                temporary.write_text(json.dumps({"features": path.name, "expected": self.kind.expected(body)}) + "\n")
         self._features = load_file(path)["features"]
         return self._features
 
