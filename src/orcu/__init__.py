@@ -6,7 +6,7 @@ Names are resolved on first use, so ``import orcu`` stays quick and does not imp
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from orcu import boosting, calibrators, estimators, geometry, judges, losses, metrics, targets, theory
