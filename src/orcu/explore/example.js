@@ -28,8 +28,8 @@ const orcuExample = (() => {
       const logits = CLASSES.map((_, k) => -1.1 * Math.abs(k - centre));
       let left = roll();
       const truth = softmax(logits).findIndex(p => (left -= p) < 0);
-      const said = softmax(logits.map(z => 2 * z + 1.2 * (roll() - 0.5)));
-      lines.push([CLASSES[truth < 0 ? CLASSES.length - 1 : truth], ...said.map(p => p.toFixed(5))].join(","));
+      const said = softmax(logits.map(z => 2 * z + 2.6 * (roll() - 0.5)));
+      lines.push([CLASSES[truth < 0 ? CLASSES.length - 1 : truth], ...said.map(p => p.toFixed(7))].join(","));
     }
     return `${lines.join("\n")}\n`;
   }

@@ -260,10 +260,11 @@
 
   $("file").addEventListener("change", () => { if ($("file").files.length) openFiles($("file").files); });
   $("file").addEventListener("click", () => { $("file").value = ""; }); // the same file may be chosen again
-  $("example").addEventListener("click", () => { clear(""); openText(orcuExample.csv(), "the example"); });
-  $("judge-pasted").addEventListener("click", () => {
-    clear("");
-    openText($("pasted").value, "the pasted table");
+  const openPasted = () => { clear(""); openText($("pasted").value, "the pasted table"); };
+  $("judge-pasted").addEventListener("click", openPasted);
+  $("example").addEventListener("click", () => { // where it can be read, changed and copied
+    $("pasted").value = orcuExample.csv();
+    openPasted();
   });
   $("columns").addEventListener("input", event => {
     if (event.target.type === "checkbox") {

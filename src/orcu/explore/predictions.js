@@ -73,11 +73,12 @@ const orcuPredictions = (() => {
   /* Columns of numbers, and the sets of them that could hold one prediction. */
   function candidateSets(table) {
     const numeric = table.names.filter(name => mostly(firstCells(table, name), cell => orcuTable.isNumber(cell, table.decimal)));
-    const prefixes = new Set(numeric.flatMap(name => [
-      ...Array.from(name.matchAll(/[_.\- ](?=.)/g), match => name.slice(0, match.index + 1)),
-      name.match(/^(.*\D)\d+$/)?.[1] ?? [],
-    ]));
-    const sets = Array.from(prefixes, prefix => numeric.filter(name => name.startsWith(prefix) && name !== prefix));
+    const signed = new Set(numeric.flatMap(name => Array.from(name.matchAll(/[_.\- ](?=.)/g), match => name.slice(0, match.index + 1))));
+    const beforeDigits = name => name.match(/^(.*\D)\d+$/)?.[1];
+    const sets = [
+      ...Array.from(signed, prefix => numeric.filter(name => name.startsWith(prefix) && name !== prefix)),
+      ...Array.from(new Set(numeric.map(beforeDigits)), prefix => numeric.filter(name => prefix && beforeDigits(name) === prefix)),
+    ];
     sets.push(numeric.filter(name => !LABEL_NAMES.test(name) && !OTHER_NAMES.test(name)));
     for (const label of table.names) { // columns that are called as the labels are
       const values = new Set(firstCells(table, label).map(canonical));
@@ -230,6 +231,10 @@ const orcuPredictions = (() => {
     if (labels === "from 0" && counted && !result.includes(0)) {
       throw new Refusal(`${table.name}: ${label}: labels are taken as positions 0, 1, ... of the classes, but none is 0, so they may `
         + "start at 1. Say below that they count from 1, or match them by name.");
+    }
+    if (result.every(code => code === result[0])) {
+      throw new Refusal(`${table.name}: ${label}: every row has the class '${classes[result[0]]}'; at least two of the classes `
+        + `(${classes.join(", ")}) must occur to judge a model.`);
     }
     notes.push(!counted ? `label column ${label}; labels matched to class names by value`
       : `label column ${label}; labels taken as positions ${first}, ${first + 1}, ... of the classes`);
