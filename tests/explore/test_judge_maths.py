@@ -24,7 +24,7 @@ COMPUTE = """<script type="application/json" id="cases">%s</script>
 window.addEventListener('load', () => {
   const { cases, values } = JSON.parse(document.getElementById('cases').textContent);
   const plain = table => [table.weight, table.value, table.outcome].map(part => [...part]);
-  const judged = cases.map(one => {
+  const results = cases.map(one => {
     const flat = rows => rows && Float64Array.from(rows.flat());
     const { probs, logits, labels, classes } = one;
     const result = orcuJudge.judge({ probs: flat(probs), logits: flat(logits), labels, classes });
@@ -36,7 +36,7 @@ window.addEventListener('load', () => {
       events: thresholds.map(table => plain(orcuJudge.event(table))), diagram: orcuJudge.reliability(top) };
   });
   const out = document.createElement('pre'); out.id = 'probe';
-  out.textContent = JSON.stringify({ judged, bins: values.map(v => [orcuJudge.binOf(v, 15), orcuJudge.binOf(v, 25)]) });
+  out.textContent = JSON.stringify({ results, bins: values.map(v => [orcuJudge.binOf(v, 15), orcuJudge.binOf(v, 25)]) });
   document.body.replaceChildren(out);
 });
 </script>"""
@@ -86,7 +86,7 @@ def compute(folder, cases, *, edit=lambda text: text):
     """What the page's functions give for the cases; ``edit`` may break the page first."""
     payload = json.dumps({"cases": cases, "values": VALUES})
     text = edit(without_policy(explore.page())).replace("</body>", COMPUTE % payload + "</body>")
-    path = folder / "judged.html"
+    path = folder / "judge.html"
     path.write_text(text, encoding="utf-8")
     return told(chromium("--virtual-time-budget=10000", "--dump-dom", path.as_uri()).stdout)
 
@@ -116,38 +116,38 @@ def miss(value, expected):
     return float(np.where(same, 0, np.nan_to_num(difference, nan=np.inf)).max(initial=0.0))
 
 
-def misses(case, judged):
+def misses(case, result):
     """How far the page's numbers are from the library's, by name."""
     _, sums, values = library(case)
-    worst = {name: miss(float(judged["metrics"][name]), value) for name, value in values.items()}
+    worst = {name: miss(float(result["metrics"][name]), value) for name, value in values.items()}
     diagram = reliability.data(sums.top)
-    drawn = {part: [one[part] for one in judged["diagram"]] for part in ("said", "seen", "low", "high", "rows")}
+    drawn = {part: [one[part] for one in result["diagram"]] for part in ("said", "seen", "low", "high", "rows")}
     gaps = np.abs(sums.classes[:, 2] - sums.classes[:, 1]).sum(-1) / sums.total
     mirrored = sums.thresholds.copy()
     mirrored[:, 1:] = sums.thresholds[:, :1] - sums.thresholds[:, 1:]
     return worst | {
-        "top": miss(judged["top"], sums.top),
-        "classes": miss(judged["perClass"], sums.classes),
-        "thresholds": miss(judged["thresholds"], sums.thresholds),
-        "events": miss(judged["events"], mirrored[..., ::-1]),
-        "confusion": miss(judged["confusion"], sums.confusion.ravel()),
-        "class errors": miss(judged["classErrors"], gaps),
-        "impossible": miss(judged["impossible"], sums.score("impossible")),
-        "confidence": miss(judged["confidence"], sums.top[1].sum() / sums.total),
+        "top": miss(result["top"], sums.top),
+        "classes": miss(result["perClass"], sums.classes),
+        "thresholds": miss(result["thresholds"], sums.thresholds),
+        "events": miss(result["events"], mirrored[..., ::-1]),
+        "confusion": miss(result["confusion"], sums.confusion.ravel()),
+        "class errors": miss(result["classErrors"], gaps),
+        "impossible": miss(result["impossible"], sums.score("impossible")),
+        "confidence": miss(result["confidence"], sums.top[1].sum() / sums.total),
         **{part: miss(drawn[part], getattr(diagram, "count" if part == "rows" else part)) for part in drawn},
     }
 
 
 @pytest.fixture(scope="module")
 def computed(tmp_path_factory):
-    return compute(tmp_path_factory.mktemp("judged"), CASES)
+    return compute(tmp_path_factory.mktemp("results"), CASES)
 
 
 def test_every_figure_equals_the_librarys(computed):
-    assert len(computed["judged"]) == len(CASES) > 60
+    assert len(computed["results"]) == len(CASES) > 60
     worst: dict[str, float] = {}
-    for case, judged in zip(CASES, computed["judged"], strict=True):
-        for name, value in misses(case, judged).items():
+    for case, result in zip(CASES, computed["results"], strict=True):
+        for name, value in misses(case, result).items():
             worst[name] = max(value, worst.get(name, 0.0))
     assert len(worst) > 20
     assert {name: value for name, value in worst.items() if not value < TOLERANCE} == {}
@@ -165,10 +165,10 @@ def test_bins_are_the_librarys_at_every_edge(computed):
 
 
 def test_the_figures_are_those_of_an_evaluation(computed):
-    case, judged = next(pair for pair in zip(CASES, computed["judged"], strict=True) if len(pair[0]["labels"]) == 400)
-    found = evaluate(Predictions(probs=case["probs"], y=case["labels"]), bootstrap=0)
+    case, result = next(pair for pair in zip(CASES, computed["results"], strict=True) if len(pair[0]["labels"]) == 400)
+    evaluation = evaluate(Predictions(probs=case["probs"], y=case["labels"]), bootstrap=0)
     for name in NAMES:
-        assert float(judged["metrics"][name]) == pytest.approx(found[name].value, abs=TOLERANCE, nan_ok=True)
+        assert float(result["metrics"][name]) == pytest.approx(evaluation[name].value, abs=TOLERANCE, nan_ok=True)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,11 @@ def test_the_figures_are_those_of_an_evaluation(computed):
         ("squares - 2 * probs[at + label] + 1", "squares - probs[at + label] + 1", "brier"),
         ("if (p > probs[at + decision]) decision", "if (p >= probs[at + decision]) decision", "accuracy"),
         ("const shape = logits ?? probs;", "const shape = probs;", "unimodality"),
-        ("expected += labels[i] * decided[j] * (i - j) ** 2 / rows", "expected += labels[i] * decided[j] / rows", "qwk"),
+        (
+            "expected += labels[i] * decided[j] * (i - j) ** 2 / rows",
+            "expected += labels[i] * decided[j] / rows",
+            "qwk",
+        ),
     ],
 )
 def test_a_wrong_formula_is_noticed(tmp_path, right, wrong, name):
@@ -188,8 +192,8 @@ def test_a_wrong_formula_is_noticed(tmp_path, right, wrong, name):
         return text.replace(right, wrong)
 
     some = [case for case in CASES if len(case["labels"]) < 1000]
-    found = compute(tmp_path, some, edit=broken)
+    answer = compute(tmp_path, some, edit=broken)
     if name == "bins":  # only values beside an edge that the product rounds across tell the two apart
-        assert found["bins"] != BINS
+        assert answer["bins"] != BINS
     else:
-        assert max(misses(*pair)[name] for pair in zip(some, found["judged"], strict=True)) > 1e-3
+        assert max(misses(*pair)[name] for pair in zip(some, answer["results"], strict=True)) > 1e-3

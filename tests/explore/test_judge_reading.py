@@ -4,6 +4,7 @@ import base64
 import json
 import re
 import shlex
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -156,10 +157,20 @@ REFUSED = {
     "a percent sign": (PLAIN.replace("0.5", "50%"), None, STAR, "without the sign"),
     "nan": (PLAIN.replace("0.5", "nan"), None, STAR, "row 3 has nan in column 'p_mild'; every value must be finite"),
     "inf": (PLAIN.replace("0.5", "-inf"), None, STAR, "row 3 has -inf in column 'p_mild'"),
-    "thousands": ("grade;p_b;p_a\nb;0,5;1.000,5\na;0,5;0,5\na;0,5;0,5\n", None, STAR, "with a point, where the decimal sign is"),
+    "thousands": (
+        "grade;p_b;p_a\nb;0,5;1.000,5\na;0,5;0,5\na;0,5;0,5\n",
+        None,
+        STAR,
+        "with a point, where the decimal sign is",
+    ),
     "a hexadecimal number": (PLAIN.replace("0.5", "0x1"), None, STAR, "row 3 has '0x1', which is no number"),
     "rows that miss 1": (PLAIN.replace("0.5", "0.4"), None, STAR, "row 3 sums to 0.9, expected 1 ± 0.01"),
-    "percent": ("grade,p_b,p_a\nb,70,30\na,33.3,66.7\n", None, STAR, "row 1 has 70 in column 'p_b', expected values in"),
+    "percent": (
+        "grade,p_b,p_a\nb,70,30\na,33.3,66.7\n",
+        None,
+        STAR,
+        "row 1 has 70 in column 'p_b', expected values in",
+    ),
     "fractions said to be percent": (PLAIN, {"kind": "percent"}, {**STAR, "percent": True}, "row 1 sums to 0.01"),
     "logits": (LOGITS, None, {"label": "grade", "probs": "z_*"}, "row 1 has 2 in column 'z_none'"),
     "no label": (PLAIN + ",0.5,0.25,0.25\n", None, STAR, "grade: row 4 has no label"),
@@ -189,7 +200,12 @@ REFUSED = {
         {"label": "y", "probs": "p_*", "classes": ["0", "1", "2"]},
         "the classes are numbers themselves (1, 2, 3)",
     ),
-    "numbers out of order": (TEN, None, {"label": "y", "probs": "p_*"}, "0, 1, 10, 2, which is not their numeric order"),
+    "numbers out of order": (
+        TEN,
+        None,
+        {"label": "y", "probs": "p_*"},
+        "0, 1, 10, 2, which is not their numeric order",
+    ),
     "the order of the alphabet": (
         "grade,p_high,p_low\nlow,0.1,0.9\nhigh,0.5,0.5\n",
         None,
@@ -252,8 +268,8 @@ def answers(tmp_path_factory):
     path = tmp_path_factory.mktemp("reading") / "read.html"
     text = without_policy(explore.page()).replace("</body>", READ % payload.replace("<", "\\u003c") + "</body>")
     path.write_text(text, encoding="utf-8")
-    found = told(chromium("--virtual-time-budget=10000", "--dump-dom", path.as_uri()).stdout)
-    return dict(zip(cases, found, strict=True))
+    page = chromium("--virtual-time-budget=10000", "--dump-dom", path.as_uri()).stdout
+    return dict(zip(cases, told(page), strict=True))
 
 
 def written(folder, text):
@@ -286,7 +302,7 @@ def test_the_command_reads_the_same(answers, tmp_path, name):
     assert said[-2:] == ["--report", "report.html"]
     said = said[3:-2]
     mine = {"percent": "--percent" in said}
-    for option, value in zip(said, said[1:], strict=False):
+    for option, value in pairwise(said):
         if option.startswith("--") and option != "--percent":
             mine[option[2:]] = value.split(",") if option == "--classes" else value
     path = written(tmp_path, text)

@@ -116,13 +116,7 @@ def _hash(script: str) -> str:
 
 
 def _checked(
-    classes: int,
-    label: int,
-    scale: float,
-    distance: str,
-    regularizer: str,
-    logits: Sequence[float] | None,
-    tab: str,
+    classes: int, label: int, scale: float, distance: str, regularizer: str, logits: Sequence[float] | None, tab: str
 ) -> dict[str, Any]:
     """The page's first state; what it could not show is refused."""
     if not 2 <= classes <= MOST_CLASSES:

@@ -353,7 +353,7 @@ const orcuCharts = (() => {
     const cell = Math.min((width - left - RIGHT) / size, 64);
     const turned = letters * 7 > cell;
     const floor = TOP + cell * size;
-    const bottom = turned ? 24 + 6 * letters : 34;
+    const bottom = turned ? 24 + 7 * letters : 34;
     svg.setAttribute("viewBox", `0 0 ${width} ${floor + bottom}`);
     svg.setAttribute("role", "img");
     svg.setAttribute("aria-label", name);
@@ -376,8 +376,8 @@ const orcuCharts = (() => {
       if (i % step) continue;
       const middle = (i + 0.48) * cell;
       add(svg, "text", { x: left - 6, y: TOP + middle + 4, "text-anchor": "end", class: "soft small" }, shortened(names[i], 12));
-      const at = { x: left + middle, y: floor + 14 };
-      const tilt = turned ? { "text-anchor": "end", transform: `rotate(-45 ${at.x} ${at.y})` } : { "text-anchor": "middle" };
+      const at = { x: left + middle + (turned ? 4 : 0), y: floor + (turned ? 6 : 14) };
+      const tilt = turned ? { "text-anchor": "end", transform: `rotate(-90 ${at.x} ${at.y})` } : { "text-anchor": "middle" };
       add(svg, "text", { ...at, ...tilt, class: "soft small" }, shortened(names[i], 12));
     }
     add(svg, "text", { x: left + cell * size / 2, y: floor + bottom - 2, "text-anchor": "middle", class: "soft small" }, "decided");

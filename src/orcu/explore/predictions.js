@@ -33,7 +33,7 @@ const orcuPredictions = (() => {
     while (columns.every(name => name.length > length && name[length] === columns[0][length])) length += 1;
     return columns[0].slice(0, length);
   };
-  const named = (columns, prefix) => columns.map(name => canonical(name.slice(prefix.length)));
+  const namesAfter = (columns, prefix) => columns.map(name => canonical(name.slice(prefix.length)));
 
   /* What may stand before the names of the classes, longest first: "p_" in p_low, p_high, "p" in p0, p1, or nothing. */
   function prefixesOf(columns) {
@@ -48,10 +48,10 @@ const orcuPredictions = (() => {
   function prefixOf(table, { columns, label }) {
     const prefixes = prefixesOf(columns);
     const labels = table.names.includes(label) ? firstCells(table, label).map(canonical) : [];
-    return prefixes.find(prefix => labels.every(one => named(columns, prefix).includes(one))) ?? prefixes[0];
+    return prefixes.find(prefix => labels.every(one => namesAfter(columns, prefix).includes(one))) ?? prefixes[0];
   }
 
-  const classNames = (table, choice) => named(choice.columns, prefixOf(table, choice));
+  const classNames = (table, choice) => namesAfter(choice.columns, prefixOf(table, choice));
 
   /* What the library calls the classes of a list of columns: what follows a common prefix that ends in a sign. */
   function namesOfList(columns) {
@@ -138,7 +138,7 @@ const orcuPredictions = (() => {
     const others = table.names.filter(name => !columns.includes(name));
     const labels = name => firstCells(table, name).map(canonical);
     const fitting = others.filter(name => columns.length && prefixesOf(columns).some(prefix => {
-      const names = named(columns, prefix);
+      const names = namesAfter(columns, prefix);
       return labels(name).every(one => names.includes(one));
     }));
     const called = others.filter(name => LABEL_NAMES.test(name));
@@ -172,20 +172,16 @@ const orcuPredictions = (() => {
         + `${String(values[strange]).replace("Infinity", "inf").replace("NaN", "nan")} in column `
         + `'${choice.order[strange % classes.length]}'; every value must be finite. Drop or repair such rows first.`);
     }
-    const found = { rows: table.rows, classes, notes, probs: null, logits: null, labels: labelCodes(table, choice, classes, notes) };
-    if (choice.kind === "logits") {
-      found.logits = values;
-      if (looksNormalised(values, classes.length)) {
-        notes.push("WARNING: every row of the logits lies in [0, 1] and sums to 1: are these probabilities? Then say so below");
-      }
-    } else {
-      if (choice.kind === "percent") values.forEach((value, i) => { values[i] = value / 100; });
-      found.probs = values;
-      normalise(table, choice, values, notes);
+    const logits = choice.kind === "logits";
+    if (logits && looksNormalised(values, classes.length)) {
+      notes.push("WARNING: every row of the logits lies in [0, 1] and sums to 1: are these probabilities? Then say so below");
     }
+    if (choice.kind === "percent") values.forEach((value, i) => { values[i] = value / 100; });
+    if (!logits) normalise(table, choice, values, notes);
+    const labels = labelCodes(table, choice, classes, notes);
     const weight = table.names.find(name => /^weights?$/i.test(name) && name !== choice.label && !choice.columns.includes(name));
     if (weight) notes.push(`WARNING: the column '${weight}' is left aside: here every row counts alike; orcu evaluate takes --weight`);
-    return found;
+    return { rows: table.rows, classes, notes, labels, probs: logits ? null : values, logits: logits ? values : null };
   }
 
   function namesInOrder(table, choice) {
@@ -312,7 +308,7 @@ const orcuPredictions = (() => {
   function command(table, choice, file) {
     const { label, columns, order, kind, labels, confirmed } = choice;
     const prefix = prefixOf(table, choice);
-    const names = named(columns, prefix);
+    const names = namesAfter(columns, prefix);
     const classes = order.map(column => names[columns.indexOf(column)]);
     const starred = prefix && !prefix.includes("*")
       && same(order, table.names.filter(name => name.startsWith(prefix) && name !== label));
