@@ -41,7 +41,8 @@ def start_of(text):
 def test_the_page_is_one_file_that_loads_nothing():
     text = explore.page()
     assert len(text.encode()) < 200_000
-    assert "//" not in re.sub(r"(?m)//( |$).*", "", text), "an address, or a comment after code"
+    written = re.sub(r"(?m)//( |$).*|'sha256-[^']*'", "", text)  # a digest may hold two strokes by chance
+    assert "//" not in written, "an address, or a comment after code"
     assert re.findall(r"(?i)<(?:link|img|iframe|object|embed|source)\b[^>]*>", text) == [
         '<link rel="icon" href="data:,">'
     ]

@@ -36,7 +36,8 @@ window.addEventListener('load', () => {
       events: thresholds.map(table => plain(orcuJudge.event(table))), diagram: orcuJudge.reliability(top) };
   });
   const out = document.createElement('pre'); out.id = 'probe';
-  out.textContent = JSON.stringify({ results, bins: values.map(v => [orcuJudge.binOf(v, 15), orcuJudge.binOf(v, 25)]) });
+  const bins = values.map(v => [orcuJudge.binOf(v, 15), orcuJudge.binOf(v, 25)]);
+  out.textContent = JSON.stringify({ results, bins });
   document.body.replaceChildren(out);
 });
 </script>"""

@@ -37,8 +37,8 @@ window.addEventListener('load', async () => {
       result: !$('result').hidden, choosing: $('choose').open && !$('choose').hidden,
       sentences: texts('#sentences p'), notes: texts('#notes li'), title: document.title,
       figures: Object.fromEntries(all('#figures b').map(b => [b.id.replace('figure-', ''), b.textContent])),
-      names: texts('#by-class figcaption'), events: texts('#by-threshold figcaption'), cells: texts('#decisions svg text'),
-      command: $('command').textContent, said: $('copied').textContent,
+      names: texts('#by-class figcaption'), events: texts('#by-threshold figcaption'),
+      cells: texts('#decisions svg text'), command: $('command').textContent, said: $('copied').textContent,
       label: $('label-column').value, order: all('#class-order select').map(s => s.value),
       columns: all('#class-columns input:checked').map(box => box.value), images: all('img').length,
       selected: all('[role=tab]').map(t => [t.id, t.getAttribute('aria-selected'), t.tabIndex]),
@@ -97,7 +97,13 @@ window.addEventListener('load', async () => {
   paste('nothing pasted', '');
   paste('pasted', files.ties);
   $('example').click(); note('example');
-  $('copy').click(); await wait(50); note('copied');
+  const clipboard = writeText => Object.defineProperty(
+    navigator, 'clipboard', { configurable: true, value: { writeText } });
+  let copy = null;
+  clipboard(async text => { copy = text; }); $('copy').click(); await wait(50); note('copied');
+  views.copied.copy = copy;
+  clipboard(async () => { throw new Error('not allowed'); }); $('copy').click(); await wait(50); note('not copied');
+  views['not copied'].copy = String(getSelection());
   try { await fetch('http://127.0.0.1:9/'); } catch { /* refused */ }
   await wait(50);
   const out = document.createElement('pre'); out.id = 'probe';
@@ -308,7 +314,12 @@ def test_the_example_is_over_confident(views):
     view = views["example"]
     assert view["sentences"][0].startswith("Over-confident by ")
     assert view["result"]
-    assert "command is" in views["copied"]["said"]
+
+
+def test_the_command_can_be_copied(views):
+    for view, words in (("copied", "The command is copied."), ("not copied", "The command is selected; ")):
+        assert views[view]["said"].startswith(words)
+        assert views[view]["copy"] == views[view]["command"] != ""
 
 
 def test_nothing_is_written_that_is_no_number(views):

@@ -89,6 +89,7 @@ ACCEPTED = {
         None,
         STAR,
     ),
+    "a column of weights": (PLAIN.replace("\n", ",2\n").replace("p_severe,2", "p_severe,weight"), None, STAR),
     "rounded numbers": ("grade,p_b,p_a,p_c\nb,0.33,0.33,0.33\na,0.3,0.3,0.4\n", None, STAR),
     "numbers within the tolerance": ("grade,p_b,p_a\nb,0.70012345678,0.2994\na,0.3,0.7\n", None, STAR),
     "p exactly 0 and 1": ("grade,p_b,p_a\nb,1,0\na,1,0.0\n", None, STAR),
@@ -323,10 +324,6 @@ def test_what_cannot_be_read_is_refused(answers, tmp_path, name):
             Predictions.read(written(tmp_path, text), **options)
 
 
-def test_a_weight_is_not_left_out_without_a_word(tmp_path):
-    text = PLAIN.replace("\n", ",2\n").replace("p_severe,2", "p_severe,weight")
-    payload = json.dumps([encoded("preds.csv", text, None)])
-    path = tmp_path / "read.html"
-    path.write_text(without_policy(explore.page()).replace("</body>", READ % payload + "</body>"), encoding="utf-8")
-    (answer,) = told(chromium("--virtual-time-budget=10000", "--dump-dom", path.as_uri()).stdout)
-    assert any(note.startswith("WARNING: the column 'weight' is left aside") for note in answer["notes"])
+def test_a_weight_is_not_left_out_without_a_word(answers):
+    notes = answers["yes: a column of weights"]["notes"]
+    assert any(note.startswith("WARNING: the column 'weight' is left aside") for note in notes)

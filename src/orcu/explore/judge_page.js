@@ -57,6 +57,7 @@
     draw = null;
     $("result").hidden = true;
     $("choose").hidden = true;
+    $("choose").open = false;
     say({ progress });
     return turn;
   }
@@ -175,7 +176,6 @@
     draw = panels(result, classes);
     draw();
     say({ progress: `Judged ${counted(result.rows)} rows of ${table.name}.` });
-    return result;
   }
 
   function renderCommand() {
