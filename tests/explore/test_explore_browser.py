@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 from browser import MARKS, chromium, told, without_policy
+from explore_layout import laid_out
 from explore_reference import library
 
 from orcu import explore, geometry
@@ -250,50 +251,6 @@ def test_every_mark_of_the_landscape_has_its_key(played):
     for one in played["seen"]:
         assert ("lowest sum" in one["keys"]) == bool(one["ring"]), one["what"]
         assert "now" in one["keys"]
-
-
-LAYOUT = """<script>
-window.addEventListener('load', () => {
-  const texts = [...document.querySelectorAll('svg text')].filter(t => t.textContent);
-  const overlaps = [];
-  for (const svg of document.querySelectorAll('.chart svg')) {
-    const axis = [...svg.querySelectorAll('text')].map(t => ({ box: t.getBoundingClientRect(), text: t.textContent }));
-    axis.forEach((a, i) => axis.slice(i + 1).forEach(b => {
-      const wide = Math.min(a.box.right, b.box.right) - Math.max(a.box.left, b.box.left);
-      const high = Math.min(a.box.bottom, b.box.bottom) - Math.max(a.box.top, b.box.top);
-      if (wide > 1 && high > 4) overlaps.push([svg.id, a.text, b.text]);
-    }));
-  }
-  const found = {
-    width: document.documentElement.clientWidth, content: document.documentElement.scrollWidth, overlaps,
-    charts: [...document.querySelectorAll('.chart svg')].map(s => {
-      const box = s.getBoundingClientRect(); return [box.width, box.height, box.left, box.right]; }),
-    outside: texts.filter(t => { const box = t.getBoundingClientRect();
-      return box.left < 0 || box.right > document.documentElement.clientWidth; }).map(t => t.textContent),
-    cut: [...document.querySelectorAll('button, .tile b, .choice span')].filter(e => e.scrollWidth > e.clientWidth + 1)
-      .map(e => e.textContent),
-    smallest: Math.min(...texts.map(t => t.getBoundingClientRect().height)),
-    targets: Math.min(...[...document.querySelectorAll('button')].map(b => b.getBoundingClientRect().height)),
-    background: getComputedStyle(document.body).backgroundColor, ink: getComputedStyle(texts[0]).fill,
-    touch: getComputedStyle(document.querySelector('.handle')).touchAction,
-  };
-  parent.postMessage(found, '*');
-});
-</script>"""
-
-FRAME = """<body style="margin:0"><iframe width="%d" height="1200" style="border:0" src="framed.html%s"></iframe>
-<script>addEventListener('message', event => { const out = document.createElement('pre'); out.id = 'probe';
-out.textContent = JSON.stringify(event.data); document.body.append(out); })</script></body>"""
-
-
-def laid_out(folder, width, view="", *flags):
-    """The layout at a width: an iframe is a window of that size, also where Chromium has none."""
-    text = without_policy(explore.page()).replace("</body>", LAYOUT + "</body>")
-    (folder / "framed.html").write_text(text, encoding="utf-8")
-    outer = folder / "outer.html"
-    outer.write_text(FRAME % (width, view.replace("&", "&amp;")), encoding="utf-8")
-    shown = chromium("--window-size=1500,1300", "--virtual-time-budget=5000", *flags, "--dump-dom", outer.as_uri())
-    return told(shown.stdout)
 
 
 MANY = "#y=11&s=50&d=exponential&g=hinge&k=10&z=1,2,3,1,5,4,-7,0,-1,2,0.3,800"

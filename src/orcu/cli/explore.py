@@ -20,8 +20,11 @@ def explore(
     ] = "squared",
     regularizer: Annotated[str, typer.Option(help="On the directed gaps: lbe, hinge, softplus, none.")] = "lbe",
     logits: Annotated[str | None, typer.Option(help="C numbers to start with: '0, 1.5, -2, 0.3, -1'.")] = None,
+    tab: Annotated[
+        str, typer.Option(help="The tab to open: loss, or judge for a CSV of predictions dropped on it.")
+    ] = "loss",
 ) -> None:
-    """Write the explorer and open it: drag the logits and watch what ORCU does to a prediction."""
+    """Write the explorer and open it: watch what ORCU does to a prediction, or drop a CSV of predictions on it."""
     from orcu.explore import write
 
     if output.is_dir():
@@ -38,6 +41,7 @@ def explore(
         distance=distance,
         regularizer=regularizer,
         logits=None if logits is None else _numbers(logits),
+        tab=tab,
     )
     typer.echo(output)
     if open_it and not webbrowser.open(output.absolute().as_uri()):

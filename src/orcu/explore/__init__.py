@@ -1,4 +1,4 @@
-"""The explorer: one page on which ORCU's forces on a prediction can be seen and played with."""
+"""The explorer: one page on which ORCU's forces on a prediction can be played with, and a CSV of predictions judged."""
 
 import base64
 import hashlib
@@ -17,7 +17,19 @@ REGULARIZERS = ("lbe", "hinge", "softplus", "none")  # those that act on the gap
 MOST_CLASSES = 12
 SCALES = (0.05, 50.0)
 LARGEST_LOGIT = 1000.0
-SCRIPTS = ("model.js", "charts.js", "page.js")
+TABS = ("loss", "judge")
+SCRIPTS = (
+    "tabs.js",
+    "model.js",
+    "charts.js",
+    "page.js",
+    "table.js",
+    "predictions.js",
+    "judge.js",
+    "words.js",
+    "example.js",
+    "judge_page.js",
+)
 
 
 def page(
@@ -28,6 +40,7 @@ def page(
     distance: str = "squared",
     regularizer: str = "lbe",
     logits: Sequence[float] | None = None,
+    tab: str = "loss",
 ) -> str:
     """The explorer as one HTML text that needs nothing from outside.
 
@@ -38,6 +51,7 @@ def page(
         distance: of the soft targets: squared, absolute, huber or exponential.
         regularizer: lbe, hinge, softplus or none.
         logits: C numbers between -1000 and 1000; by default a prediction with one violated gap.
+        tab: that is open at first: loss, or judge for the one that judges a CSV of predictions.
 
     Raises:
         InputError: if the page cannot start with an argument.
@@ -45,12 +59,12 @@ def page(
     Example:
         >>> text = page(classes=3, label=0)
         >>> text.count("<script>"), "http-equiv" in text, len(text) < 200_000
-        (3, True, True)
+        (10, True, True)
     """
     from jinja2 import Environment, StrictUndefined
 
     label = (classes - 1) // 2 if label is None else label
-    start = _checked(classes, label, scale, distance, regularizer, logits)
+    start = _checked(classes, label, scale, distance, regularizer, logits, tab)
     folder = files("orcu")
     scripts = [folder.joinpath("explore", name).read_text("utf-8") for name in SCRIPTS]
     template = Environment(
@@ -102,7 +116,7 @@ def _hash(script: str) -> str:
 
 
 def _checked(
-    classes: int, label: int, scale: float, distance: str, regularizer: str, logits: Sequence[float] | None
+    classes: int, label: int, scale: float, distance: str, regularizer: str, logits: Sequence[float] | None, tab: str
 ) -> dict[str, Any]:
     """The page's first state; what it could not show is refused."""
     if not 2 <= classes <= MOST_CLASSES:
@@ -111,7 +125,11 @@ def _checked(
         raise InputError(f"label: expected 0..{classes - 1} for {classes} classes, got {label}. Classes count from 0.")
     if not SCALES[0] <= scale <= SCALES[1]:
         raise InputError(f"scale: expected a number between {SCALES[0]:g} and {SCALES[1]:g}, got {scale:g}.")
-    for kind, name, known in (("distance", distance, DISTANCES), ("regularizer", regularizer, REGULARIZERS)):
+    for kind, name, known in (
+        ("distance", distance, DISTANCES),
+        ("regularizer", regularizer, REGULARIZERS),
+        ("tab", tab, TABS),
+    ):
         if name not in known:
             raise UnknownNameError(kind, name, known)
     if logits is not None:
@@ -131,4 +149,5 @@ def _checked(
         "distance": distance,
         "regularizer": regularizer,
         "logits": logits,
+        "tab": tab,
     }

@@ -53,7 +53,7 @@ const orcuCharts = (() => {
   }
 
   /* A fresh layer with horizontal grid lines; handles, if the chart has some, stay above it. */
-  function frame(svg, { low, high, height = 230, bottom = 24, columns = 0, name }) {
+  function frame(svg, { low, high, height = 230, bottom = 24, columns = 0, name, write = plain }) {
     const width = Math.max(svg.parentNode.clientWidth, 220);
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     if (name) { svg.setAttribute("role", "img"); svg.setAttribute("aria-label", name); }
@@ -68,7 +68,7 @@ const orcuCharts = (() => {
     for (const tick of ticks(low, high)) {
       const at = y(tick);
       add(layer, "line", { x1: LEFT, x2: width - RIGHT, y1: at, y2: at, class: tick === 0 ? "zero" : "grid" });
-      add(layer, "text", { x: LEFT - 7, y: at + 4, "text-anchor": "end", class: "soft" }, plain(tick));
+      add(layer, "text", { x: LEFT - 7, y: at + 4, "text-anchor": "end", class: "soft" }, write(tick));
     }
     return {
       layer, under, width, height, left: LEFT, right: width - RIGHT, top: TOP, floor: height - bottom, y, column,
@@ -278,5 +278,115 @@ const orcuCharts = (() => {
     tip(dot, `now: r = ${shown(now)}`);
   }
 
-  return Object.freeze({ add, shown, plain, logits, probs, forces, gaps, equilibrium, landscape });
+  const SPARSE = 30; // a bin of fewer rows says little and is drawn hollow
+  const share = value => `${plain(100 * value)}\u00a0%`;
+
+  /* The axis of probabilities below a chart; the outer numbers stay inside it. */
+  function shareAxis(f) {
+    const x = value => f.left + value * (f.right - f.left);
+    for (const tick of [0, 0.25, 0.5, 0.75, 1]) {
+      const anchor = tick === 0 ? "start" : tick === 1 ? "end" : "middle";
+      add(f.layer, "text", { x: x(tick), y: f.floor + 15, "text-anchor": anchor, class: "soft small" }, share(tick));
+    }
+    return x;
+  }
+
+  /* What came true against what was said, with 95 % intervals; the rows of each bin as bars below. */
+  function reliability(svg, { bins, count, said, name }) {
+    const f = frame(svg, { low: 0, high: 1, height: 300, bottom: 74, name, write: share });
+    const x = shareAxis(f);
+    add(f.layer, "line", { x1: x(0), x2: x(1), y1: f.y(0), y2: f.y(1), class: "margin" });
+    const dense = bins.filter(bin => bin.rows >= SPARSE);
+    const path = dense.map((bin, i) => `${i ? "L" : "M"}${x(bin.said).toFixed(2)} ${f.y(bin.seen).toFixed(2)}`).join("");
+    if (path) add(f.layer, "path", { d: path, class: "right stroke" });
+    const most = Math.max(...bins.map(bin => bin.rows));
+    const width = (x(1) - x(0)) / count;
+    for (const bin of bins) {
+      const words = `said ${share(bin.said)}, came true ${share(bin.seen)} (${share(bin.low)} to ${share(bin.high)}), `
+        + `${bin.rows.toLocaleString("en-US")} rows`;
+      const high = Math.max(26 * bin.rows / most, 0.75);
+      tip(add(f.layer, "rect", {
+        x: x(0) + (bin.bin + 0.05) * width, width: 0.9 * width, y: f.floor + 50 - high, height: high, class: "quiet fill",
+      }), words);
+      add(f.layer, "line", { x1: x(bin.said), x2: x(bin.said), y1: f.y(bin.low), y2: f.y(bin.high), class: "right whisker" });
+      tip(add(f.layer, "circle", {
+        cx: x(bin.said), cy: f.y(bin.seen), r: 4.5, class: bin.rows >= SPARSE ? "right fill" : "right ring",
+      }), words);
+    }
+    add(f.layer, "text", { x: f.left, y: f.floor + 66, class: "soft small" },
+      `${said}; bars: rows, at most ${most.toLocaleString("en-US")}`);
+  }
+
+  /* How sure the model says it is: the rows of each bin of the confidence, right and wrong ones apart. */
+  function confidences(svg, { table, confidence, accuracy, name }) {
+    const rows = table.weight.reduce((a, b) => a + b);
+    const f = frame(svg, {
+      low: 0, high: roundUp(1.02 * Math.max(...table.weight) / rows), height: 300, bottom: 40, name, write: share,
+    });
+    const x = shareAxis(f);
+    const width = (x(1) - x(0)) / table.weight.length;
+    table.weight.forEach((all, bin) => {
+      const right = table.outcome[bin];
+      for (const [role, from, to] of [["right", 0, right], ["wrong", right, all]]) {
+        if (to > from) {
+          tip(add(f.layer, "rect", {
+            x: x(0) + (bin + 0.05) * width, width: 0.9 * width, y: f.y(to / rows), height: f.y(from / rows) - f.y(to / rows), class: `${role} fill`,
+          }), `${(to - from).toLocaleString("en-US")} rows ${role}`);
+        }
+      }
+    });
+    for (const [value, role] of [[confidence, "said"], [accuracy, "margin"]]) {
+      add(f.layer, "line", { x1: x(value), x2: x(value), y1: f.top - 8, y2: f.floor, class: role });
+    }
+    add(f.layer, "text", { x: f.left, y: f.floor + 33, class: "soft small" }, "confidence (largest probability)");
+  }
+
+  const shortened = (text, length) => (text.length <= length ? text
+    : `${text.slice(0, length >> 1)}…${text.slice(text.length - (length - (length >> 1) - 1))}`);
+
+  /* Rows per true class and decision, shaded by the share of the true class. */
+  function confusion(svg, { counts, names, name }) {
+    const width = Math.max(svg.parentNode.clientWidth, 220);
+    const size = names.length;
+    const letters = Math.min(12, Math.max(...names.map(one => one.length)));
+    const left = 22 + 7 * letters;
+    const cell = Math.min((width - left - RIGHT) / size, 64);
+    const turned = letters * 7 > cell;
+    const floor = TOP + cell * size;
+    const bottom = turned ? 24 + 7 * letters : 34;
+    svg.setAttribute("viewBox", `0 0 ${width} ${floor + bottom}`);
+    svg.setAttribute("role", "img");
+    svg.setAttribute("aria-label", name);
+    svg.replaceChildren();
+    const step = Math.ceil(16 * size / (cell * size)); // so that names of many classes do not run into each other
+    for (let i = 0; i < size; i++) {
+      const rows = counts.slice(i * size, (i + 1) * size).reduce((a, b) => a + b);
+      for (let j = 0; j < size; j++) {
+        const count = counts[i * size + j];
+        const part = rows ? count / rows : 0;
+        const box = tip(add(svg, "rect", {
+          x: left + j * cell, y: TOP + i * cell, width: 0.96 * cell, height: 0.96 * cell, class: `${i === j ? "right" : "wrong"} fill`,
+        }), `true ${names[i]}, decided ${names[j]}: ${count.toLocaleString("en-US")} rows, ${share(part)} of the true class`);
+        box.setAttribute("fill-opacity", (0.05 + 0.65 * part).toFixed(3));
+        const digits = count.toLocaleString("en-US");
+        if (count && size <= 12 && cell >= 7 * digits.length) {
+          add(svg, "text", { x: left + (j + 0.48) * cell, y: TOP + (i + 0.48) * cell + 4, "text-anchor": "middle", class: "small" }, digits);
+        }
+      }
+      if (i % step) continue;
+      const middle = (i + 0.48) * cell;
+      add(svg, "text", { x: left - 6, y: TOP + middle + 4, "text-anchor": "end", class: "soft small" }, shortened(names[i], 12));
+      const at = { x: left + middle + (turned ? 4 : 0), y: floor + (turned ? 6 : 14) };
+      const tilt = turned ? { "text-anchor": "end", transform: `rotate(-90 ${at.x} ${at.y})` } : { "text-anchor": "middle" };
+      add(svg, "text", { ...at, ...tilt, class: "soft small" }, shortened(names[i], 12));
+    }
+    add(svg, "text", { x: left + cell * size / 2, y: floor + bottom - 2, "text-anchor": "middle", class: "soft small" }, "decided");
+    const x = 10;
+    const y = TOP + cell * size / 2;
+    add(svg, "text", { x, y, "text-anchor": "middle", transform: `rotate(-90 ${x} ${y})`, class: "soft small" }, "true");
+  }
+
+  return Object.freeze({
+    add, shown, plain, logits, probs, forces, gaps, equilibrium, landscape, reliability, confidences, confusion,
+  });
 })();

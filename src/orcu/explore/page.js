@@ -1,5 +1,5 @@
 "use strict";
-/* The page itself: one state, what changes it, and what is shown of it. */
+/* The tab of the loss: one state, what changes it, and what is shown of it. */
 (() => {
   const { shown, plain } = orcuCharts;
   const $ = id => document.getElementById(id);
@@ -108,6 +108,7 @@
   function writeHash() {
     clearTimeout(hashTimer);
     hashTimer = 0;
+    if (orcuTabs.open() !== "loss") return; // the address belongs to the other tab
     try { history.replaceState(null, "", toHash(state)); } catch { location.hash = toHash(state); }
   }
 
@@ -478,6 +479,10 @@
     if (asked) { stop(); change(asked); }
   });
   addEventListener("resize", () => render());
+  addEventListener("tab", event => {
+    stop();
+    if (event.detail === "loss") change({});
+  });
 
   change(fromHash(location.hash) ?? fresh());
   window.orcuPage = Object.freeze({ state: () => state, solution: () => solution, toHash, fromHash });
