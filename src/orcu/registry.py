@@ -112,11 +112,11 @@ class Registry(Generic[T]):
             options |= spec
             name = options.pop("name")
         thing = self.get(str(name))
-        known = list(inspect.signature(thing).parameters)
+        known = parameters_of(thing)
         for option in options:
             if option not in known:
                 raise UnknownNameError(f"option of {self.kind} {name!r}", option, known)
-        for option, parameter in inspect.signature(thing).parameters.items():
+        for option, parameter in known.items():
             needed = parameter.default is parameter.empty and parameter.kind is parameter.KEYWORD_ONLY
             if needed and option not in options:
                 raise InputError(f"{self.kind} {name!r} needs the option {option!r}.")
@@ -161,6 +161,26 @@ class Registry(Generic[T]):
                 f"{plugin} registers nothing; its entry point in the group {entry.group} should name the module "
                 "whose import registers."
             )
+
+
+def parameters_of(thing: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """What a thing can be called with; where a class hands on ``**options``, also what the next class up takes.
+
+    Example:
+        >>> class Shape:
+        ...     def __init__(self, sides, *, filled=False): ...
+        >>> class Square(Shape):
+        ...     def __init__(self, *, width=1.0, **common): ...
+        >>> list(parameters_of(Square))
+        ['width', 'sides', 'filled']
+    """
+    parameters = dict(inspect.signature(thing).parameters)
+    handed_on = [name for name, parameter in parameters.items() if parameter.kind is parameter.VAR_KEYWORD]
+    if handed_on and isinstance(thing, type):
+        makers = [cls for cls in thing.__mro__ if "__init__" in vars(cls)]
+        parameters |= {name: one for name, one in parameters_of(makers[1]).items() if name not in parameters}
+        del parameters[handed_on[0]]
+    return parameters
 
 
 def _warn(text: str) -> None:

@@ -1,7 +1,6 @@
 """What every loss shares: the checks, the weights, the reduction, the tables, the card."""
 
 import dataclasses
-import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 
 from orcu.errors import InputError, UnknownNameError
 from orcu.inputs import SUM_TOLERANCE, FloatArray, as_count, label_out_of_range
-from orcu.registry import Registry
+from orcu.registry import Registry, parameters_of
 from orcu.terms import total_weight
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -333,7 +332,7 @@ def register_regularizer(card: LossCard) -> Callable[[LossT], LossT]:
 
 def _registrar(registry: "Registry[type[OrdinalLoss]]", card: LossCard) -> Callable[[LossT], LossT]:
     def add(loss: LossT) -> LossT:
-        parameters = inspect.signature(loss).parameters.values()
+        parameters = parameters_of(loss).values()
         defaults = {p.name: p.default for p in parameters if p.name not in _COMMON_OPTIONS}
         loss.card = dataclasses.replace(card, defaults=defaults)
         if loss.term == OrdinalLoss.term:
