@@ -1,4 +1,4 @@
-"""The package in ``examples/plugin`` installs, is found by its entry points, runs in a spec, and keeps the contracts."""
+"""The package in ``examples/plugin`` installs, is found by its entry points, runs in a spec, keeps the contracts."""
 
 import os
 import shutil

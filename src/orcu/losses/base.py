@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -144,6 +144,10 @@ class OrdinalLoss(nn.Module):
             as_rows(logits), as_rows(y) if y.dim() == logits.dim() else y.flatten(), weight, self.reduction
         )
         return value.reshape(labels_shape(logits)) if self.reduction == "none" else value
+
+    if TYPE_CHECKING:  # of a module it would be Any
+
+        def __call__(self, logits: Tensor, y: Tensor, *, sample_weight: Tensor | None = None) -> Tensor: ...  # noqa: D102
 
     def per_sample(self, logits: Tensor, y: Tensor) -> Tensor:
         """The unweighted loss of each sample: checked (n, C) logits and (n,) labels to (n,)."""

@@ -28,9 +28,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("check_loss", "loss_checks"):  # which need torch
-        from orcu.testing import losses
+if not TYPE_CHECKING:  # or a checker would believe in any name
 
-        return getattr(losses, name)
-    raise AttributeError(f"module 'orcu.testing' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name in ("check_loss", "loss_checks"):  # which need torch
+            from orcu.testing import losses
+
+            return getattr(losses, name)
+        raise AttributeError(f"module 'orcu.testing' has no attribute {name!r}")
