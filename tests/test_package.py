@@ -1,5 +1,7 @@
 """What a user meets before anything is computed: imports, names, the missing extra."""
 
+import inspect
+import pydoc
 import subprocess
 import sys
 
@@ -73,3 +75,20 @@ def test_the_command_shows_its_help_without_heavy_imports():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_help_shows_docstrings():
+    text = pydoc.render_doc(orcu, renderer=pydoc.plaintext)
+    assert "Ordinal classifiers whose probabilities can be trusted" in text
+    assert "class ORCULoss" in text
+    for name in orcu.__all__:
+        if not name.startswith("_"):
+            page = pydoc.render_doc(getattr(orcu, name), renderer=pydoc.plaintext)
+            assert inspect.getdoc(getattr(orcu, name)).splitlines()[0] in page, name
+
+
+def test_help_works_without_torch():
+    result = run(f"{WITHOUT_TORCH}\nimport orcu\nhelp(orcu)\nassert 'losses' not in dir(orcu)")
+    assert result.returncode == 0, result.stderr
+    assert "class OrdinalClassifier" in result.stdout
+    assert "class ORCULoss" not in result.stdout

@@ -1,11 +1,11 @@
 import importlib
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
+from plugins import distribution
 
-from orcu.errors import InputError, UnknownNameError
+from orcu.errors import InputError, PluginWarning, UnknownNameError
 from orcu.registry import Registry
 
 
@@ -100,11 +100,7 @@ def test_a_module_that_fails_is_tried_again(tmp_path, monkeypatch):
 
 def plugin(folder, group, name, code):
     """A distribution with one module, which names itself under a group of entry points."""
-    (folder / f"{name}.py").write_text(code)
-    about = folder / f"{name}-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(f"[{group}]\n{name} = {name}\n")
+    distribution(folder, name, {group: {name: name}}, {name: code})
 
 
 def test_plugins_register_by_entry_points(tmp_path, monkeypatch):
@@ -120,28 +116,70 @@ def test_a_broken_plugin_is_told_and_the_rest_works(tmp_path, monkeypatch):
     package = package_of(tmp_path, "shapes_and_a_fault", {"square": REGISTERS.format("square")})
     plugin(tmp_path, "shapes_and_a_fault", "pentagons", "raise RuntimeError('five is right out')")
     with pytest.warns(
-        UserWarning, match=r"plugin pentagons of the package pentagons .*RuntimeError: five is right out"
+        PluginWarning, match=r"plugin pentagons of the package pentagons .*RuntimeError: five is right out"
     ):
         assert package.SHAPES.names() == ["square"]
 
 
-@pytest.mark.parametrize("group", ["losses", "metrics", "calibrators", "data", "figures", "launchers"])
-def test_every_axis_takes_plugins(group, tmp_path, monkeypatch):
+def test_a_plugin_that_names_what_is_not_there_is_told(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
-    plugin(tmp_path, f"orcu.{group}", f"nothing_for_{group}", "")
-    registries = {
-        "losses": "orcu.losses.base:LOSSES",
-        "metrics": "orcu.metrics.base:METRICS",
-        "calibrators": "orcu.calibrators.base:CALIBRATORS",
-        "data": "orcu.data.base:DATASETS",
-        "figures": "orcu.figures.base:FIGURES",
-        "launchers": "orcu.launchers:LAUNCHERS",
-    }
-    module, name = registries[group].split(":")
-    registry = getattr(importlib.import_module(module), name)
-    monkeypatch.setattr(registry, "_complete", False)
-    registry.names()
-    assert f"nothing_for_{group}" in sys.modules
+    package = package_of(tmp_path, "shapes_and_a_slip", {"square": REGISTERS.format("square")})
+    distribution(tmp_path, "slip", {"shapes_and_a_slip": {"one": "shapes_and_a_slip.absent", "two": "math:absent"}})
+    with pytest.warns(PluginWarning) as told:
+        assert package.SHAPES.names() == ["square"]
+    texts = sorted(str(one.message) for one in told)
+    assert "plugin math:absent of the package slip fails to load (AttributeError" in texts[0]
+    assert "plugin shapes_and_a_slip.absent of the package slip fails to load (ModuleNotFoundError" in texts[1]
+
+
+def test_a_plugin_that_registers_nothing_is_told(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    package = package_of(tmp_path, "shapes_and_nothing", {"square": REGISTERS.format("square")})
+    plugin(tmp_path, "shapes_and_nothing", "idle_shapes", "import math")
+    says = (
+        "the plugin idle_shapes of the package idle_shapes registers nothing; its entry point in the group "
+        "shapes_and_nothing should name the module whose import registers"
+    )
+    with pytest.warns(PluginWarning, match=says):
+        assert package.SHAPES.names() == ["square"]
+    again = Registry("shape", plugins="shapes_and_nothing")  # two registries may read a group: one warning is enough
+    assert again.names() == []
+
+
+def test_a_plugin_whose_modules_were_imported_before_is_not_told(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    package = package_of(tmp_path, "shapes_known_before", {"square": REGISTERS.format("square")})
+    code = "from shapes_known_before import SHAPES\n" + REGISTERS.format("hexagon")
+    plugin(tmp_path, "shapes_known_before", "early_hexagons", code)
+    importlib.import_module("early_hexagons")
+    assert package.SHAPES.names() == ["hexagon", "square"]
+
+
+@pytest.mark.parametrize("by", ["orcu", "another plugin", "itself"])
+def test_a_name_that_is_taken_is_told_and_stays_with_who_had_it(by, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    name = f"shapes_taken_by_{by.replace(' ', '_')}"
+    package = package_of(tmp_path, name, {"square": REGISTERS.format("square")})
+    start = f"from {name} import SHAPES\n"
+    twice = start + "@SHAPES.register('{0}')\ndef other():\n    return 'another'\n"
+    first = f"first_of_{name}"
+    if by == "orcu":
+        plugin(tmp_path, name, first, twice.format("square"))
+        taken, holder, taker = "square", f"{name}.square.square", f"{first}.other"
+    elif by == "itself":
+        plugin(tmp_path, name, first, start + REGISTERS.format("hexagon") + twice.format("hexagon"))
+        taken, holder, taker = "hexagon", f"{first}.hexagon", f"{first}.other"
+    else:
+        modules = {first: start + REGISTERS.format("hexagon"), f"second_of_{name}": twice.format("hexagon")}
+        distribution(tmp_path, "two", {name: {module: module for module in modules}}, modules)
+        taken, holder, taker = "hexagon", f"{first}.hexagon", f"second_of_{name}.other"
+    says = (
+        rf"fails to load \(InputError: shape '{taken}' is registered twice, by {holder} and by {taker}; choose another"
+    )
+    with pytest.warns(PluginWarning, match=says):
+        assert taken in package.SHAPES.names()
+    assert package.SHAPES.create(taken) == taken
+    assert package.SHAPES.create("square") == "square"
 
 
 def test_a_name_is_registered_once(shapes):
@@ -164,3 +202,22 @@ def test_a_module_may_ask_for_names_while_it_is_read(tmp_path, monkeypatch):
     asks = REGISTERS.format("square") + "assert SHAPES.create('square') == 'square'\n"
     package = package_of(tmp_path, "shapes_that_ask", {"square": asks, "triangle": REGISTERS.format("triangle")})
     assert package.SHAPES.names() == ["square", "triangle"]
+
+
+def test_options_that_a_class_hands_on_are_known(shapes):
+    class Shape:
+        def __init__(self, *, filled=False, edge):
+            self.filled, self.edge = filled, edge
+
+    @shapes.register("star")
+    class Star(Shape):
+        def __init__(self, *, points=5, **common):
+            super().__init__(**common)
+            self.points = points
+
+    star = shapes.create("star", filled=True, edge=2)
+    assert (star.points, star.filled, star.edge) == (5, True, 2)
+    with pytest.raises(UnknownNameError, match="Did you mean 'filled'"):
+        shapes.create("star", filed=True, edge=2)
+    with pytest.raises(InputError, match="shape 'star' needs the option 'edge'"):
+        shapes.create("star")

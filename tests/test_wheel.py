@@ -1,17 +1,12 @@
-"""The wheel: it installs into an empty environment, with and without torch, and does its work there."""
+"""The wheel: it installs into an empty environment on every Python, with and without torch, and does its work there."""
 
-import os
-import subprocess
-import sys
+import tomllib
 import zipfile
-from pathlib import Path
 
 import pytest
+from wheels import ROOT, VERSIONS, build, installed, interpreter, run
 
 import orcu
-
-ROOT = Path(__file__).parents[1]
-UV = Path(sys.executable).with_name("uv")
 
 JUDGING = """
 import sys, pathlib, numpy as np, orcu
@@ -46,56 +41,16 @@ assert metrics.unimodality(model.predict_proba(x)) == 1
 """
 
 
-def run(*command, cwd, check=True):
-    # Not the work tree's environment: nothing but the wheel may be found.
-    env = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "VIRTUAL_ENV"}}
-    done = subprocess.run(
-        [str(part) for part in command], cwd=cwd, env=env, capture_output=True, text=True, check=False
-    )
-    assert not check or done.returncode == 0, done.stdout + done.stderr
-    return done
-
-
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    out = tmp_path_factory.mktemp("dist")
-    pytest.importorskip("build")
-    done = run(sys.executable, "-m", "build", "--installer", "uv", "--outdir", out, ROOT, cwd=out, check=False)
-    if done.returncode and "fetch" in done.stderr.lower():
-        pytest.skip("the build's own requirements cannot be fetched: no network")
-    assert done.returncode == 0, done.stdout + done.stderr
-    (made,) = out.glob("*.whl")
-    assert len(list(out.glob("*.tar.gz"))) == 1
-    return made
-
-
-def installed(wheel, folder, extra):
-    run(UV, "venv", "--quiet", "--python", sys.executable, folder / "env", cwd=folder)
-    python = folder / "env" / "bin" / "python"
-    target = f"orcu{extra} @ {wheel.as_uri()}"
-    done = run(
-        UV,
-        "pip",
-        "install",
-        "--quiet",
-        "--python",
-        python,
-        "-c",
-        ROOT / "constraints.txt",
-        target,
-        cwd=folder,
-        check=False,
-    )
-    if done.returncode and "fetch" in done.stderr.lower():
-        pytest.skip("the wheel's requirements cannot be fetched: no network")
-    assert done.returncode == 0, done.stderr
-    return python
+    return build(tmp_path_factory.mktemp("dist"))
 
 
 @pytest.mark.slow
 def test_what_is_in_the_wheel(wheel):
     names = zipfile.ZipFile(wheel).namelist()
-    assert wheel.name.startswith(f"orcu-{orcu.__version__}-")
+    assert wheel.name.startswith(f"orcu-{orcu.__version__}-py3-none-any")
+    assert len(list(wheel.parent.glob("*.tar.gz"))) == 1
     for needed in (
         "orcu/py.typed",
         "orcu/bench/configs/demo.toml",
@@ -112,8 +67,9 @@ def test_what_is_in_the_wheel(wheel):
 
 
 @pytest.mark.slow
-def test_the_judging_half_in_an_empty_environment(wheel, tmp_path):
-    python = installed(wheel, tmp_path, "")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_judging_half_in_an_empty_environment(version, wheel, tmp_path):
+    python = installed(wheel, tmp_path, python=interpreter(version))
     run(python, "-I", "-c", JUDGING, cwd=tmp_path)
     command = python.with_name("orcu")
     assert run(command, "--version", cwd=tmp_path).stdout.strip().endswith(orcu.__version__)
@@ -126,6 +82,14 @@ def test_the_judging_half_in_an_empty_environment(wheel, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_training_half_in_an_empty_environment(wheel, tmp_path):
-    python = installed(wheel, tmp_path, "[train]")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_training_half_in_an_empty_environment(version, wheel, tmp_path):
+    python = installed(wheel, tmp_path, "[train]", python=interpreter(version))
     run(python, "-I", "-c", TRAINING, cwd=tmp_path)
+
+
+def test_the_versions_of_python_that_are_promised_are_tested():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    said = [one.rpartition(" ")[2] for one in project["classifiers"] if "Python :: 3." in one]
+    assert tuple(said) == VERSIONS
+    assert project["requires-python"] == f">={VERSIONS[0]}"

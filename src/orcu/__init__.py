@@ -4,12 +4,13 @@ Names are resolved on first use, so ``import orcu`` stays quick and does not imp
 """
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
-    from orcu import boosting, calibrators, estimators, geometry, judges, losses, metrics, targets, theory
+    from orcu import boosting, calibrators, data, estimators, geometry, judges, losses, metrics, targets, theory
     from orcu.decisions.conformal import OrdinalPredictionSets
     from orcu.decisions.rules import decide
     from orcu.errors import InputError, MissingExtraError, UnknownNameError
@@ -82,14 +83,18 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'orcu' has no attribute {name!r}")
-    if home == "":
-        return importlib.import_module(f"orcu.{name}")
-    return getattr(importlib.import_module(f"orcu.{home}"), name)
+if not TYPE_CHECKING:  # or a checker would believe in any name
+
+    def __getattr__(name: str) -> Any:
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module 'orcu' has no attribute {name!r}")
+        if home == "":
+            return importlib.import_module(f"orcu.{name}")
+        return getattr(importlib.import_module(f"orcu.{home}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    # help() and editors ask for all that is listed: where torch is missing, not for what would refuse.
+    missing = {"ORCULoss", "losses"} if importlib.util.find_spec("torch") is None else set()
+    return sorted(set(__all__) - missing)

@@ -40,6 +40,10 @@ class CalibrationWarning(UserWarning):
     """A calibrator or prediction sets were fitted on rows that cannot determine them well; the text says why."""
 
 
+class PluginWarning(UserWarning):
+    """A package that offers something to orcu's registries cannot be used; the text names it and says why."""
+
+
 class ConvergenceError(RuntimeError):
     """A solver did not reach its tolerance; the text says how close it came."""
 

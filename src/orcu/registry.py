@@ -4,14 +4,17 @@ import importlib
 import importlib.metadata
 import inspect
 import pkgutil
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
-from orcu.errors import InputError, UnknownNameError
+from orcu.errors import InputError, PluginWarning, UnknownNameError
 
 T = TypeVar("T", bound=Callable[..., Any])
+_modules: list[str] = []  # that have registered something, in any registry: once for each thing
+_warnings: set[str] = set()  # two registries may read one group, whose faults are told once
 
 
 class Registry(Generic[T]):
@@ -43,20 +46,33 @@ class Registry(Generic[T]):
         self.kind = kind
         self._package, self._plugins = package, plugins
         self._things: dict[str, T] = {}
+        self._origins: dict[str, tuple[str, str]] = {}
         self._complete = package is None and plugins is None
         self._reading = threading.local()
 
-    def register(self, name: str) -> Callable[[T], T]:
+    def register(self, name: str, *, source: Any = None) -> Callable[[T], T]:
         """Decorator that files a class or function under ``name``.
 
         The same definition made again, as by a notebook's cell, takes the place of the older one.
+
+        Args:
+            name: what it is called in specs and on the command line.
+            source: the function that the thing was made of, where it is no class or function itself.
+
+        Raises:
+            InputError: if another definition has that name.
         """
 
         def add(thing: T) -> T:
-            before = self._things.get(name, thing)
-            if before is not thing and _origin(before) != _origin(thing):
-                raise InputError(f"{self.kind} {name!r} is registered twice; choose another name.")
-            self._things[name] = thing
+            origin = _origin(thing if source is None else source)
+            earlier = self._origins[name] if name in self._things else origin
+            if earlier != origin:
+                raise InputError(
+                    f"{self.kind} {name!r} is registered twice, by {'.'.join(earlier)} and by {'.'.join(origin)}; "
+                    "choose another name."
+                )
+            self._things[name], self._origins[name] = thing, origin
+            _modules.append(origin[0])
             return thing
 
         return add
@@ -96,11 +112,11 @@ class Registry(Generic[T]):
             options |= spec
             name = options.pop("name")
         thing = self.get(str(name))
-        known = list(inspect.signature(thing).parameters)
+        known = parameters_of(thing)
         for option in options:
             if option not in known:
                 raise UnknownNameError(f"option of {self.kind} {name!r}", option, known)
-        for option, parameter in inspect.signature(thing).parameters.items():
+        for option, parameter in known.items():
             needed = parameter.default is parameter.empty and parameter.kind is parameter.KEYWORD_ONLY
             if needed and option not in options:
                 raise InputError(f"{self.kind} {name!r} needs the option {option!r}.")
@@ -127,18 +143,52 @@ class Registry(Generic[T]):
             self._reading.now = False
 
     def _load(self, entry: importlib.metadata.EntryPoint) -> None:
-        """Import a plugin; one that cannot be imported is told, and what is in the package works without it."""
+        """Import a plugin; one that cannot be imported or brings nothing is told, and the rest works without it."""
+        known, before = entry.module in sys.modules, len(_modules)
+        plugin = f"the plugin {entry.value} of the package {'?' if entry.dist is None else entry.dist.name}"
         try:
             entry.load()
         except Exception as error:
-            package = "?" if entry.dist is None else entry.dist.name
-            warnings.warn(
-                f"the plugin {entry.value} of the package {package} fails to load ({type(error).__name__}: {error}); "
-                f"what it registers is missing until it is mended.",
-                stacklevel=5,
+            _warn(
+                f"{plugin} fails to load ({type(error).__name__}: {error}); "
+                "what it registers is missing until it is mended."
+            )
+            return
+        package = entry.module.partition(".")[0]
+        # A module that was imported before has registered then: all that can be told is that its package did.
+        if len(_modules) == before and not (known and package in {name.partition(".")[0] for name in _modules}):
+            _warn(
+                f"{plugin} registers nothing; its entry point in the group {entry.group} should name the module "
+                "whose import registers."
             )
 
 
-def _origin(thing: Any) -> tuple[Any, Any]:
-    """Where a class or function was defined; other things are their own origin."""
-    return getattr(thing, "__module__", None), getattr(thing, "__qualname__", thing)
+def parameters_of(thing: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """What a thing can be called with; where a class hands on ``**options``, also what the next class up takes.
+
+    Example:
+        >>> class Shape:
+        ...     def __init__(self, sides, *, filled=False): ...
+        >>> class Square(Shape):
+        ...     def __init__(self, *, width=1.0, **common): ...
+        >>> list(parameters_of(Square))
+        ['width', 'sides', 'filled']
+    """
+    parameters = dict(inspect.signature(thing).parameters)
+    handed_on = [name for name, parameter in parameters.items() if parameter.kind is parameter.VAR_KEYWORD]
+    if handed_on and isinstance(thing, type):
+        makers = [cls for cls in thing.__mro__ if "__init__" in vars(cls)]
+        parameters |= {name: one for name, one in parameters_of(makers[1]).items() if name not in parameters}
+        del parameters[handed_on[0]]
+    return parameters
+
+
+def _warn(text: str) -> None:
+    if text not in _warnings:
+        _warnings.add(text)
+        warnings.warn(text, PluginWarning, stacklevel=6)
+
+
+def _origin(thing: Any) -> tuple[str, str]:
+    """Where a class or function was defined: its module and its name in there."""
+    return str(getattr(thing, "__module__", None)), getattr(thing, "__qualname__", repr(thing))

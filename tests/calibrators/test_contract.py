@@ -1,19 +1,15 @@
-"""What every registered calibrator keeps: containers, checks, JSON, scikit-learn's manners."""
-
-import json
-import warnings
+"""Every registered calibrator keeps the contract of `orcu.testing`; and what some of them warn of and refuse."""
 
 import numpy as np
 import pytest
 import torch
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from orcu import OrdinalPredictionSets, Predictions, calibrators, geometry, metrics
+from orcu import OrdinalPredictionSets, Predictions, calibrators, metrics
 from orcu.calibrators import CalibrationWarning, Chain, UnimodalProjection
 from orcu.errors import InputError, UnknownNameError
+from orcu.testing import calibrator_checks
 
 SPECS = [*(name for name in calibrators.names() if name != "chain"), "gap+projection", "dirichlet+projection"]
 DIRICHLET = {"name": "dirichlet", "off_diagonal": 0.1, "bias": 0.1}
@@ -33,82 +29,12 @@ def sample(rows=600, num_classes=4, sharpen=2.0, seed=0):
     return sharpen * logits, y
 
 
-@pytest.fixture(params=SPECS)
-def calibrator(request):
-    return calibrators.create(QUICK.get(request.param, request.param))
+RULES = {f"{spec}: {rule}": check for spec in SPECS for rule, check in calibrator_checks(QUICK.get(spec, spec)).items()}
 
 
-def test_it_gives_distributions_and_helps(calibrator):
-    z, y = sample(2000)
-    new, labels = sample(2000, seed=1)
-    fitted = calibrator.fit(z, y)
-    assert fitted is calibrator
-    probs = fitted.predict_proba(new)
-    assert probs.dtype == np.float64
-    assert probs.sum(1) == pytest.approx(np.ones(len(new)))
-    assert (probs >= 0).all()
-    again = np.exp(geometry.log_probs(fitted.predict_logits(new)))
-    assert again == pytest.approx(probs, abs=1e-12)
-    if calibrator.name != "projection":
-        before = metrics.nll(logits=new, y=labels)
-        assert metrics.nll(logits=fitted.predict_logits(new), y=labels) < before - 0.05
-
-
-def test_torch_in_torch_out(calibrator):
-    z, y = sample()
-    expected = calibrator.fit(z, y).predict_proba(z)
-    for dtype in (torch.float32, torch.float64):
-        tensor = torch.tensor(z, dtype=dtype)
-        found = calibrator.fit(tensor, torch.tensor(y)).predict_proba(tensor)
-        assert isinstance(found, torch.Tensor)
-        assert found.dtype == dtype
-        assert found.numpy() == pytest.approx(expected, abs=1e-3)
-
-
-def test_probabilities_are_given_by_name(calibrator):
-    z, y = sample()
-    probs = np.exp(geometry.log_probs(z))
-    centered = geometry.log_probs(z)
-    by_probs = calibrator.fit(probs=probs, y=y).predict_proba(probs=probs)
-    assert by_probs == pytest.approx(calibrator.fit(centered, y).predict_proba(centered), abs=1e-8)
-    with pytest.raises(InputError, match="exactly one of the two"):
-        calibrator.fit(z, y, probs=probs)
-    with pytest.raises(InputError, match="exactly one of the two"):
-        calibrator.predict_proba()
-
-
-def test_it_travels_as_json(calibrator, tmp_path):
-    z, y = sample()
-    names = [f"case {row}" for row in range(len(y))]
-    expected = calibrator.fit(z, y, ids=names).predict_proba(z)
-    again = calibrators.from_dict(json.loads(json.dumps(calibrator.to_dict())))
-    assert (again.predict_proba(z) == expected).all()
-    calibrator.save(tmp_path / "c.json")
-    assert (calibrators.load(tmp_path / "c.json").predict_proba(z) == expected).all()
-    assert again.fitted_on_ == calibrator.fitted_on_
-    assert again.fitted_on_.ids == tuple(names)
-
-
-def test_scikit_learn_can_clone_it(calibrator):
-    copy = clone(calibrator)
-    assert type(copy) is type(calibrator)
-    assert copy.get_params().keys() == calibrator.get_params().keys()
-    with pytest.raises(InputError, match="no option 'nonsense'"):
-        copy.set_params(nonsense=1)
-
-
-def test_what_has_parameters_asks_to_be_fitted(calibrator):
-    if calibrator.parameters(4) == 0:
-        pytest.skip("the projection, which has a test of its own")
-    assert get_tags(calibrator).requires_fit
-    for ask in (lambda: calibrator.predict_proba([[0.0, 1.0]]), lambda: calibrator.fitted_on_):
-        with pytest.raises(InputError, match="is not fitted; call fit"):
-            ask()
-    with pytest.raises(InputError, match="is not fitted"):
-        calibrator.to_dict()
-    with pytest.raises(NotFittedError):
-        check_is_fitted(calibrator)
-    check_is_fitted(calibrator.fit(*sample()))
+@pytest.mark.parametrize("check", RULES.values(), ids=RULES)
+def test_every_calibrator_keeps_the_contract(check):
+    check()
 
 
 def test_the_projection_predicts_and_travels_unfitted(tmp_path):
@@ -131,53 +57,6 @@ def test_the_projection_predicts_and_travels_unfitted(tmp_path):
     damaged = calibrators.create("temperature").fit(z, y).to_dict() | {"num_classes": None}
     with pytest.raises(InputError, match="the calibrator's data are damaged"):
         calibrators.from_dict(damaged)
-
-
-def test_weights_count_rows_several_times(calibrator):
-    z, y = sample(400)
-    weight = np.random.default_rng(0).integers(1, 4, size=400).astype(float)
-    again = np.repeat(np.arange(400), weight.astype(int))
-    if calibrator.name in {"chain", "auto"}:
-        pytest.skip("its steps, or candidates, are tested alone")
-    if calibrator.name == "dirichlet_paper":
-        pytest.skip("its batches hold rows, whatever they weigh")
-    if "shrinkage" in calibrator.get_params():  # a pull is worth a number of rows, whatever they weigh
-        calibrator.set_params(shrinkage=0.0)
-    weighted = calibrator.fit(z, y, weight=weight).predict_proba(z)
-    assert weighted == pytest.approx(calibrator.fit(z[again], y[again]).predict_proba(z), abs=1e-4)
-
-
-def test_bad_input_is_named(calibrator):
-    z, y = sample()
-    fitted = calibrator.fit(z, y)
-    with pytest.raises(InputError, match="fitted for 4 classes, got 3"):
-        fitted.predict_proba(z[:, :3])
-    with pytest.raises(InputError, match="row 0 has label 4"):
-        calibrator.fit(z, np.full(len(y), 4))
-    bad = z.copy()
-    bad[3, 1] = np.nan
-    with pytest.raises(InputError, match="row 3 has nan"):
-        calibrator.fit(bad, y)
-    with pytest.raises(InputError, match="row 3 has nan"):
-        fitted.predict_proba(bad)
-
-
-def test_absurd_rows_give_warnings_and_no_nan(calibrator):
-    z, y = sample(40)
-    cases = {
-        "few rows": (z[:3], y[:3]),
-        "a class missing": (z[y != 2], y[y != 2]),
-        "one class only": (z, np.zeros_like(y)),
-        "perfect separation": (50 * np.eye(4)[y], y),
-        "equal logits": (np.zeros_like(z), y),
-        "large logits": (1e4 * z, y),
-    }
-    for name, (logits, labels) in cases.items():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CalibrationWarning)
-            probs = calibrator.fit(logits, labels).predict_proba(z)
-        assert np.isfinite(probs).all(), name
-        assert probs.sum(1) == pytest.approx(np.ones(len(z))), name
 
 
 def test_warnings_say_why():

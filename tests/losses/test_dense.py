@@ -1,17 +1,18 @@
-"""Every loss on the shapes and options of `torch.nn.CrossEntropyLoss`."""
+"""Every loss on the shapes and options of `torch.nn.CrossEntropyLoss`, beyond the contract of `orcu.testing`."""
 
 import pytest
 import torch
 import torch.nn.functional as F
-from every_loss import FACTORIES, every_loss, per_sample_losses, those, value_and_gradient
+from every_loss import FACTORIES, every_loss, per_sample_losses
 
 from orcu import losses
 from orcu.errors import InputError
 from orcu.losses import closed_form
 from orcu.losses import orcu as fused
-from orcu.losses.base import OrdinalLoss, as_rows
+from orcu.losses.base import OrdinalLoss
 from orcu.losses.functional import orcu_loss, ordinal_loss
 from orcu.losses.poe import POEOutput
+from orcu.testing.losses import value_and_gradient
 
 WEIGHT = [1.0, 2.0, 3.0, 4.0, 5.0]
 SHAPES = [(6, 5), (6, 5, 7), (2, 5, 3, 4), (1, 5, 6, 2), (2, 5, 2, 3, 2)]
@@ -27,85 +28,6 @@ def dense(shape=(2, 5, 3, 4), *, dtype=torch.float64, ignored=0, label=-100):
 
 def distributions(logits):
     return torch.rand(logits.shape, dtype=logits.dtype, generator=torch.Generator().manual_seed(1)).softmax(1)
-
-
-@every_loss
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("weight", [None, WEIGHT])
-def test_a_dense_output_is_its_rows(make, shape, weight):
-    logits, y = dense(shape)
-    sample_weight = torch.linspace(0.1, 2.0, y.numel(), dtype=torch.float64).view(y.shape)
-    loss = make(5, weight=weight)
-    value, gradient = value_and_gradient(loss, logits, y, sample_weight=sample_weight)
-    rows = as_rows(logits.detach()).requires_grad_()
-    expected, of_rows = value_and_gradient(loss, rows, y.flatten(), sample_weight=sample_weight.flatten())
-    torch.testing.assert_close(value, expected)
-    torch.testing.assert_close(as_rows(gradient), of_rows)
-
-
-@those(lambda loss: loss.soft_labels)
-def test_dense_label_distributions_are_their_rows(make):
-    logits, _ = dense()
-    soft = distributions(logits)
-    loss = make(5, weight=WEIGHT)
-    value, gradient = value_and_gradient(loss, logits, soft)
-    expected, of_rows = value_and_gradient(loss, as_rows(logits.detach()).requires_grad_(), as_rows(soft))
-    torch.testing.assert_close(value, expected)
-    torch.testing.assert_close(as_rows(gradient), of_rows)
-
-
-@per_sample_losses
-def test_values_have_the_shape_of_the_labels(make):
-    logits, y = dense()
-    each = make(5, reduction="none")(logits, y)
-    assert each.shape == y.shape
-    torch.testing.assert_close(make(5)(logits, y), each.mean())
-    upstream = torch.rand(y.shape, dtype=torch.float64)
-    (gradient,) = torch.autograd.grad(each, logits, upstream)
-    weighted = make(5, reduction="sum")(logits, y, sample_weight=upstream)
-    torch.testing.assert_close(gradient, torch.autograd.grad(weighted, logits)[0])
-
-
-@per_sample_losses
-def test_one_sample_without_a_batch(make):
-    logits, y = dense((1, 5))
-    for reduction in ("mean", "sum", "none"):
-        loss = make(5, reduction=reduction)
-        value = loss(logits[0], y[0])
-        assert value.shape == ()
-        torch.testing.assert_close(value, loss(logits, y).reshape(()))
-
-
-@every_loss
-@pytest.mark.parametrize("label", [-100, 255, 3])
-def test_ignored_samples_might_as_well_not_be_there(make, label):
-    logits, y = dense(ignored=5, label=label)
-    kept = (y != label).flatten()
-    with torch.no_grad():
-        logits[(y == label).unsqueeze(1).expand_as(logits)] = torch.nan
-    loss = make(5, ignore_index=label, weight=WEIGHT)
-    value, gradient = value_and_gradient(loss, logits, y)
-    rows = as_rows(logits.detach())[kept].requires_grad_()
-    expected, of_rows = value_and_gradient(make(5, weight=WEIGHT), rows, y.flatten()[kept])
-    torch.testing.assert_close(value, expected)
-    torch.testing.assert_close(as_rows(gradient)[kept], of_rows)
-    assert (as_rows(gradient)[~kept] == 0).all()
-
-
-@per_sample_losses
-def test_ignored_samples_have_the_value_0(make):
-    logits, y = dense(ignored=5)
-    each = make(5, reduction="none")(logits, y)
-    assert (each.flatten()[:5] == 0).all()
-    torch.testing.assert_close(make(5)(logits, y), each.sum() / (y.numel() - 5))
-
-
-@every_loss
-def test_where_all_samples_are_ignored_the_loss_is_0(make):
-    logits, y = dense(ignored=24)
-    value, gradient = value_and_gradient(make(5), logits, y)
-    assert value == 0
-    assert (gradient == 0).all()
 
 
 @pytest.mark.parametrize("shape", [(5,), *SHAPES])
@@ -149,14 +71,6 @@ def test_channels_last_is_no_other_output(make):
     torch.testing.assert_close(of_last, gradient)
 
 
-@every_loss
-def test_dense_outputs_are_not_changed(make):
-    logits, y = dense((1, 5, 2, 2))
-    before = logits.detach().clone()
-    value_and_gradient(make(5), logits, y)
-    assert torch.equal(logits, before)
-
-
 @pytest.mark.slow
 @every_loss
 def test_dense_outputs_compile_to_one_graph(make):
@@ -168,14 +82,6 @@ def test_dense_outputs_compile_to_one_graph(make):
     expected, expected_gradient = value_and_gradient(loss, logits, y)
     torch.testing.assert_close(value, expected)
     torch.testing.assert_close(gradient, expected_gradient)
-
-
-@every_loss
-def test_dense_outputs_under_autocast(make):
-    logits, y = dense(dtype=torch.bfloat16)
-    plain = make(5)(logits.detach().float().requires_grad_(), y)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        torch.testing.assert_close(make(5)(logits, y), plain)
 
 
 @per_sample_losses

@@ -49,6 +49,7 @@ class AutoCalibration(Calibrator):
     """
 
     name = "auto"
+    weight_repeats = False  # its candidates shrink by themselves
     chosen_: str
     scores_: dict[str, float]
     reason_: str

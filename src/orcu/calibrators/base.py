@@ -46,6 +46,7 @@ class Calibrator(ABC):
     # scipy.stats and pandas), more than all that is needed here.
 
     name: ClassVar[str]
+    weight_repeats: ClassVar[bool] = True  # whether a weight of 2 is the row twice, shrinkage aside
     num_classes_: int
     floor_: float | None = None  # what stood for a probability of 0 when fitting
     share_for_all_: float = 0.0  # of every prediction, spread evenly over all classes

@@ -29,6 +29,7 @@ class Chain(Calibrator):
     """
 
     name = "chain"
+    weight_repeats = False  # its steps shrink by themselves
 
     def __init__(self, *calibrators: Any, steps: Any = None) -> None:
         self.steps = list(calibrators) if steps is None else steps

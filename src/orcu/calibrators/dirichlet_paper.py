@@ -41,6 +41,7 @@ class PaperDirichletCalibration(LinearMap):
     """
 
     name = "dirichlet_paper"
+    weight_repeats = False  # its batches hold rows, whatever they weigh
     on = "log-probabilities"
 
     def __init__(self, *, epochs: int = 20, learning_rate: float = 1e-3, random_state: int = 0) -> None:

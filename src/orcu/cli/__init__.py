@@ -4,7 +4,8 @@ import atexit
 import contextlib
 import os
 import sys
-from typing import Annotated, NoReturn
+import warnings
+from typing import Annotated, NoReturn, TextIO
 
 import typer
 from rich.console import Console
@@ -23,9 +24,10 @@ from orcu.cli.sets import sets_app
 from orcu.cli.theory import theory
 from orcu.cli.train import predict, train
 from orcu.cli.two_stage import two_stage
-from orcu.errors import InputError, MissingExtraError
+from orcu.errors import InputError, MissingExtraError, PluginWarning
 
 USAGE_ERROR = 2
+_PYTHONS_SHOWWARNING = warnings.showwarning
 
 app = typer.Typer(
     help="Ordinal classifiers whose probabilities can be trusted.",
@@ -56,12 +58,28 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
 
 def main() -> None:
-    """Run the command; a bad argument becomes one line on stderr and exit code 2."""
+    """Run the command; a bad argument becomes one line on stderr and exit code 2, a bad plugin a warning."""
+    warnings.showwarning = _show_warning
     try:
         app()
     except (InputError, MissingExtraError) as error:
         Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
         raise SystemExit(USAGE_ERROR) from None
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """A line of its own for what users can mend; Python's form, with the line of code, for the rest."""
+    if issubclass(category, PluginWarning):
+        Console(stderr=True, soft_wrap=True).print(f"[yellow]warning:[/] {escape(str(message))}", highlight=False)
+    else:
+        _PYTHONS_SHOWWARNING(message, category, filename, lineno, file, line)
 
 
 def process() -> NoReturn:

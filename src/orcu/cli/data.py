@@ -15,7 +15,7 @@ from orcu.cli.options import bad_data, pairs
 from orcu.errors import InputError
 
 if TYPE_CHECKING:
-    from orcu.data import Card, Prepared
+    from orcu.data import Card, Dataset, Prepared
 
 data_app = typer.Typer(help="Data sets: the paper's, open ones, and your own images or tables.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="A data set; `orcu data list` shows them.")]
@@ -42,7 +42,7 @@ def list_sets() -> None:
             card.kind,
             str(len(card.classes) or ""),
             rows,
-            escape(_way(card)),
+            escape(_way(data.DATASETS.get(name))),
             prepared,
             style="bold" if card.paper else "",
         )
@@ -213,9 +213,11 @@ def table(markdown: Annotated[bool, typer.Option("--markdown", help="Print Markd
     Console(width=width).print(shown)
 
 
-def _way(card: "Card") -> str:
+def _way(dataset: "type[Dataset]") -> str:
+    card = dataset.card
     if card.package:
-        return "pip install 'orcu[data]'"
+        ours = dataset.__module__.startswith("orcu.")
+        return "pip install 'orcu[data]'" if ours else f"comes with {card.package}"
     if card.downloads:
         return "--download"
     return "register, or copy" if card.classes else "your own"

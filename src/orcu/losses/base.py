@@ -1,10 +1,9 @@
 """What every loss shares: the checks, the weights, the reduction, the tables, the card."""
 
 import dataclasses
-import inspect
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 
 from orcu.errors import InputError, UnknownNameError
 from orcu.inputs import SUM_TOLERANCE, FloatArray, as_count, label_out_of_range
-from orcu.registry import Registry
+from orcu.registry import Registry, parameters_of
 from orcu.terms import total_weight
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -145,6 +144,10 @@ class OrdinalLoss(nn.Module):
             as_rows(logits), as_rows(y) if y.dim() == logits.dim() else y.flatten(), weight, self.reduction
         )
         return value.reshape(labels_shape(logits)) if self.reduction == "none" else value
+
+    if TYPE_CHECKING:  # of a module it would be Any
+
+        def __call__(self, logits: Tensor, y: Tensor, *, sample_weight: Tensor | None = None) -> Tensor: ...  # noqa: D102
 
     def per_sample(self, logits: Tensor, y: Tensor) -> Tensor:
         """The unweighted loss of each sample: checked (n, C) logits and (n,) labels to (n,)."""
@@ -334,7 +337,7 @@ def register_regularizer(card: LossCard) -> Callable[[LossT], LossT]:
 
 def _registrar(registry: "Registry[type[OrdinalLoss]]", card: LossCard) -> Callable[[LossT], LossT]:
     def add(loss: LossT) -> LossT:
-        parameters = inspect.signature(loss).parameters.values()
+        parameters = parameters_of(loss).values()
         defaults = {p.name: p.default for p in parameters if p.name not in _COMMON_OPTIONS}
         loss.card = dataclasses.replace(card, defaults=defaults)
         if loss.term == OrdinalLoss.term:

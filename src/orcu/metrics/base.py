@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
+from orcu.errors import UnknownNameError
 from orcu.inputs import FloatArray
 from orcu.metrics.sums import Sums
 from orcu.registry import Registry
@@ -23,6 +24,7 @@ def largest_gap(gaps: FloatArray) -> FloatArray:
 
 
 Family = Literal["calibration", "decision", "distribution"]
+Better = Literal["higher", "lower", "zero", ""]
 Formula = Callable[[Sums], Any]
 
 
@@ -33,7 +35,7 @@ class Metric:
     name: str
     title: str
     family: Family
-    better: Literal["higher", "lower", "zero", ""]
+    better: Better
     percent: bool  # a fraction, shown as percent in printed tables
     convention: str  # {bins} stands for the number of bins, see `convention_for`
     rank: int
@@ -78,7 +80,7 @@ def metric(
     title: str,
     *,
     family: Family,
-    better: Literal["higher", "lower", "zero", ""],
+    better: Better,
     percent: bool = False,
     convention: str = "",
     reduce: Callable[[FloatArray], FloatArray] | None = None,
@@ -87,10 +89,17 @@ def metric(
 
     With ``reduce`` the function gives signed gaps (..., G) and the metric is reduce(|gaps|). In ``convention`` the
     number of bins is written as ``{bins}``.
+
+    Raises:
+        UnknownNameError: if the family or the direction is none of those that reports know.
     """
+    if family not in get_args(Family):
+        raise UnknownNameError(f"family of the metric {name!r}", family, get_args(Family))
+    if better not in get_args(Better):
+        raise UnknownNameError(f"direction of the metric {name!r}", better, get_args(Better))
 
     def add(formula: Formula) -> Metric:
-        return METRICS.register(name)(
+        return METRICS.register(name, source=formula)(
             Metric(name, title, family, better, percent, convention, next(_ranks), formula, reduce)
         )
 
@@ -99,6 +108,6 @@ def metric(
 
 def all_metrics() -> list[Metric]:
     """The registered metrics in the order of a report."""
-    families = ["calibration", "decision", "distribution"]
+    families = get_args(Family)
     metrics = [METRICS.get(name) for name in METRICS.names()]
     return sorted(metrics, key=lambda m: (families.index(m.family), m.rank))

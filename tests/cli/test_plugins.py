@@ -1,0 +1,158 @@
+"""What plugins register is there for every command; what is wrong with one is a line, and the rest works."""
+
+import sys
+
+import numpy as np
+import pytest
+from command import run
+from plugins import EXAMPLE, distribution, example_distribution
+
+from orcu import Predictions, metrics
+from orcu.calibrators.base import CALIBRATORS
+from orcu.data.base import DATASETS
+from orcu.figures.base import FIGURES
+from orcu.launchers import LAUNCHERS
+from orcu.losses.base import LOSSES, REGULARIZERS
+from orcu.metrics.base import METRICS, metric
+from orcu.targets import distances
+
+REGISTRIES = (LOSSES, REGULARIZERS, distances, METRICS, CALIBRATORS, DATASETS, FIGURES, LAUNCHERS)
+
+LOSS = """
+from orcu.losses.base import LossCard, OrdinalLoss, {0}
+
+@{0}(LossCard(name="{1}", title="Of a plugin", family="ordinal", paper="none", formula="{2}"))
+class OfAPlugin(OrdinalLoss):
+    def per_sample(self, logits, y):
+        return {2}
+"""
+DISTANCE = "from orcu.targets import distances\n@distances.register('cubed')\ndef cubed(d):\n    return d ** 3\n"
+FIGURE = """
+from orcu.figures.base import FIGURES, Figure
+
+@FIGURES.register("of_a_plugin")
+class OfAPlugin(Figure):
+    title, paper = "A figure of a plugin", "none"
+
+    def make(self, sources, *, width):
+        raise NotImplementedError
+"""
+LAUNCHER = """
+from orcu.launchers import LAUNCHERS, Launcher
+
+@LAUNCHERS.register("one_by_one")
+class OneByOne(Launcher):
+    def results(self, function, items):
+        return enumerate(map(function, items))
+
+    def __exit__(self, kind, error, trace):
+        pass
+"""
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A folder of ``sys.path`` for distributions; every registry looks again, and forgets after the test."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.syspath_prepend(EXAMPLE / "src")
+    modules = set(sys.modules)
+    for registry in REGISTRIES:
+        registry.names()
+        monkeypatch.setattr(registry, "_complete", False)
+        monkeypatch.setattr(registry, "_things", dict(registry._things))
+    yield folder
+    for name in set(sys.modules) - modules:
+        if getattr(sys.modules[name], "__file__", None) and str(sys.modules[name].__file__).startswith(str(folder)):
+            del sys.modules[name]
+    for name in [name for name in sys.modules if name.startswith("orcu_example_plugin")]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def judged(tmp_path):
+    rng = np.random.default_rng(0)
+    file = tmp_path / "preds" / "preds.parquet"
+    file.parent.mkdir()
+    logits = 3 * rng.normal(size=(300, 4))
+    Predictions(logits=logits, y=rng.integers(4, size=300)).write(file)
+    return file
+
+
+def test_every_axis_takes_plugins(site, judged, tmp_path):
+    example_distribution(site)
+    modules = {
+        "loss_of_a_plugin": LOSS.format("register_loss", "plain", "-logits.log_softmax(1)[range(len(y)), y]"),
+        "term_of_a_plugin": LOSS.format("register_regularizer", "small", "logits.square().mean(1)"),
+        "distance_of_a_plugin": DISTANCE,
+        "figure_of_a_plugin": FIGURE,
+        "launcher_of_a_plugin": LAUNCHER,
+    }
+    groups = {
+        "orcu.losses": {"one": "loss_of_a_plugin", "two": "term_of_a_plugin"},
+        "orcu.distances": {"one": "distance_of_a_plugin"},
+        "orcu.figures": {"one": "figure_of_a_plugin"},
+        "orcu.launchers": {"one": "launcher_of_a_plugin"},
+    }
+    distribution(site, "every_axis", groups, modules)
+
+    listed = run("losses", width=160).stdout
+    for name in ("expected_distance", "plain", "small", "cubed"):
+        assert name in listed
+    assert "sum_k p_k |k - y|^power" in run("losses", "show", "expected_distance").stdout
+    assert "comes with orcu-example-plugin" in run("data", "list", width=160).stdout
+    assert "exams.csv with the columns hours" in run("data", "info", "example_exams").stdout
+    assert "A figure of a plugin" in run("figure", "list", width=160).stdout
+    evaluated = run("evaluate", judged, "--fail-if", "far_off<0.01", "--bootstrap", "0")
+    assert evaluated.returncode == 0, evaluated.stderr
+    assert "Two classes off" in evaluated.stdout
+    assert run("evaluate", judged.parent, "--launcher", "one_by_one", "--bootstrap", "0").returncode == 0
+    assert "Did you mean 'one_by_one'" in run("evaluate", judged.parent, "--launcher", "one_by_on").stderr
+    fitted = run("calibrate", "fit", judged, "--method", "smoothing+projection", "-o", tmp_path / "c.json")
+    assert fitted.returncode == 0, fitted.stderr
+    planned = run("bench", "plan", EXAMPLE / "spec.toml", "--results", tmp_path / "results")
+    assert planned.returncode == 0, planned.stderr
+    assert "8 runs: 8 waiting" in planned.stdout
+
+
+def test_a_plugin_that_is_wrong_is_a_line_and_the_rest_works(site, judged):
+    example_distribution(site)
+    code = "from orcu.calibrators.base import CALIBRATORS\n@CALIBRATORS.register('gap')\nclass Mine: ...\n"
+    modules = {"takes_gap": code, "takes_none": "", "has_a_fault": "import not_there_at_all"}
+    distribution(site, "wrong", {"orcu.calibrators": {name: name for name in modules}}, modules)
+    done = run("calibrate", "fit", judged, "--method", "smoothing", "-o", judged.with_name("c.json"), width=400)
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.startswith("warning: the plugin")]
+    assert len(lines) == 3
+    assert (
+        "the plugin takes_gap of the package wrong fails to load (InputError: calibrator 'gap' is registered "
+        in lines[0]
+    )
+    assert "twice, by orcu.calibrators.gap.GapScaling and by takes_gap.Mine; choose another name.)" in lines[0]
+    assert "the plugin takes_none of the package wrong registers nothing" in lines[1]
+    assert "the plugin has_a_fault of the package wrong fails to load (ModuleNotFoundError" in lines[2]
+
+
+def test_a_wrong_loss_is_told_once_though_two_registries_read_it(site):
+    distribution(site, "faulty", {"orcu.losses": {"one": "faulty_losses"}}, {"faulty_losses": "1 / 0"})
+    done = run("losses", width=160)
+    assert done.returncode == 0
+    assert done.stderr.count("the plugin faulty_losses of the package faulty fails to load (ZeroDivisionError") == 1
+    assert "Traceback" not in done.stderr
+    assert "UserWarning" not in done.stderr
+    assert "orcu" in done.stdout
+
+
+def test_a_metric_made_again_takes_the_place_of_the_older_one(site):
+    def cell(factor):
+        @metric("of_a_cell", "Of a cell", family="decision", better="lower")
+        def of_a_cell(sums):
+            return factor * sums.total
+
+        return of_a_cell
+
+    cell(1)
+    again = cell(2)
+    assert METRICS.get("of_a_cell") is again
+    assert not hasattr(metrics, "of_a_cell")
