@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0.dev0"
 
 if TYPE_CHECKING:
-    from orcu import boosting, calibrators, estimators, geometry, judges, losses, metrics, targets, theory
+    from orcu import boosting, calibrators, estimators, figures, geometry, judges, losses, metrics, targets, theory
     from orcu.decisions.conformal import OrdinalPredictionSets
     from orcu.decisions.rules import decide
     from orcu.errors import InputError, MissingExtraError, UnknownNameError
@@ -44,6 +44,7 @@ _HOMES = {
     "calibrators": "",
     "data": "",
     "estimators": "",
+    "figures": "",
     "geometry": "",
     "judges": "",
     "losses": "",
@@ -72,6 +73,7 @@ __all__ = [
     "decide",
     "estimators",
     "evaluate",
+    "figures",
     "geometry",
     "judges",
     "losses",

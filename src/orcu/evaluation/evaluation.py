@@ -17,7 +17,7 @@ from orcu.metrics.referral import ReferralCurve
 from orcu.metrics.sums import Sums
 from orcu.predictions.predictions import Predictions
 from orcu.registry import Registry
-from orcu.tables.text import markdown
+from orcu.tables.text import markdown, markdown_text
 
 RESULT_VERSION = 1
 # A page needs figures, which are drawn from evaluations: what makes one stands above, and registers itself here.
@@ -82,6 +82,9 @@ class Evaluation:
         values = ", ".join(f"{name} {self.metrics[name].value:.3f}" for name in ("accuracy", "mae", "sce"))
         return f"Evaluation({self.name!r}, {self.rows} rows: {values}, ...)"
 
+    def _repr_html_(self) -> str:
+        return PAGES.get("card")(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Everything but the rows as plain data, fit for JSON: fractions, None where not defined or infinite."""
         out: dict[str, Any] = {
@@ -145,13 +148,14 @@ class Evaluation:
         """The table of metrics in Markdown, and the differences to other models."""
         headings = ["metric", "value", "95 % interval", "a calibrated model would show"]
         blocks = [
-            f"**{self.name}**: {self.rows:,} rows, classes {', '.join(self.classes)}\n",
+            f"**{markdown_text(self.name)}**: {self.rows:,} rows, classes {markdown_text(', '.join(self.classes))}\n",
             markdown(headings, [cells for _, cells in metric_rows(self)], "lrrr"),
         ]
         headings = ["metric", "difference", "95 % interval", "resamples in favour"]
         for other, differences in self.differences.items():
             rows = [[metric.title, *shown_difference(differences[metric.name], metric)] for metric in all_metrics()]
-            blocks += [f"**{self.name} minus {other}**, the same rows\n", markdown(headings, rows, "lrrr")]
+            pair = markdown_text(f"{self.name} minus {other}")
+            blocks += [f"**{pair}**, the same rows\n", markdown(headings, rows, "lrrr")]
         return "\n".join(blocks)
 
     def to_html(self, **options: Any) -> str:
