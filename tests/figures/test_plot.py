@@ -1,5 +1,9 @@
 """Panels of one evaluation, as a notebook asks for them: axes come back, to be changed."""
 
+import os
+import subprocess
+import sys
+
 import matplotlib
 import numpy as np
 import pytest
@@ -93,3 +97,32 @@ def test_a_whole_figure_has_its_axes():
     figure = orcu.figures.base.make("equilibrium", width="column", classes=3)
     assert len(figure.axes) == 3
     figure.axes[0].set_title("ours")
+
+
+NOTEBOOK = """
+import matplotlib
+import numpy as np
+from orcu import evaluate
+from orcu.figures import reliability
+
+rng = np.random.default_rng(0)
+evaluation = evaluate(probs=rng.dirichlet(np.ones(3), size=30), y=rng.integers(3, size=30), bootstrap=0)
+reliability.plot(evaluation)
+assert matplotlib.is_interactive()  # or no later figure would be shown
+"""
+BACKEND = """
+import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg as FigureCanvas
+
+matplotlib.interactive(True)  # as the backend of notebooks does when the first figure starts it
+"""
+
+
+def test_the_first_figure_leaves_the_settings_of_a_notebook(tmp_path):
+    (tmp_path / "notebook_backend.py").write_text(BACKEND)
+    environment = os.environ | {"MPLBACKEND": "module://notebook_backend"}
+    environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", NOTEBOOK], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

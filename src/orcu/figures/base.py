@@ -104,8 +104,10 @@ def axes(ax: Any = None, *, size: tuple[float, float] = (3.8, 3.2)) -> Iterator[
     import matplotlib
     from matplotlib import pyplot
 
+    # Before the settings are changed: the first figure starts a notebook's backend, which has settings of its own.
+    figure = pyplot.figure(figsize=size, layout="constrained")
     with matplotlib.rc_context(style.SETTINGS):
-        figure, ax = pyplot.subplots(figsize=size, layout="constrained")
+        ax = figure.add_subplot()
         yield ax
         figure.draw_without_rendering()  # ticks are made now, in this style
 

@@ -58,6 +58,7 @@ from orcu.tables.writing import write_table
 
 SCHEMA_VERSION = 1
 CARRIED = ("group", "subject", "split", "fold")  # optional columns that are carried along
+KINDS = {"probs": "probabilities", "logits": "logits"}
 NO_LABELS = "no labels"
 ALL_DIGITS = 9  # numbers with as many digits after the point are not rounded, as far as we care
 ObjectArray = npt.NDArray[Any]
@@ -285,7 +286,7 @@ class Predictions:
             rows = [[*row, f"{count:,}"] for row, count in zip(rows, counts, strict=True)]
         return card(
             "Predictions",
-            about=f"{len(self):,} rows, {self.kind} of {self.num_classes} classes, {self.mapping}",
+            about=f"{len(self):,} rows, {KINDS[self.kind]} of {self.num_classes} classes, {self.mapping}",
             facts=facts,
             headings=["class, lowest first", "mean probability", "labels"][: 2 + (self.y is not None)],
             rows=rows,

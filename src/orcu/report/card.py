@@ -50,13 +50,13 @@ def _diagram(evaluation: Evaluation) -> str:
     )
     grey = 'stroke="currentColor" stroke-opacity=".4" fill="none"'
     return (
-        f'<svg width="{SIDE + 20}" height="{SIDE + 20}" viewBox="-4 -4 {SIDE + 20} {SIDE + 20}" role="img" '
+        f'<svg width="{SIDE + 26}" height="{SIDE + 20}" viewBox="-4 -4 {SIDE + 26} {SIDE + 20}" role="img" '
         'aria-label="Reliability: what came true against what was said">'
         f'<rect width="{SIDE}" height="{SIDE}" {grey}/>'
         f'<line x1="0" y1="{SIDE}" x2="{SIDE}" y2="0" stroke-dasharray="4 3" {grey}/>'
         f'<g fill="{ACCENT}" fill-opacity=".75">{circles}</g>'
         '<g fill="currentColor" fill-opacity=".7" font-size="10" font-family="system-ui,sans-serif">'
         f'<text x="{SIDE / 2}" y="{SIDE + 12}" text-anchor="middle">said</text>'
-        f'<text transform="translate({SIDE + 12} {SIDE / 2}) rotate(-90)" text-anchor="middle">came true</text>'
+        f'<text transform="translate({SIDE + 18} {SIDE / 2}) rotate(-90)" text-anchor="middle">came true</text>'
         "</g></svg>"
     )

@@ -42,7 +42,7 @@ def card(
         headings: of the table's columns.
         rows: of the table, of which ``MOST_ROWS`` are shown; the first column to the left, the others to the right.
         note: a small line at the end.
-        picture: an ``<svg>`` element, taken as it is.
+        picture: an ``<svg>`` element beside the table, taken as it is.
 
     Example:
         >>> html = card(
@@ -57,20 +57,17 @@ def card(
     parts = [f'<div><b>{escape(title)}</b> <span style="{_QUIET}">{escape(about)}</span></div>']
     for number, sentence in enumerate(filter(None, sentences)):
         weight = ";font-weight:600" if number == 0 else ""
-        parts.append(f'<div style="margin-top:.3em;max-width:46em{weight}">{escape(sentence)}</div>')
+        parts.append(f'<div style="margin-top:.3em;max-width:52em{weight}">{escape(sentence)}</div>')
     if facts:
         parts.append(f'<div style="margin-top:.3em">{_facts(facts)}</div>')
     if rows:
-        parts.append(_table(headings, rows[:MOST_ROWS]))
+        beside = f"<div>{picture}</div>" if picture else ""
+        table = _table(headings, rows[:MOST_ROWS])
+        parts.append(f'<div style="display:flex;flex-wrap:wrap;gap:.6em 2em"><div>{table}</div>{beside}</div>')
     text = escape("; ".join(filter(None, notes)))
     if text:
         parts.append(f'<div style="margin-top:.4em;max-width:52em;font-size:11px;{_QUIET}">{text}</div>')
     body = "\n".join(parts)
-    if picture:
-        body = (
-            '<div style="display:flex;flex-wrap:wrap;gap:1.2em;align-items:flex-start">'
-            f"<div>{body}</div><div>{picture}</div></div>"
-        )
     return f'<div style="{_FRAME}">\n{body}\n</div>'.replace(" %", "\u00a0%")
 
 
