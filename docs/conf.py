@@ -16,13 +16,17 @@ author = "The orcu developers"
 copyright = "The orcu developers, Apache-2.0"
 version = release = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 exclude_patterns: list[str] = []
-source_suffix = {".md": "markdown"}
+source_suffix = {".md": "myst-nb"}
 default_role = "code"  # docstrings name things in single backticks
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence"]
+
+nb_execution_mode = "force"  # the notebooks are run whenever the site is built, and an error in one ends it
+nb_execution_raise_on_error = True
+nb_execution_timeout = 600
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # types stand in the signatures' own words: the Args of each docstring

@@ -1,5 +1,6 @@
 """The documentation: it builds without a warning, its links lead somewhere, its tables are those of the results."""
 
+import html
 import importlib
 import importlib.util
 import re
@@ -113,3 +114,12 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert "Five minutes" in first
     for page in ("results", "theory", "extend", "guides/research", "generated/losses", "api/losses"):
         assert (tmp_path / f"{page}.html").exists()
+    # what the text of the notebooks says of their figures and numbers
+    for name, figures, outputs in (
+        ("judge", 4, ["Over-confident by 14", "'boosted trees': ('tripped'", "'logistic': ('passed'"]),
+        ("calibrate", 2, ["Recommended: vector", "matches accuracy within noise", "[675 325   0   0]"]),
+    ):
+        page = (tmp_path / f"notebooks/{name}.html").read_text("utf-8")
+        assert len(re.findall(r"<img [^>]*_images/", page)) == figures
+        text = html.unescape(re.sub(r"<[^>]+>", "", page))
+        assert [output for output in outputs if output not in text] == []

@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
-    from orcu import boosting, calibrators, data, estimators, geometry, judges, losses, metrics, targets, theory
+    from orcu import (
+        boosting,
+        calibrators,
+        data,
+        estimators,
+        figures,
+        geometry,
+        judges,
+        losses,
+        metrics,
+        targets,
+        theory,
+    )
     from orcu.decisions.conformal import OrdinalPredictionSets
     from orcu.decisions.rules import decide
     from orcu.errors import InputError, MissingExtraError, UnknownNameError
@@ -45,6 +57,7 @@ _HOMES = {
     "calibrators": "",
     "data": "",
     "estimators": "",
+    "figures": "",
     "geometry": "",
     "judges": "",
     "losses": "",
@@ -73,6 +86,7 @@ __all__ = [
     "decide",
     "estimators",
     "evaluate",
+    "figures",
     "geometry",
     "judges",
     "losses",

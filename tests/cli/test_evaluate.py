@@ -1,6 +1,7 @@
 """``orcu evaluate`` as a user meets it: tables, reports, exit codes, one-line errors."""
 
 import json
+from xml.etree import ElementTree
 
 import command
 import numpy as np
@@ -133,6 +134,41 @@ def test_gates_pass_quietly(folder):
     assert "gate sce.low>0.05: passed (sce.low = " in result.stdout
 
 
+GATES = ("--bootstrap", "50", "--fail-if", "sce>0.05", "--fail-if", "accuracy<0.1")
+
+
+def test_github_gets_commands_and_the_page_of_the_job(folder, tmp_path, monkeypatch):
+    page = tmp_path / "summary.md"
+    page.write_text("before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
+    result = run("sharp.parquet", *BASIC, *GATES, "--format", "github", "--report", tmp_path / "r.html", cwd=folder)
+    assert result.returncode == 4, result.stderr
+    assert "\n::error title=gate tripped::sharp: sce>0.05 (sce = 0." in result.stdout
+    assert "\n::notice title=gate passed::sharp: accuracy<0.1" in result.stdout
+    assert page.read_text().startswith("before\n### orcu evaluate: sharp\n")
+    assert page.read_text().removeprefix("before\n").strip() in result.stdout
+    assert (tmp_path / "r.html").exists()
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
+    refused = run("sharp.parquet", *BASIC, "--bootstrap", "0", "--format", "github", cwd=folder)
+    assert refused.returncode == 2
+    assert "GITHUB_STEP_SUMMARY" in refused.stderr
+
+
+def test_the_page_of_the_job_is_only_for_github(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    for form in ("text", "junit"):
+        assert run("calm.parquet", *BASIC, "--bootstrap", "0", "--format", form, cwd=folder).returncode == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_junit_is_all_of_the_output(folder, tmp_path):
+    result = run("sharp.parquet", *BASIC, *GATES, "--format", "junit", "--json", tmp_path / "n.json", cwd=folder)
+    assert result.returncode == 4
+    suite = ElementTree.fromstring(result.stdout.encode())
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    assert result.stderr == ""
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -149,6 +185,7 @@ def test_gates_pass_quietly(folder):
         (["sharp.parquet", *BASIC, "--report", "x", "--json", "x"], "is named for two outputs"),
         (["sharp.parquet", *BASIC, "--json", "."], "is a folder"),
         (["sharp.parquet", *BASIC, "--decide", "modus"], "unknown decision rule"),
+        (["sharp.parquet", *BASIC, "--format", "xml"], "unknown format 'xml'. Known: text, github, junit"),
         ([], "Missing argument"),
     ],
 )

@@ -103,6 +103,10 @@ class AutoCalibration(Calibrator):
         probs: FloatArray = self.fitted_.predict_proba(logits)
         return probs
 
+    def _learned(self) -> list[list[str]]:
+        scores = [[f"log loss of {name}", f"{score:.4f}"] for name, score in self.scores_.items()]
+        return [["chosen", self.chosen_], *self.fitted_._learned(), *scores]
+
     def _state(self) -> dict[str, Any]:
         return {
             "chosen": self.chosen_,

@@ -18,10 +18,12 @@ from orcu.inputs import FloatArray, IntArray, as_codes, as_labels, as_logits, as
 from orcu.predictions.predictions import Predictions
 from orcu.predictions.used_rows import UsedRows
 from orcu.registry import Registry
+from orcu.tables.card import card
 from orcu.tables.files import read_json, write_json
 
 STATE_VERSION = 2
 MANY_ROWS = 100_000
+BRIEF = 8  # numbers on a line
 LARGEST = 1e9  # logits further out say no more, and their squares would overflow
 CALIBRATORS: Registry[type["Calibrator"]] = Registry(
     "calibrator", package="orcu.calibrators", plugins="orcu.calibrators"
@@ -172,6 +174,14 @@ class Calibrator(ABC):
         options = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
         return f"{type(self).__name__}({options})"
 
+    def _repr_html_(self) -> str:
+        options = {name: repr(value) for name, value in self.get_params().items()}
+        if not self.__sklearn_is_fitted__():
+            return card(type(self).__name__, about="not fitted", facts=options)
+        rows = self.fitted_on_.count
+        about = f"fitted on {rows:,} rows of {self.num_classes_} classes" if rows else "nothing to fit"
+        return card(type(self).__name__, about=about, facts=options, headings=["learned", ""], rows=self._learned())
+
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import Tags, TargetTags  # who asks has imported it
 
@@ -208,6 +218,10 @@ class Calibrator(ABC):
     def _is_as_published(self) -> bool:
         """Whether its options ask for a published procedure or plain likelihood, which is not to be changed."""
         return self.parameters(2) == 0 or getattr(self, "shrinkage", None) == 0
+
+    def _learned(self) -> list[list[str]]:
+        """What was learned, to be read: names and values."""
+        return [[name.replace("_", " "), _brief(value)] for name, value in self._state().items()]
 
     # and what it gets:
 
@@ -315,6 +329,16 @@ def load(path: str | os.PathLike[str]) -> Calibrator:
         InputError: if the file cannot be read as one.
     """
     return read_json(path, from_dict)
+
+
+def _brief(value: Any) -> str:
+    """A learned value in a few letters: numbers with four digits, and of large arrays the shape."""
+    array = np.asarray(value)
+    if array.dtype.kind != "f":
+        return str(value)
+    if array.size <= BRIEF:
+        return ", ".join(f"{number:.4g}" for number in array.ravel())
+    return f"{' x '.join(map(str, array.shape))} numbers from {array.min():.4g} to {array.max():.4g}"
 
 
 def _bounded(logits: Any) -> FloatArray:

@@ -87,6 +87,9 @@ class Chain(Calibrator):
         steps = [{"name": step["calibrator"], **step["options"]} for step in plain["state"]["steps"]]
         return plain | {"options": {"steps": steps}}
 
+    def _learned(self) -> list[list[str]]:
+        return [[f"{step.name}: {name}", value] for step in self.steps_ for name, value in step._learned()]
+
     def _state(self) -> dict[str, Any]:
         return {"steps": [step.to_dict() for step in self.steps_]}
 

@@ -15,6 +15,8 @@ from orcu.calibrators.projection import nearest_unimodal
 from orcu.dealing import stratified_folds
 from orcu.errors import CalibrationWarning, InputError
 from orcu.inputs import FloatArray, IntArray, as_labels, as_logits
+from orcu.tables.card import card
+from orcu.tables.text import Cell
 
 METHODS = ("temperature", "vector", "dirichlet", "ordinal_dirichlet", "gap")
 COLUMNS = ("nll", "rps", "sce", "ece", "unimodality", "accuracy", "mae")
@@ -36,6 +38,14 @@ class Recommendation:
             mark = "→ " if name == self.chosen else "  "
             lines.append(f"{mark}{name:30s}" + "".join(f"{row[column]:12.4f}" for column in COLUMNS))
         return "\n".join([*lines, self.rule])
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [Cell(text, "best" if name == self.chosen else "") for text in (name, *(f"{row[c]:.4f}" for c in COLUMNS))]
+            for name, row in self.table.items()
+        ]
+        about = "leave the predictions as they are" if self.calibrator is None else "fitted on all rows: .calibrator"
+        return card(f"Recommended: {self.chosen}", about=about, headings=["", *COLUMNS], rows=rows, note=self.rule)
 
 
 def recommend(

@@ -1,6 +1,7 @@
 """``orcu evaluate``: judge the predictions in a file, print a table, write a report."""
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,9 +34,11 @@ from orcu.threads import keep_freed_memory
 
 if TYPE_CHECKING:
     from orcu.evaluation.evaluation import Evaluation
+    from orcu.evaluation.gates import Gate
     from orcu.launchers import Launcher
 
 GATE_TRIPPED = 4
+FORMATS = ("text", "github", "junit")
 
 
 def evaluate(
@@ -69,6 +72,10 @@ def evaluate(
     fail_if: Annotated[
         list[str] | None, typer.Option(help="Exit with code 4 if this holds: 'sce>0.05', 'sce.low>0.05'; repeatable.")
     ] = None,
+    form: Annotated[
+        str,
+        typer.Option("--format", help="What is printed: text, github (for its runner) or junit (XML of the gates)."),
+    ] = "text",
     title: Annotated[str | None, typer.Option(help="Title of the report.")] = None,
     show_ids: Annotated[bool, typer.Option("--show-ids", help="Let row ids appear in the report.")] = False,
     percent: Percent = False,
@@ -90,6 +97,8 @@ def evaluate(
     paths = [*files, *(compare or [])]
     check_paths(paths, [report, json_path], folders=True)
     spread = launching(launcher, jobs=jobs, address=address)
+    if form not in FORMATS:
+        raise UnknownNameError("format", form, FORMATS)
     if decide not in RULES:
         raise UnknownNameError("decision rule", decide, list(RULES))
     options = reading_options(
@@ -115,15 +124,11 @@ def evaluate(
                 temporary.write_text(text, encoding="utf-8")
         except OSError as error:
             raise InputError(f"{path}: cannot be written ({error}).") from None
-    console = Console()
-    _print(console, evaluation)
-    for path in outputs:
-        console.print(f"wrote {escape(str(path))}", highlight=False)
-    tripped = [gate for gate in gates if gate.trips(evaluation)]
-    for gate in gates:
-        mark = "[bold red]tripped[/]" if gate in tripped else "[green]passed[/]"
-        console.print(f"gate {escape(gate.text)}: {mark} ({escape(gate.reason(evaluation))})", highlight=False)
-    if tripped:
+    if form == "text":
+        _print(Console(), evaluation, gates, list(outputs))
+    else:
+        _print_for_pipelines(form, evaluation, gates)
+    if any(gate.trips(evaluation) for gate in gates):
         raise typer.Exit(GATE_TRIPPED)
 
 
@@ -197,7 +202,21 @@ def _outputs(
     return outputs
 
 
-def _print(console: Console, evaluation: "Evaluation") -> None:
+def _print_for_pipelines(form: str, evaluation: "Evaluation", gates: list["Gate"]) -> None:
+    from orcu.report import pipelines
+
+    job_page = os.environ.get("GITHUB_STEP_SUMMARY")
+    if form == "github" and job_page:
+        try:
+            with Path(job_page).open("a", encoding="utf-8") as page:
+                page.write(pipelines.summary(evaluation, gates) + "\n")
+        except OSError as error:
+            raise InputError(f"GITHUB_STEP_SUMMARY: {job_page} cannot be written ({error}).") from None
+    make = pipelines.github if form == "github" else pipelines.junit
+    typer.echo(make(evaluation, gates), nl=False)
+
+
+def _print(console: Console, evaluation: "Evaluation", gates: list["Gate"], written: list[Path]) -> None:
     from orcu.evaluation.evaluation import metric_rows, shown_difference
     from orcu.evaluation.printed import shown_interval
     from orcu.metrics.base import all_metrics
@@ -248,22 +267,22 @@ def _print(console: Console, evaluation: "Evaluation") -> None:
             difference = shown_difference(differences[metric.name], metric)
             table.add_row(metric.title, *difference)
         console.print(table, "")
+    for path in written:
+        console.print(f"wrote {escape(str(path))}", highlight=False)
+    for gate in gates:
+        mark = "[bold red]tripped[/]" if gate.trips(evaluation) else "[green]passed[/]"
+        console.print(f"gate {escape(gate.text)}: {mark} ({escape(gate.reason(evaluation))})", highlight=False)
 
 
 def _group_table(evaluation: "Evaluation") -> Table:
-    from orcu.evaluation.evaluation import shown_value
-    from orcu.evaluation.printed import ARROWS
-    from orcu.metrics.base import METRICS
-    from orcu.report.headline import verdict
+    from orcu.report.pipelines import group_table
 
-    shown = [METRICS.get(name) for name in ("accuracy", "mae", "ece", "sce", "unimodality")]
+    headings, rows = group_table(evaluation)
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("group")
-    table.add_column("rows", justify="right")
-    for metric in shown:
-        table.add_column(f"{metric.name} {ARROWS[metric.better]}", justify="right", no_wrap=True)
-    for name, group in evaluation.groups.items():
-        marks = {"beyond chance": " ✗", "within chance": " ✓", "": ""}
-        cells = [shown_value(group, m) + marks[verdict(group, m.name)] for m in shown]
-        table.add_row(escape(name), f"{group.rows:,}", *cells)
+    table.add_column(headings[0])
+    table.add_column(headings[1], justify="right")
+    for heading in headings[2:]:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, *cells in rows:
+        table.add_row(escape(name), *cells)
     return table

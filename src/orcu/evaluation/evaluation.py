@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import orcu
+from orcu.evaluation import tracking
 from orcu.evaluation.comparison import Difference
 from orcu.evaluation.intervals import LEVEL
 from orcu.evaluation.printed import ARROWS, shown, shown_interval
@@ -17,7 +18,7 @@ from orcu.metrics.referral import ReferralCurve
 from orcu.metrics.sums import Sums
 from orcu.predictions.predictions import Predictions
 from orcu.registry import Registry
-from orcu.tables.text import markdown
+from orcu.tables.text import markdown, markdown_text
 
 RESULT_VERSION = 1
 # A page needs figures, which are drawn from evaluations: what makes one stands above, and registers itself here.
@@ -82,6 +83,9 @@ class Evaluation:
         values = ", ".join(f"{name} {self.metrics[name].value:.3f}" for name in ("accuracy", "mae", "sce"))
         return f"Evaluation({self.name!r}, {self.rows} rows: {values}, ...)"
 
+    def _repr_html_(self) -> str:
+        return PAGES.get("card")(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Everything but the rows as plain data, fit for JSON: fractions, None where not defined or infinite."""
         out: dict[str, Any] = {
@@ -145,18 +149,52 @@ class Evaluation:
         """The table of metrics in Markdown, and the differences to other models."""
         headings = ["metric", "value", "95 % interval", "a calibrated model would show"]
         blocks = [
-            f"**{self.name}**: {self.rows:,} rows, classes {', '.join(self.classes)}\n",
+            f"**{markdown_text(self.name)}**: {self.rows:,} rows, classes {markdown_text(', '.join(self.classes))}\n",
             markdown(headings, [cells for _, cells in metric_rows(self)], "lrrr"),
         ]
         headings = ["metric", "difference", "95 % interval", "resamples in favour"]
         for other, differences in self.differences.items():
             rows = [[metric.title, *shown_difference(differences[metric.name], metric)] for metric in all_metrics()]
-            blocks += [f"**{self.name} minus {other}**, the same rows\n", markdown(headings, rows, "lrrr")]
+            pair = markdown_text(f"{self.name} minus {other}")
+            blocks += [f"**{pair}**, the same rows\n", markdown(headings, rows, "lrrr")]
         return "\n".join(blocks)
 
     def to_html(self, **options: Any) -> str:
         """The report as one self-contained page; options as for `orcu.report.build`."""
         return PAGES.get("html")(self, **options)
+
+    def log(self, to: Any, *, step: int | None = None, prefix: str = "orcu/", report: bool = True) -> None:
+        """Log every metric and the ends of its interval, and the report where it can be kept.
+
+        Names are ``orcu/sce``, ``orcu/sce_low`` and ``orcu/sce_high``, fractions as everywhere. Without resamples
+        (``bootstrap=0``) there are no ends.
+
+        Args:
+            to: the module ``mlflow``, whose active run it is; a ``SummaryWriter`` of TensorBoard, which gets the tables
+                in place of the report; a run of ``wandb``; or anything with ``log_metrics(metrics, step)``.
+            step: such as the epoch.
+            prefix: before every name; a group or another model is logged beside it by one of its own.
+            report: whether to draw the report too, which takes longer than the numbers.
+
+        Raises:
+            InputError: if ``to`` is none of these.
+
+        Warns:
+            UserWarning: of values that are not defined or infinite; they are left out.
+
+        Example:
+            >>> from orcu import evaluate
+            >>> class Printer:
+            ...     def log_metrics(self, metrics, step=None):
+            ...         print(step, metrics["val/accuracy"])
+            >>> evaluation = evaluate(probs=[[0.9, 0.1], [0.8, 0.2]], y=[0, 1], bootstrap=0)
+            >>> evaluation.log(Printer(), step=3, prefix="val/")
+            3 0.5
+        """
+        ends = ("low", "high") if self.resamples else ()
+        values = {name: estimate.value for name, estimate in self.metrics.items()}
+        values |= {f"{name}_{end}": getattr(one, end) for name, one in self.metrics.items() for end in ends}
+        tracking.log(self, values, to, step=step, prefix=prefix, report=report)
 
 
 def conventions(bins: int) -> dict[str, str]:

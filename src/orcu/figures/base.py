@@ -2,6 +2,8 @@
 
 import inspect
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from orcu.errors import InputError, UnknownNameError
@@ -86,6 +88,28 @@ def make(name: str, sources: Sources | None = None, *, width: str = style.PAGE, 
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
     return figure
+
+
+@contextmanager
+def axes(ax: Any = None, *, size: tuple[float, float] = (3.8, 3.2)) -> Iterator[Any]:
+    """The axes that a panel is drawn on: those handed in as they are, or new ones of pyplot, which a notebook shows.
+
+    Args:
+        ax: of the caller, or ``None``.
+        size: of a new figure, in inches.
+    """
+    if ax is not None:
+        yield ax
+        return
+    import matplotlib
+    from matplotlib import pyplot
+
+    # Before the settings are changed: the first figure starts a notebook's backend, which has settings of its own.
+    figure = pyplot.figure(figsize=size, layout="constrained")
+    with matplotlib.rc_context(style.SETTINGS):
+        ax = figure.add_subplot()
+        yield ax
+        figure.draw_without_rendering()  # ticks are made now, in this style
 
 
 def blank(width: str, height: float, *, layout: Any = "constrained") -> Any:

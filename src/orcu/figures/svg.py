@@ -11,7 +11,7 @@ from orcu.figures.style import ROLES, SETTINGS
 _DROPPED = re.compile(r"<\?xml.*?\?>|<!DOCTYPE.*?>|<!--.*?-->|<metadata>.*?</metadata>", flags=re.DOTALL)
 
 
-def render(draw: Callable[[Any], None], *, prefix: str, title: str, width: float = 3.5, height: float = 3.0) -> str:
+def render(draw: Callable[[Any], object], *, prefix: str, title: str, width: float = 3.5, height: float = 3.0) -> str:
     """One axes drawn by ``draw(ax)`` as an ``<svg>`` element; the same input gives the same bytes.
 
     Args:

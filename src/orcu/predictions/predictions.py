@@ -52,11 +52,13 @@ from orcu.predictions.labels import (
     need_position_zero,
 )
 from orcu.predictions.used_rows import UsedRows
+from orcu.tables.card import card
 from orcu.tables.reading import BATCH_ROWS, TableFile, as_numbers, as_numpy, open_table
 from orcu.tables.writing import write_table
 
 SCHEMA_VERSION = 1
 CARRIED = ("group", "subject", "split", "fold")  # optional columns that are carried along
+KINDS = {"probs": "probabilities", "logits": "logits"}
 NO_LABELS = "no labels"
 ALL_DIGITS = 9  # numbers with as many digits after the point are not rounded, as far as we care
 ObjectArray = npt.NDArray[Any]
@@ -273,6 +275,23 @@ class Predictions:
     def __repr__(self) -> str:
         labels = "without labels" if self.y is None else "with labels"
         return f"Predictions({len(self)} rows, {self.kind} of {', '.join(self.classes)}; {labels})"
+
+    def _repr_html_(self) -> str:
+        carried = [name for name in ("ids", "weight", *CARRIED) if getattr(self, name) is not None]
+        facts = {"with": ", ".join(carried)} if carried else {}
+        mean = self.probs.mean(axis=0) if len(self) else np.zeros(self.num_classes)
+        rows = [[name, f"{share:.1%}"] for name, share in zip(self.classes, mean, strict=True)]
+        if self.y is not None:
+            counts = np.bincount(self.y, minlength=self.num_classes)
+            rows = [[*row, f"{count:,}"] for row, count in zip(rows, counts, strict=True)]
+        return card(
+            "Predictions",
+            about=f"{len(self):,} rows, {KINDS[self.kind]} of {self.num_classes} classes, {self.mapping}",
+            facts=facts,
+            headings=["class, lowest first", "mean probability", "labels"][: 2 + (self.y is not None)],
+            rows=rows,
+            note="; ".join([*self.notes, *reuse_notes(self.history)]),
+        )
 
     def __getitem__(self, rows: Any) -> "Predictions":
         """Some of the rows: a slice, a mask, or indices."""

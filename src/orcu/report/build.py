@@ -17,9 +17,8 @@ from orcu.figures.panels import confidence, confusion, forest, referral, reliabi
 from orcu.figures.style import shortened
 from orcu.figures.svg import render
 from orcu.metrics.base import all_metrics
-from orcu.metrics.sums import OUTCOME, VALUE, WEIGHT
 from orcu.report.examples import examples
-from orcu.report.headline import headline, verdict
+from orcu.report.headline import headline, key_figures, verdict
 from orcu.tables.files import replacing
 
 MOST_DIAGRAMS, FEW_DIAGRAMS = 24, 3  # of classes, and of thresholds: all of them, or where they are more, a few
@@ -83,7 +82,7 @@ def build(
         version=orcu.__version__,
         provenance=provenance or Provenance(),
         headline=[sentence for sentence in headline(evaluation) if sentence],
-        tiles=_tiles(evaluation),
+        tiles=key_figures(evaluation),
         metric_rows=[(m, cells, verdict(evaluation, m.name)) for m, cells in metric_rows(evaluation)],
         top=_reliability(evaluation.tables.top, "top", "Top label", "confidence", weights),
         per_class=[
@@ -97,19 +96,19 @@ def build(
         confidence_figure=_confidence(evaluation),
         confusion_figure=_confusion(evaluation),
         referral_figure=render(
-            partial(referral.draw, curve=evaluation.referral),
+            lambda ax: referral.plot(evaluation, ax=ax),
             prefix="referral",
             title="Error and mean absolute error against the share referred to a human",
             height=2.7,
         ),
         examples=_examples(evaluation, show_ids),
-        group_figures=_forest({"all": evaluation, **evaluation.groups}, "group") if evaluation.groups else [],
-        group_table=_side_by_side({"all": evaluation, **evaluation.groups}) if evaluation.groups else None,
-        model_figures=_forest(_models(evaluation), "model") if evaluation.others else [],
-        model_table=_side_by_side(_models(evaluation)) if evaluation.others else None,
+        group_figures=_forest(forest.beside(evaluation, "group"), "group") if evaluation.groups else [],
+        group_table=_side_by_side(forest.beside(evaluation, "group")) if evaluation.groups else None,
+        model_figures=_forest(forest.beside(evaluation, "model"), "model") if evaluation.others else [],
+        model_table=_side_by_side(forest.beside(evaluation, "model")) if evaluation.others else None,
         model_reliability=[
             _reliability(one.tables.top, f"model{i}", name, "confidence", weights)
-            for i, (name, one) in enumerate(_models(evaluation).items() if evaluation.others else ())
+            for i, (name, one) in enumerate(forest.beside(evaluation, "model").items() if evaluation.others else ())
         ],
         differences=_differences(evaluation),
         conventions=conventions(evaluation.bins),
@@ -117,33 +116,6 @@ def build(
         titles={metric.name: metric.title for metric in all_metrics()},
     )
     return html.replace(" %", "\u00a0%")  # no line breaks between a number and its sign
-
-
-def _models(evaluation: Evaluation) -> dict[str, Evaluation]:
-    return {evaluation.name: evaluation} | {other.name: other for other in evaluation.others}
-
-
-def _tiles(evaluation: Evaluation) -> list[dict[str, str]]:
-    tiles = []
-    for name, label in (
-        ("accuracy", "accuracy"),
-        ("qwk", "quadratic kappa"),
-        ("ece", "calibration error (ECE)"),
-        ("sce", "class-wise error (SCE)"),
-        ("unimodality", "unimodal"),
-        ("rps", "ranked probability score"),
-    ):
-        metric = next(m for m in all_metrics() if m.name == name)
-        estimate = evaluation.metrics[name]
-        tiles.append(
-            {
-                "label": label,
-                "value": shown_value(evaluation, metric),
-                "interval": shown_interval(estimate.low, estimate.high, percent=metric.percent),
-                "verdict": verdict(evaluation, name),
-            }
-        )
-    return tiles
 
 
 def _drawn(records: list[dict[str, Any]]) -> list[int]:
@@ -172,23 +144,16 @@ def _reliability(table: Any, prefix: str, name: str, xlabel: str, rows: float | 
 
 
 def _confidence(evaluation: Evaluation) -> str:
-    top = evaluation.tables.top.sum(-1)
-    mean, accuracy = float(top[VALUE] / top[WEIGHT]), float(top[OUTCOME] / top[WEIGHT])
     return render(
-        lambda ax: confidence.draw(ax, confidence.data(evaluation.tables.top), confidence=mean, accuracy=accuracy),
+        lambda ax: confidence.plot(evaluation, ax=ax),
         prefix="confidence",
         title="Histogram of the confidence, right and wrong rows",
     )
 
 
-def _in_rows(evaluation: Evaluation) -> Any:
-    """The confusion matrix with weights scaled to the number of rows."""
-    return evaluation.tables.confusion * (evaluation.rows / evaluation.tables.total)
-
-
 def _confusion(evaluation: Evaluation) -> str:
     return render(
-        lambda ax: confusion.draw(ax, confusion.data(_in_rows(evaluation)), evaluation.classes),
+        lambda ax: confusion.plot(evaluation, ax=ax),
         prefix="confusion",
         title="Confusion matrix: true class against decided class",
         width=3.8,

@@ -1,9 +1,10 @@
-"""What the numbers say, in words."""
+"""What the numbers say, in words, and which of them stand out."""
 
 import math
 
-from orcu.evaluation.evaluation import Evaluation
-from orcu.evaluation.printed import shown
+from orcu.evaluation.evaluation import Evaluation, shown_value
+from orcu.evaluation.printed import shown, shown_interval
+from orcu.metrics.base import METRICS
 from orcu.metrics.sums import OUTCOME, VALUE, WEIGHT
 
 FEW_ROWS = 30
@@ -21,6 +22,30 @@ def verdict(evaluation: Evaluation, metric: str) -> str:
         return ""
     beyond = estimate.value > estimate.limit and estimate.low != 0
     return "beyond chance" if beyond else "within chance"
+
+
+def key_figures(evaluation: Evaluation) -> list[dict[str, str]]:
+    """The six numbers that stand out: label, value, interval and verdict of each."""
+    figures = []
+    for name, label in (
+        ("accuracy", "accuracy"),
+        ("qwk", "quadratic kappa"),
+        ("ece", "calibration error (ECE)"),
+        ("sce", "class-wise error (SCE)"),
+        ("unimodality", "unimodal"),
+        ("rps", "ranked probability score"),
+    ):
+        metric = METRICS.get(name)
+        estimate = evaluation.metrics[name]
+        figures.append(
+            {
+                "label": label,
+                "value": shown_value(evaluation, metric),
+                "interval": shown_interval(estimate.low, estimate.high, percent=metric.percent),
+                "verdict": verdict(evaluation, name),
+            }
+        )
+    return figures
 
 
 def _confidence(evaluation: Evaluation) -> str:

@@ -75,9 +75,29 @@ def html(headings: Row, rows: Iterable[Row]) -> str:
         <tr><td>&lt;b&gt;</td><td><b>3.1</b></td></tr>
         </table>
     """
-    first = "".join(f"<th>{cell}</th>" for cell in _HTML.cells(headings))
-    others = ["".join(f"<td>{cell}</td>" for cell in _HTML.cells(row)) for row in rows]
+    first = "".join(f"<th>{cell}</th>" for cell in html_cells(headings))
+    others = ["".join(f"<td>{cell}</td>" for cell in html_cells(row)) for row in rows]
     return "\n".join(["<table>", *(f"<tr>{cells}</tr>" for cells in (first, *others)), "</table>", ""])
+
+
+def html_cells(row: Row) -> list[str]:
+    """What stands between the tags of each cell, for a table with styles of its own.
+
+    Example:
+        >>> html_cells(["<b>", Cell("3.1", "best")])
+        ['&lt;b&gt;', '<b>3.1</b>']
+    """
+    return _HTML.cells(row)
+
+
+def markdown_text(text: str) -> str:
+    r"""Text on one line, as it is to be read in Markdown outside of a table.
+
+    Example:
+        >>> print(markdown_text("<b> & *c*\nd"))
+        \<b> \& \*c\* d
+    """
+    return _MARKDOWN.cells([text])[0]
 
 
 def csv(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -9,6 +9,7 @@ from scipy.optimize import brentq
 
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, as_count
+from orcu.tables.card import card
 from orcu.theory.equilibrium import equilibrium
 
 GRID = np.geomspace(0.4, 100.0, 25)  # where the curve of confidence is looked at
@@ -26,6 +27,13 @@ class Suggestion:
 
     def __str__(self) -> str:
         return self.reason
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "the equilibrium is sure by": f"{self.confidence:.1%}",
+            "the model is right in": f"{self.accuracy:.1%}",
+        }
+        return card("Suggested barrier scale", sentences=[self.reason], facts=facts)
 
 
 def suggest_scale(

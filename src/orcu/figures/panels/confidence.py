@@ -4,8 +4,25 @@ from typing import Any
 
 import numpy as np
 
+from orcu.evaluation.evaluation import Evaluation
+from orcu.figures.base import axes
 from orcu.figures.style import ROLES
 from orcu.inputs import FloatArray
+from orcu.metrics.sums import OUTCOME, VALUE, WEIGHT
+
+
+def plot(evaluation: Evaluation, *, ax: Any = None) -> Any:
+    """The confidence of all rows; gives the axes back, to be changed.
+
+    Args:
+        evaluation: what `orcu.evaluate` gave.
+        ax: matplotlib axes to draw on; without, new ones of pyplot.
+    """
+    top = evaluation.tables.top.sum(-1)
+    confidence, accuracy = float(top[VALUE] / top[WEIGHT]), float(top[OUTCOME] / top[WEIGHT])
+    with axes(ax) as ax:
+        draw(ax, data(evaluation.tables.top), confidence=confidence, accuracy=accuracy)
+    return ax
 
 
 def data(top: FloatArray) -> tuple[FloatArray, FloatArray]:

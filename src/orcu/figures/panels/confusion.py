@@ -4,12 +4,27 @@ from typing import Any
 
 import numpy as np
 
+from orcu.evaluation.evaluation import Evaluation
+from orcu.figures.base import axes
 from orcu.figures.style import ROLES, shortened, ticked
 from orcu.inputs import FloatArray
 
 _MOST_WITH_TEXT = 12
 _MOST_WITH_ALL_CELLS = 40
 _MOST_CELLS = 5_000
+
+
+def plot(evaluation: Evaluation, *, ax: Any = None) -> Any:
+    """The decisions on all rows, weights scaled to their number; gives the axes back, to be changed.
+
+    Args:
+        evaluation: what `orcu.evaluate` gave.
+        ax: matplotlib axes to draw on; without, new ones of pyplot.
+    """
+    counts = evaluation.tables.confusion * (evaluation.rows / evaluation.tables.total)
+    with axes(ax, size=(4.2, 3.8)) as ax:
+        draw(ax, data(counts), evaluation.classes)
+    return ax
 
 
 def data(confusion: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -1,11 +1,51 @@
 """Forest plot: one metric of several groups or models, with intervals, side by side."""
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from orcu.evaluation.evaluation import Estimate
+from orcu.errors import InputError
+from orcu.evaluation.evaluation import Estimate, Evaluation
+from orcu.figures.base import axes
 from orcu.figures.style import ROLES, shortened
+from orcu.metrics.base import METRICS
+
+
+def plot(evaluation: Evaluation, metric: str, *, by: Literal["group", "model"] = "model", ax: Any = None) -> Any:
+    """A metric of all models, or of all rows and each group; gives the axes back, to be changed.
+
+    Args:
+        evaluation: what `orcu.evaluate` gave, with ``compare=`` or with groups.
+        metric: its name, such as "sce".
+        by: what stands side by side.
+        ax: matplotlib axes to draw on; without, new ones of pyplot.
+
+    Raises:
+        UnknownNameError: if there is no such metric.
+        InputError: if there is nothing to stand beside it.
+    """
+    percent, title = METRICS.get(metric).percent, METRICS.get(metric).title
+    several = beside(evaluation, by)
+    if len(several) == 1:
+        fix = "evaluate(..., compare={...})" if by == "model" else "Predictions(..., group=...)"
+        raise InputError(f"by: there is no other {by} in this evaluation; judge several with {fix}.")
+    with axes(ax, size=(4.2, 0.9 + 0.3 * len(several))) as ax:
+        draw(ax, {name: one.metrics[metric] for name, one in several.items()}, percent=percent)
+        ax.set_xlabel(f"{title}, %" if percent else title)
+    return ax
+
+
+def beside(evaluation: Evaluation, by: str) -> dict[str, Evaluation]:
+    """What is shown side by side, by name: all rows and each group, or each model.
+
+    Raises:
+        InputError: if ``by`` is neither.
+    """
+    if by == "group":
+        return {"all": evaluation, **evaluation.groups}
+    if by == "model":
+        return {evaluation.name: evaluation} | {other.name: other for other in evaluation.others}
+    raise InputError(f"by: expected 'group' or 'model', got {by!r}.")
 
 
 def draw(ax: Any, estimates: dict[str, Estimate], *, percent: bool) -> None:

@@ -2,8 +2,22 @@
 
 from typing import Any
 
+from orcu.evaluation.evaluation import Evaluation
+from orcu.figures.base import axes
 from orcu.figures.style import ROLES
 from orcu.metrics.referral import ReferralCurve
+
+
+def plot(evaluation: Evaluation, *, ax: Any = None) -> Any:
+    """The referral curve of all rows; gives the axes back, to be changed.
+
+    Args:
+        evaluation: what `orcu.evaluate` gave.
+        ax: matplotlib axes to draw on; without, new ones of pyplot.
+    """
+    with axes(ax) as ax:
+        draw(ax, evaluation.referral)
+    return ax
 
 
 def draw(ax: Any, curve: ReferralCurve) -> None:

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from orcu.errors import UnknownNameError
+from orcu.evaluation.evaluation import Evaluation
 from orcu.evaluation.intervals import TAILS
 from orcu.evaluation.tally import Tally
-from orcu.figures.base import FIGURES, Figure, at_least, grid, note
+from orcu.figures.base import FIGURES, Figure, at_least, axes, grid, note
 from orcu.figures.sources import Sources
-from orcu.figures.style import COLUMN, PAGE, ROLES, data_title, fitted, loss_title
+from orcu.figures.style import COLUMN, PAGE, ROLES, data_title, fitted, loss_title, shortened
 from orcu.inputs import FloatArray
 from orcu.metrics.rows import Rows
 from orcu.predictions.predictions import Predictions
@@ -35,6 +37,28 @@ class Reliability:
     count: FloatArray
     center: FloatArray  # of the bin on the axis
     width: float
+
+
+def plot(evaluation: Evaluation, *, of: str | None = None, ax: Any = None) -> Any:
+    """The reliability of the most likely class, or of one class; gives the axes back, to be changed.
+
+    Args:
+        evaluation: what `orcu.evaluate` gave.
+        of: the name of a class; without, the most likely class of each row.
+        ax: matplotlib axes to draw on; without, new ones of pyplot.
+
+    Raises:
+        UnknownNameError: if there is no such class.
+    """
+    table, said = evaluation.tables.top, "confidence"
+    if of is not None:
+        if of not in evaluation.classes:
+            raise UnknownNameError("class", of, evaluation.classes)
+        table, said = evaluation.tables.classes[evaluation.classes.index(of)], f"probability of {shortened(of, 16)}"
+    diagram = data(table, rows=float(evaluation.rows) if evaluation.weighted else None)
+    with axes(ax) as ax:
+        draw(ax, diagram, xlabel=said)
+    return ax
 
 
 def data(table: FloatArray, *, rows: float | None = None) -> Reliability:
