@@ -25,7 +25,7 @@ FLOORS = [
     ["training"],
     ["estimators", "figures"],
     ["report"],
-    ["bench", "explore", "integrations"],
+    ["bench", "explore", "integrations", "monitoring"],
     ["cli"],
 ]
 FLOOR = {package: floor for floor, packages in enumerate(FLOORS) for package in packages}
