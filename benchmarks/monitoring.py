@@ -111,7 +111,7 @@ def first_alarms(
     late: bool = False,
     seed: int = 0,
 ) -> tuple[FloatArray, float]:
-    """The day of the first alarm in each year, infinite if there is none, and the share of years with one by a daily test."""
+    """The day of each year's first alarm, infinite if it has none, and the share of years with one by a daily test."""
     truths = model.truth(before), model.truth(after)
     delays = DELAYS if late else (0,)
     shares = [0.5, *[0.5 / (len(DELAYS) - 1)] * (len(DELAYS) - 1)] if late else [1.0]

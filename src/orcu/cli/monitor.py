@@ -154,6 +154,7 @@ def _write(
     result: "Check", title: str | None, report: Path | None, json_path: Path | None, plot: Path | None
 ) -> list[Path]:
     from orcu.figures.save import save
+    from orcu.monitoring.page import build, chart
 
     source = provenance([])
     texts = {}
@@ -161,12 +162,12 @@ def _write(
         about = {"date": source.date, "command": source.command}
         texts[json_path] = json.dumps(result.to_dict() | {"provenance": about}, indent=1, allow_nan=False) + "\n"
     if report is not None:
-        texts[report] = result.to_html(provenance=source, **({} if title is None else {"title": title}))
+        texts[report] = build(result, provenance=source, **({} if title is None else {"title": title}))
     for path, text in texts.items():
         with replacing(path) as temporary:
             temporary.write_text(text, encoding="utf-8")
     if plot is not None:
-        save(result.figure(), plot)
+        save(chart(result), plot)
     return [*texts, *([] if plot is None else [plot])]
 
 

@@ -1,26 +1,24 @@
 """Look at a log: has the calibration drifted, since when, and where?"""
 
+import functools
 import math
 import os
 import sys
 from dataclasses import dataclass
 from datetime import date, timedelta
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from orcu.errors import InputError
-from orcu.evaluation.printed import shown, shown_interval
+from orcu.evaluation.printed import shown
 from orcu.evaluation.tally import Tally
+from orcu.figures.panels.monitoring import power
 from orcu.inputs import FloatArray, as_count, as_fraction
 from orcu.metrics.sums import OUTCOME, VALUE, WEIGHT
 from orcu.monitoring.evidence import Hypothesis, cell_weights, enter, gap_interval, log_evidence, start_weights, tables
 from orcu.monitoring.log import Day, Log, as_day, need_alike, read_day
-
-if TYPE_CHECKING:
-    from orcu.report.build import Provenance
 
 REFERENCE_SHARE = 0.2  # of alpha: for intervals of the reference that miss
 TOLERANCE = 0.02  # against what the model says
@@ -74,6 +72,7 @@ class Drift:
         bin: the ends of the bin of what was said; ``None`` for all rows.
         low: the least that the share may lie above the mean, by the hypothesis.
         high: the most.
+        tallies: of all rows before that day, and since.
     """
 
     since: date
@@ -84,6 +83,7 @@ class Drift:
     bin: tuple[float, float] | None
     low: float
     high: float
+    tallies: tuple[Tally, Tally]
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,6 @@ class Check:
         reference: what the days are compared with; ``None`` if with what was said itself.
         drift: where the evidence is; ``None`` without an alarm.
         tally: of all rows that were looked at.
-        drifted: of the rows since the drift; ``None`` without an alarm.
     """
 
     days: list[DayResult]
@@ -131,7 +130,6 @@ class Check:
     reference: Reference | None
     drift: Drift | None
     tally: Tally
-    drifted: Tally | None
 
     @property
     def evidence(self) -> float:
@@ -143,7 +141,7 @@ class Check:
         """Whether the evidence has reached the limit."""
         return self.drift is not None
 
-    @cached_property
+    @functools.cached_property
     def sentences(self) -> list[str]:
         """What there is to say, most important first."""
         last = self.days[-1]
@@ -157,17 +155,12 @@ class Check:
                 "above the limit, and it has fallen since: look at what happened then."
             )
         sentences.append(
-            f"Over-confidence of all rows so far: {shown(self._overconfidence, percent=True, signed=True)}, between "
-            f"{shown_interval(last.low, last.high, percent=True, signed=True)} "
-            f"({100 * (1 - self.alpha):g} %, at all looks at once)."
+            f"Over-confidence of all rows so far: {_points(self.tally.compute()['overconfidence'])} points, between "
+            f"{_points(last.low)} and {_points(last.high)} ({100 * (1 - self.alpha):g} %, at all looks at once)."
         )
         late = f"; {waiting:,} more wait for their label" if waiting else ""
         sentences.append(f"{span}: {self.tally.rows:,} labelled rows{late}.")
         return sentences
-
-    @property
-    def _overconfidence(self) -> float:
-        return self.tally.compute()["overconfidence"]
 
     def _calm(self) -> list[str]:
         return [
@@ -203,8 +196,8 @@ class Check:
                 f"says, by {points}."
             )
         if self.reference is not None:
-            ends = shown_interval(drift.low + self.tolerance, drift.high - self.tolerance, percent=True, signed=True)
-            where += f" In the reference what came true lay above what was said by {ends}."
+            low, high = self.tolerance - drift.high, -self.tolerance - drift.low
+            where += f" In the reference it said {_points(low)} to {_points(high)} points more than came true."
         return [
             f"ALARM: {self._drifting()}, most likely since {drift.since}. The evidence is "
             f"{shown_evidence(self.days[-1])}, and an alarm needs {self.limit:g}.",
@@ -255,25 +248,6 @@ class Check:
                 for day in self.days
             ],
         }
-
-    def figure(self, *, width: str = "page") -> Any:
-        """The chart, evidence above and over-confidence below: a matplotlib figure, for `orcu.figures.save.save`."""
-        from orcu.monitoring.page import chart
-
-        return chart(self, width=width)
-
-    def to_html(
-        self, *, title: str = "Can these probabilities still be trusted?", provenance: "Provenance | None" = None
-    ) -> str:
-        """One HTML page that needs nothing from outside.
-
-        Args:
-            title: of the page.
-            provenance: files, date and command to state.
-        """
-        from orcu.monitoring.page import build
-
-        return build(self, title=title, provenance=provenance)
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
@@ -349,7 +323,6 @@ def check(
         reference=compared,
         drift=drift,
         tally=_merged(days),
-        drifted=None if drift is None else _merged([day for day in days if day.day >= drift.since]),
     )
 
 
@@ -378,7 +351,7 @@ def shown_evidence(day: DayResult) -> str:
         '1,234'
     """
     if day.log_evidence >= math.log(1e6):
-        return f"10^{day.log_evidence / math.log(10):.0f}"
+        return power(round(day.log_evidence / math.log(10)))
     return f"{day.evidence:.2g}" if day.evidence < 10 else f"{day.evidence:,.0f}"
 
 
@@ -450,6 +423,7 @@ def _drift(days: list[Day], sums: list[FloatArray], hypothesis: Hypothesis, weal
         bin=None if column == bins else (column / bins, (column + 1) / bins),
         low=float(hypothesis.low[table, column]),
         high=float(hypothesis.high[table, column]),
+        tallies=(_merged(days[:start]) if start else Tally(num_classes, bins=bins), _merged(days[start:])),
     )
 
 
@@ -480,14 +454,15 @@ def _size(sums: FloatArray) -> tuple[int, int]:
 
 
 def _merged(days: list[Day]) -> Tally:
-    whole = days[0].tally
-    for day in days[1:]:
-        whole = whole.merge(day.tally)
-    return whole
+    return functools.reduce(Tally.merge, (day.tally for day in days))
 
 
 def _percents(ends: tuple[float, float]) -> str:
     return f"{100 * ends[0]:.0f} to {100 * ends[1]:.0f} %"
+
+
+def _points(fraction: float) -> str:
+    return f"{100 * fraction:+.1f}"
 
 
 def _or_none(value: float) -> float | None:

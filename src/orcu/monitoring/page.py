@@ -1,5 +1,6 @@
 """The chart of a check, and its page."""
 
+import re
 from functools import partial
 from typing import Any
 
@@ -14,9 +15,15 @@ from orcu.figures.svg import render
 from orcu.monitoring.check import Check, shown_evidence
 from orcu.report.build import Provenance, page_template
 
+_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")  # which a line must not end in the middle of
+
 
 def chart(check: Check, *, width: str = "page") -> Any:
-    """A matplotlib figure: the evidence above, over-confidence below.
+    """A matplotlib figure, for `orcu.figures.save.save`: the evidence above, over-confidence below.
+
+    Args:
+        check: what `orcu.monitoring.check` gave.
+        width: "column", "page" or "screen".
 
     Raises:
         InputError: if the width is unknown.
@@ -34,13 +41,22 @@ def chart(check: Check, *, width: str = "page") -> Any:
     return figure
 
 
-def build(check: Check, *, title: str, provenance: Provenance | None = None) -> str:
-    """The page as text; the same check gives the same bytes."""
+def build(
+    check: Check, *, title: str = "Can these probabilities still be trusted?", provenance: Provenance | None = None
+) -> str:
+    """The page as text; the same check gives the same bytes.
+
+    Args:
+        check: what `orcu.monitoring.check` gave.
+        title: of the page.
+        provenance: date and command to state.
+    """
     html = page_template("monitor.html.j2").render(
         title=title,
         version=orcu.__version__,
         provenance=provenance or Provenance(),
         check=check,
+        sentences=[_DATE.sub("\\1\u2011\\2\u2011\\3", sentence) for sentence in check.sentences],
         rows=sum(day.rows for day in check.days),
         evidence=render(
             partial(_evidence, check=check), prefix="evidence", title="Evidence of drift by day", width=9, height=2.8
@@ -99,16 +115,15 @@ def _note(check: Check) -> str:
 
 
 def _reliabilities(check: Check) -> list[dict[str, str]]:
-    """Of the reference, and of the rows since the drift, or of all rows."""
-    tallies = {}
-    if check.reference is not None:
-        tallies["The reference"] = check.reference.tally
-    if check.drift is not None and check.drifted is not None:
-        tallies[f"Since {check.drift.since}"] = check.drifted
-    else:
+    """Of the reference, and of the rows before and since the drift, or of all rows."""
+    tallies = {} if check.reference is None else {"The reference": check.reference.tally}
+    if check.drift is None:
         tallies["All days"] = check.tally
+    else:
+        before, after = check.drift.tallies
+        tallies |= {f"Before {check.drift.since}": before, f"Since {check.drift.since}": after}
     figures = []
-    for number, (name, tally) in enumerate(tallies.items()):
+    for number, (name, tally) in enumerate((name, tally) for name, tally in tallies.items() if tally.rows):
         diagram = reliability.data(tally.tables().top)
         svg = render(
             partial(reliability.draw, diagram=diagram, xlabel="confidence"),

@@ -9,6 +9,7 @@ import numpy as np
 from orcu.figures.style import ROLES
 from orcu.inputs import FloatArray
 
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 DECADES = 12  # of evidence that are drawn; beyond any doubt there is nothing more to see
 
 
@@ -31,9 +32,13 @@ def draw_evidence(
     low, high = float(decades.min()), float(decades.max())
     ax.set_ylim(10.0 ** min(low - 0.3, -1), 10.0 ** max(high + 0.3, np.log10(limit) + 0.5))
     if high == DECADES:
-        ax.text(0.99, 0.97, f"beyond 10^{DECADES}", transform=ax.transAxes, va="top", ha="right", color=ROLES["muted"])
+        ax.text(
+            0.99, 0.9, f"beyond {power(DECADES)}", transform=ax.transAxes, va="top", ha="right", color=ROLES["muted"]
+        )
     _mark(ax, drift)
     _dates(ax)
+    ax.yaxis.set_major_formatter(lambda value, place: power(round(np.log10(value))))
+    ax.set_yticks([], minor=True)
     ax.set_ylabel("evidence")
     ax.legend(loc="upper left")
 
@@ -61,9 +66,9 @@ def draw_overconfidence(
         band_name: what it is called.
         drift: the day with which a drift most likely began.
     """
-    ax.axhspan(100 * band[0], 100 * band[1], color=ROLES["quiet"], alpha=0.35, linewidth=0, label=band_name)
+    ax.axhspan(100 * band[0], 100 * band[1], color=ROLES["muted"], alpha=0.18, linewidth=0, label=band_name)
     ax.axhline(0, color=ROLES["muted"], linewidth=0.6)
-    ax.fill_between(days, 100 * low, 100 * high, color=ROLES["accent"], alpha=0.2, linewidth=0, label="all days so far")
+    ax.fill_between(days, 100 * low, 100 * high, color=ROLES["accent"], alpha=0.3, linewidth=0, label="all days so far")
     ax.plot(days, 100 * daily, linestyle="none", marker="o", markersize=2.6, color=ROLES["accent"], label="each day")
     finite = daily[np.isfinite(daily)]
     ends = np.array([*finite, *band, 0.0])
@@ -75,6 +80,16 @@ def draw_overconfidence(
     ax.legend(loc="upper left", ncols=3)
 
 
+def power(exponent: int) -> str:
+    """A power of ten as it is printed.
+
+    Example:
+        >>> power(-1), power(2), power(17)
+        ('0.1', '100', '10¹⁷')
+    """
+    return f"{10.0**exponent:g}" if -2 <= exponent <= 3 else f"10{str(exponent).translate(_RAISED)}"
+
+
 def _marker(days: Sequence[date]) -> dict[str, Any]:
     """A line through a single day is nothing to see."""
     return {"marker": "o", "markersize": 3} if len(days) < 15 else {}
@@ -82,7 +97,7 @@ def _marker(days: Sequence[date]) -> dict[str, Any]:
 
 def _mark(ax: Any, drift: date | None) -> None:
     if drift is not None:
-        ax.axvline(drift, color=ROLES["alarm"], linewidth=1.0, alpha=0.7)
+        ax.axvline(drift, ymax=0.85, color=ROLES["alarm"], linewidth=1.0, alpha=0.7)  # below the legend
 
 
 def _dates(ax: Any) -> None:
