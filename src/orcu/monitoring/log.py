@@ -203,7 +203,7 @@ class Log:
         Raises:
             InputError: if a file is no day, damaged, or of other classes or bins than the first.
         """
-        files = sorted(self.path.glob("*.json")) if self.path.is_dir() else []
+        files = self._files()
         days = [read_day(file) for file in files]
         for file, one in zip(files, days, strict=True):
             if file.name != _name(one.day):
@@ -297,27 +297,31 @@ class Log:
             raise InputError(f"{self.path}: is a file; a log is a folder.")
         self.path.mkdir(parents=True, exist_ok=True)
         with locked(self.path / ".lock", wait=True):
-            there = {one.day: one for one in self.days()}
-            merged = [self._merged(there, one, anew=anew, more=more) for one in days]
+            merged = [self._merged(one, anew=anew, more=more) for one in days]
             for one in merged:  # all of them fit
                 write_json(self.path / _name(one.day), one.to_dict())
         return merged
 
-    def _merged(self, there: Mapping[date, Day], one: Day, *, anew: bool, more: bool) -> Day:
-        others = [other for other in there.values() if not (anew and other.day == one.day)]
+    def _merged(self, one: Day, *, anew: bool, more: bool) -> Day:
+        """What the log will hold of a day, and whether it fits the log's first."""
+        file = self.path / _name(one.day)
+        others = [path for path in self._files() if not (anew and path == file)]
         if others:
-            need_alike(others[0], one)
-        known = there.get(one.day)
-        if known is None or anew:
+            need_alike(read_day(others[0]), one)
+        if anew or not file.exists():
             return one
+        known = read_day(file)
         if not more:
             raise InputError(
-                f"{self.path / _name(one.day)}: the day is there already, with {known.tally.rows:,} labelled rows. Put "
-                "the whole day anew (--replace), or add rows that are not in it yet (--more)."
+                f"{file}: the day is there already, with {known.tally.rows:,} labelled rows. Put the whole day anew "
+                "(--replace), or add rows that are not in it yet (--more)."
             )
         if known.ids is None:  # the further rows are taken for some of those that were waiting
             known = dataclasses.replace(known, waiting=max(0, known.waiting - one.tally.rows))
         return known.joined(one)
+
+    def _files(self) -> list[Path]:
+        return sorted(self.path.glob("*.json"))
 
 
 def read_day(path: str | os.PathLike[str]) -> Day:
