@@ -546,12 +546,19 @@ class PredictionsSource:
             raise InputError(text if text.startswith(self.name) else f"{self.name}: {text}") from None
 
     def late_parts(self) -> Iterator[tuple[Predictions, IntArray]]:
-        """The rows in order, without labels, and the class of each one's label: -1 where it has not come yet.
+        r"""The rows in order, without labels, and the class of each one's label: -1 where it has not come yet.
 
         A label has not come where its cell is empty. Rows without one are checked like the others.
 
         Raises:
             InputError: if a row cannot be used, or no column of labels is named.
+
+        Example:
+            >>> import tempfile
+            >>> path = Path(tempfile.mkdtemp()) / "preds.csv"
+            >>> _ = path.write_text("grade,p_low,p_high\nhigh,0.2,0.8\n,0.4,0.6\n")
+            >>> [codes.tolist() for _, codes in open_predictions(path, label="grade", probs="p_*").late_parts()]
+            [[1, -1]]
         """
         if self.columns.label is None:
             raise InputError(f"{self.name}: say which column holds the labels, as label= (--label grade).")
