@@ -25,7 +25,7 @@ FLOORS = [
     ["training"],
     ["estimators", "figures"],
     ["report"],
-    ["bench", "explore", "integrations", "testing"],
+    ["bench", "explore", "integrations", "monitoring", "testing"],
     ["cli"],
 ]
 FLOOR = {package: floor for floor, packages in enumerate(FLOORS) for package in packages}

@@ -20,6 +20,7 @@ from orcu.cli.explore import explore
 from orcu.cli.figure import figure
 from orcu.cli.judge import judge_app
 from orcu.cli.losses import losses_app
+from orcu.cli.monitor import monitor_app
 from orcu.cli.sets import sets_app
 from orcu.cli.theory import theory
 from orcu.cli.train import predict, train
@@ -40,6 +41,7 @@ app.command()(figure)
 app.add_typer(calibrate_app, name="calibrate")
 app.add_typer(sets_app, name="sets")
 app.add_typer(judge_app, name="judge")
+app.add_typer(monitor_app, name="monitor")
 app.add_typer(bench_app, name="bench")
 app.add_typer(data_app, name="data")
 app.add_typer(losses_app, name="losses")

@@ -48,6 +48,7 @@ from orcu.predictions.labels import (
     canonical,
     class_names,
     is_missing,
+    is_null,
     label_codes,
     need_position_zero,
 )
@@ -562,6 +563,54 @@ class PredictionsSource:
         except InputError as error:  # which of several files was it?
             text = str(error)
             raise InputError(text if text.startswith(self.name) else f"{self.name}: {text}") from None
+
+    def late_parts(self) -> Iterator[tuple[Predictions, IntArray]]:
+        r"""The rows in order, without labels, and the class of each one's label: -1 where it has not come yet.
+
+        A label has not come where its cell is empty. Rows without one are checked like the others.
+
+        Raises:
+            InputError: if a row cannot be used, or no column of labels is named.
+
+        Example:
+            >>> import tempfile
+            >>> path = Path(tempfile.mkdtemp()) / "preds.csv"
+            >>> _ = path.write_text("grade,p_low,p_high\nhigh,0.2,0.8\n,0.4,0.6\n")
+            >>> [codes.tolist() for _, codes in open_predictions(path, label="grade", probs="p_*").late_parts()]
+            [[1, -1]]
+        """
+        if self.columns.label is None:
+            raise InputError(f"{self.name}: say which column holds the labels, as label= (--label grade).")
+        read, waiting = RowsRead(), 0
+        for fragment in self.fragments:
+            unlabelled = replace(fragment, columns=replace(fragment.columns, label=None))
+            for part in fragment.unchecked_parts():
+                rows = unlabelled.checked(part)
+                with fragment._naming_the_file():
+                    codes, mapping = fragment._late_codes(part)
+                come = codes >= 0
+                waiting += int((~come).sum())
+                if come.any():
+                    read += RowsRead.of(rows[come]._with(y=codes[come], mapping=mapping))
+                yield rows, codes
+        if read.rows or not waiting:
+            self.check(read)
+
+    def _late_codes(self, part: "UncheckedPart") -> tuple[IntArray, str]:
+        """The class of each label, -1 where the cell is empty, and how labels were matched."""
+        name = str(self.columns.label)
+        coded = _coded(part.batch.column(name), name)
+        empty = [is_null(v) or (is_missing(v) and canonical(v) not in self.classes) for v in coded.values]
+        values = [value for value, gap in zip(coded.values, empty, strict=True) if not gap]
+        if not values:
+            return np.full(len(coded.index), -1), NO_LABELS
+        place = np.where(empty, -1, np.cumsum(np.logical_not(empty)) - 1)[coded.index]
+        named = self.columns.classes is not None
+        # An index of -1 takes some class or other, which is put right below; errors name the rows of the file.
+        codes, mapping = label_codes(
+            Coded(values, place), self.classes, given=named, first_row=part.first_row, name=name
+        )
+        return np.where(place < 0, -1, codes), mapping
 
     def check(self, read: RowsRead) -> None:
         """Check what only all rows can tell.

@@ -143,6 +143,30 @@ class FittedPanel(Schema):
     file: str | None = None
 
 
+class TallyState(Schema):
+    """The sums of some rows, as `orcu.Tally.to_dict` gives them."""
+
+    state_version: int
+    num_classes: int = Field(ge=2, le=MOST_CLASSES)
+    bins: int = Field(ge=1)
+    rows: int = Field(ge=0)
+    scores: list[str]
+    limbs: list[list[Annotated[int, Field(gt=-(2**63), lt=2**63)]]]
+
+
+class MonitoredDay(Schema):
+    """One day of a monitor's log, as `orcu.monitoring.log.Day.to_dict` gives it."""
+
+    monitored_day: int
+    day: str
+    classes: list[str] = Field(min_length=2, max_length=MOST_CLASSES)
+    waiting: int = Field(ge=0)
+    ids: list[str] | None
+    waiting_ids: list[str] | None
+    sources: list[dict[str, str]]
+    tally: TallyState
+
+
 def validated(schema: type[SchemaT], state: Mapping[str, Any], what: str) -> SchemaT:
     """Plain data as their schema.
 
