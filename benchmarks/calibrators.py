@@ -3,7 +3,7 @@
     python benchmarks/calibrators.py    # or: make bench
 
 The rounds interleave the candidates, so that a busy machine slows all of them alike; medians of
-process time are compared. netcal and TorchUncertainty join where they are installed.
+process time are compared. netcal, probmetrics and TorchUncertainty join where they are installed.
 """
 
 import argparse
@@ -52,6 +52,7 @@ def sample(rows: int, num_classes: int) -> tuple[Any, Any]:
 def candidates(logits: Any, y: Any, small: bool) -> dict[str, Callable[[], Any]]:
     """Fits of everything that is installed; each gives the calibrated probabilities of a few rows."""
     few = logits[:1000]
+    softmax = np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True))
 
     def ours(spec: Any) -> Callable[[], Any]:
         return lambda: calibrators.create(spec).fit(logits, y).predict_proba(few)
@@ -80,26 +81,35 @@ def candidates(logits: Any, y: Any, small: bool) -> dict[str, Callable[[], Any]]
             warnings.simplefilter("ignore")
             from netcal.scaling import TemperatureScaling
 
-        probs = np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True))
-
         def netcal_temperature() -> Any:
             fitted = TemperatureScaling()
-            fitted.fit(probs, y)
-            return fitted.transform(probs[:1000])
+            fitted.fit(softmax, y)
+            return fitted.transform(softmax[:1000])
 
         fits["netcal: temperature"] = netcal_temperature
+    if importlib.util.find_spec("probmetrics") and small:
+        from probmetrics.calibrators import get_calibrator
+
+        def probmetrics_temperature() -> Any:
+            fitted = get_calibrator("temp-scaling")
+            fitted.fit(softmax, y)
+            return fitted.predict_proba(softmax[:1000])
+
+        fits["probmetrics: temperature"] = probmetrics_temperature
     if importlib.util.find_spec("torch_uncertainty") and small:
         import torch
-        from torch_uncertainty.post_processing import DirichletScaler
+        from torch_uncertainty.post_processing import DirichletScaler, TemperatureScaler
 
         data = torch.utils.data.TensorDataset(torch.tensor(logits).float(), torch.tensor(y))
 
-        def dirichlet_scaler() -> Any:
-            fitted = DirichletScaler(num_classes=logits.shape[1], model=torch.nn.Identity())
-            fitted.fit(torch.utils.data.DataLoader(data, batch_size=len(data)), progress=False)
-            return fitted(torch.tensor(few).float()).softmax(-1).detach().numpy()
+        def scaled(scaler: Any) -> Any:
+            scaler.fit(torch.utils.data.DataLoader(data, batch_size=len(data)), progress=False)
+            return scaler(torch.tensor(few).float()).softmax(-1).detach().numpy()
 
-        fits["torch-uncertainty: Dirichlet"] = dirichlet_scaler
+        fits["TorchUncertainty: temperature"] = lambda: scaled(TemperatureScaler(model=torch.nn.Identity()))
+        fits["TorchUncertainty: Dirichlet"] = lambda: scaled(
+            DirichletScaler(num_classes=logits.shape[1], model=torch.nn.Identity())
+        )
     return fits
 
 

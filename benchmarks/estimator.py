@@ -12,7 +12,7 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -55,23 +55,30 @@ def of_skorch(loss: Callable[[], Any], x: np.ndarray, y: np.ndarray) -> Any:
     return net.fit(x.astype(np.float32), y)
 
 
-def main() -> None:
-    """Fit each, print the table."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="5,000 rows, two epochs")
-    quick = parser.parse_args().quick
-    global EPOCHS
-    EPOCHS = 2 if quick else EPOCHS
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(2)
+class Task(NamedTuple):
+    """The diamonds: the frame, its columns as numbers, the cut as 0..4, and which rows train and which judge."""
+
+    frame: Any
+    x: np.ndarray
+    y: np.ndarray
+    train: IntArray
+    test: IntArray
+
+
+def task(rows: int | None = None) -> Task:
+    """Four fifths of the rows, or of the first so many in a random order, to fit on."""
     frame, y = table()
-    order = np.random.default_rng(0).permutation(len(y))[: 5000 if quick else None]
+    order = np.random.default_rng(0).permutation(len(y))[:rows]
     cut = int(0.8 * len(order))
-    train, test = order[:cut], order[cut:]
     encoder = make_column_transformer(
         (OneHotEncoder(sparse_output=False), ["color", "clarity"]), remainder=StandardScaler()
     )
-    x = encoder.fit_transform(frame)
+    return Task(frame, encoder.fit_transform(frame), y, order[:cut], order[cut:])
+
+
+def fits(task: Task) -> dict[str, Callable[[IntArray], Any]]:
+    """A fit of each model on the rows that are handed to it."""
+    frame, x, y = task.frame, task.x, task.y
     options = {
         "hidden": (HIDDEN,),
         "batch_size": BATCH,
@@ -107,7 +114,7 @@ def main() -> None:
 
         return POM().fit(x[rows], y[rows])
 
-    fits: dict[str, Callable[[IntArray], Any]] = {
+    return {
         "orcu's ce, one network": ours(loss="ce", folds=1),
         "skorch, cross-entropy": skorch(torch.nn.CrossEntropyLoss),
         "orcu, s = 3, one network": ours(loss="orcu", scale=3.0, folds=1),
@@ -119,10 +126,23 @@ def main() -> None:
         "mord (LogisticAT)": mord,
         "skordinal (POM)": skordinal,
     }
+
+
+def main() -> None:
+    """Fit each, print the table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true", help="5,000 rows, two epochs")
+    quick = parser.parse_args().quick
+    global EPOCHS
+    EPOCHS = 2 if quick else EPOCHS
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(2)
+    diamonds = task(5000 if quick else None)
+    frame, x, y, train, test = diamonds
     results = Table(box=None, pad_edge=False)
     for heading in ("model", "seconds", *COLUMNS):
         results.add_column(heading, justify="left" if heading == "model" else "right")
-    for name, fit in fits.items():
+    for name, fit in fits(diamonds).items():
         fit(train[:1000])
         started = time.perf_counter()
         model = fit(train)

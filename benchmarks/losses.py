@@ -30,12 +30,14 @@ SIZES = [(64, 5), (4096, 5), (4096, 7), (4096, 8), (262144, 5), (262144, 8)]
 DENSE = (8, 5, 512, 512)
 
 
-def median_times(candidates: dict[str, Callable[[], object]], repeats: int, rounds: int) -> dict[str, float]:
+def median_times(
+    candidates: dict[str, Callable[[], object]], repeats: int, rounds: int, warm_ups: int = 2
+) -> dict[str, float]:
     """Median seconds of each candidate over interleaved rounds."""
     times: dict[str, list[float]] = {name: [] for name in candidates}
     for step in candidates.values():
-        step()
-        step()
+        for _ in range(warm_ups):
+            step()
     for _ in range(rounds):
         for name, step in candidates.items():
             started = time.process_time()

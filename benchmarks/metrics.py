@@ -133,6 +133,29 @@ def candidates(probs: Any, y: Any) -> dict[str, dict[str, Callable[[], Any]]]:
         from dlordinal.metrics import ranked_probability_score
 
         contenders["RPS"]["dlordinal"] = lambda: ranked_probability_score(y, probs)
+    if importlib.util.find_spec("skordinal"):
+        from skordinal.metrics import ranked_probability_score as skordinal_rps
+
+        contenders["RPS"]["skordinal"] = lambda: skordinal_rps(y, probs)
+    if importlib.util.find_spec("mapie"):
+        from mapie.metrics.calibration import expected_calibration_error
+
+        contenders["ECE"]["MAPIE"] = lambda: expected_calibration_error(
+            (pred == y).astype(int), probs.max(1), num_bins=BINS, split_strategy="uniform"
+        )
+        contenders["SCE"]["MAPIE"] = lambda: expected_calibration_error(
+            pred == y, probs, num_bins=BINS, split_strategy="uniform", classwise=True, class_labels=y
+        )
+    if importlib.util.find_spec("torch_uncertainty"):
+        import torch
+        from torch_uncertainty.metrics import ClasswiseCalibrationError
+
+        def classwise() -> Any:
+            metric = ClasswiseCalibrationError(num_classes=8, num_bins=BINS)
+            metric.update(torch.tensor(probs).float(), torch.tensor(y))
+            return metric.compute()
+
+        contenders["SCE"]["TorchUncertainty"] = classwise
     return contenders
 
 

@@ -119,3 +119,8 @@ def test_positive_numbers(value):
     with pytest.raises(InputError, match="scale: expected a finite number above 0"):
         as_positive(value, name="scale")
     assert as_positive(np.float32(0.5), name="scale") == 0.5
+
+
+def test_a_value_barely_outside_is_shown_with_all_its_digits():
+    with pytest.raises(InputError, match=r"row 1 has 1.000000000001 in column 0, expected values in \[0, 1\]"):
+        as_probs([[0.5, 0.5], [1.000000000001, 0.0]])

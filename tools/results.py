@@ -38,6 +38,7 @@ PAGES = (
     DOCS / "results.md",
     DOCS / "estimator.md",
     DOCS / "boosting.md",
+    DOCS / "comparison.md",
     DOCS / "guides" / "judges.md",
     DOCS.parent / "README.md",
 )
@@ -149,6 +150,7 @@ def pages() -> dict[Path, str]:
     blocks |= {f"defaults {metric}": defaults(_joined(), metric, SHOWN) for metric in ("rps", "accuracy")}
     blocks |= {f"tuned {metric}": defaults(_compared("tuned"), metric, TUNED) for metric in ("rps", "nll")}
     blocks |= {"verdict": verdict(), "tuned verdict": tuned_verdict(), "judges": judges()}
+    blocks |= peers()
     if (KEPT / "rater_distances.csv").exists():
         blocks |= {"rater shapes": rater_shapes(), "rater distances": rater_distances()}
     for page in PAGES:
@@ -392,6 +394,41 @@ def rater_distances() -> str:
         table.append([_code(loss), *cells])
     table.append(["the truth itself would show", f"{means['floor', '']:.3f}", *[""] * (len(names) - 1)])
     return _markdown(["squared distance ↓", *names], table)
+
+
+def peers() -> dict[str, str]:
+    """What `benchmarks/peers.py` has found: who there is, whose numbers differ, what breaks, how fast all are."""
+    run = json.loads((KEPT / "peers.json").read_text(encoding="utf-8"))
+    versions = ", ".join(f"{name} {number}" for name, number in run["versions"].items())
+    left_out = f" Not installed were {', '.join(run['left out'])}." if run["left out"] else ""
+    about = f"Run on {run['date']} with {versions} ({run['instructions']} instructions).{left_out}\n"
+    offers = [
+        [one["name"], one["version"], *(text.Cell(one[name], markup=True) for name in ("has", "has not"))]
+        for one in run["peers"]
+    ]
+    blocks = {"peers": about, "peers offers": _markdown(["library", "version", "has", "has not"], offers, left=4)}
+    for kind in ("differs", "breaks"):
+        cases = []
+        for one in (one for one in run["cases"] if one["kind"] == kind):
+            who = f"{one['peer']} {one['version']}" if one["version"] else "copies on the web"
+            words = (text.Cell(one[name], markup=True) for name in ("what", "why"))
+            cases.append([who, *words, *(_number(one[name]) for name in ("expected", "theirs", "ours"))])
+        blocks[f"peers {kind}"] = _markdown(["who", "what", "why", "expected", "theirs", "orcu"], cases, left=3)
+    speed = []
+    for one in run["speed"]:
+        ratios = {who: f"{ratio:.3g}" for who, ratio in one["ratios"].items() if who != one["reference"]}
+        own = [f"{ratio}{who.removeprefix('orcu')}" for who, ratio in ratios.items() if who.startswith("orcu")]
+        others = [f"{who} {ratio}" for who, ratio in ratios.items() if not who.startswith("orcu")]
+        speed.append([one["what"], one["size"], one["reference"], "; ".join(own), "; ".join(others)])
+    blocks["peers speed"] = _markdown(["what", "size", "reference", "orcu", "others"], speed, left=5)
+    return blocks
+
+
+def _number(value: float | str) -> str:
+    """A number as it is read: 1e+08 as 100,000,000, NaN as NaN."""
+    if isinstance(value, str):
+        return value.replace("nan", "NaN")
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.3g}"
 
 
 def _read(file: Path) -> list[dict[str, str]]:

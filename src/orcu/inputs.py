@@ -107,9 +107,11 @@ def sums_of_distributions(
         outside = (probs < 0) | (probs > 1)
         row, column = (int(i) for i in np.argwhere(outside)[0])
         place = column if columns is None else repr(columns[column])
+        value, shown = float(probs[row, column]), f"{probs[row, column]:.6g}"
+        if 0 <= float(shown) <= 1:  # too near to be told apart in six digits
+            shown = repr(value)
         raise InputError(
-            f"{name}: row {row + first_row} has {probs[row, column]:.6g} in column {place}, expected values in [0, 1]. "
-            f"{hint}"
+            f"{name}: row {row + first_row} has {shown} in column {place}, expected values in [0, 1]. {hint}"
         )
     sums: FloatArray = probs @ np.ones(probs.shape[1])
     tolerance = min(max(SUM_TOLERANCE, probs.shape[1] * rounding), LARGEST_TOLERANCE)
@@ -135,6 +137,26 @@ def as_logits(logits: Any, *, name: str = "logits") -> FloatArray:
     """
     check_numbered_columns(logits, name)
     return read_only(as_matrix(logits, name=name))
+
+
+def refuse_distributions(logits: FloatArray, *, name: str, hint: str) -> None:
+    """Refuse logits of which every row is a distribution: a softmax of probabilities is a silent fault.
+
+    Args:
+        logits: finite values, shape (n, C).
+        name: what the values are called in messages.
+        hint: how to hand over probabilities.
+
+    Raises:
+        InputError: if all rows are non-negative and sum to 1; rows of a network's logits never all do.
+
+    Example:
+        >>> refuse_distributions(np.array([[0.3, 0.7], [0.9, 0.1]]), name="logits", hint="Say probs=.")
+        Traceback (most recent call last):
+        orcu.errors.InputError: logits: every row is a distribution, but logits are expected. Say probs=.
+    """
+    if logits.min() >= 0 and (np.abs(logits.sum(axis=1) - 1) <= SUM_TOLERANCE).all():
+        raise InputError(f"{name}: every row is a distribution, but logits are expected. {hint}")
 
 
 def check_numbered_columns(values: Any, name: str) -> None:

@@ -89,3 +89,11 @@ def test_unknown_names_and_files_are_answered(tmp_path):
         calibrators.load(tmp_path / "x.json")
     with pytest.raises(InputError, match="at least one calibrator"):
         Chain().fit(*sample(50))
+
+
+def test_probabilities_handed_over_as_logits_are_refused(ordinal_sample, softmax):
+    logits, y = ordinal_sample(60)
+    with pytest.raises(InputError, match="logits: every row is a distribution.* Hand them over as probs="):
+        calibrators.create("temperature").fit(softmax(logits), y)
+    calibrators.create("temperature").fit(probs=softmax(logits), y=y)
+    calibrators.create("temperature").fit(softmax(logits) - 0.1, y)  # odd, but no distributions

@@ -142,7 +142,7 @@ def test_sums_stay_exact_where_float32_sums_drift():
 
 def test_a_value_barely_above_one_is_an_error_and_not_a_reason_to_softmax_again():
     probs = np.array([[0.7, 0.3], [1.0000001, 0.0]])
-    with pytest.raises(ValueError, match="row 1 has 1 in column 0, expected values in"):
+    with pytest.raises(ValueError, match="row 1 has 1.0000001 in column 0, expected values in"):
         metrics.ece(probs, [0, 0])
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from orcu import blas, geometry
 from orcu.calibrators.shrinkage import effective_rows, share_for_all, softened
 from orcu.errors import CalibrationWarning, InputError
-from orcu.inputs import FloatArray, IntArray, as_codes, as_labels, as_logits, as_weight
+from orcu.inputs import FloatArray, IntArray, as_codes, as_labels, as_logits, as_weight, refuse_distributions
 from orcu.predictions.predictions import Predictions
 from orcu.predictions.used_rows import UsedRows
 from orcu.registry import Registry
@@ -93,6 +93,8 @@ class Calibrator(ABC):
             CalibrationWarning: if rows are few or a class is missing.
         """
         values = _bounded(logits) if _by_logits(logits, probs) else Predictions(probs=probs).as_logits()[0]
+        if logits is not None:
+            refuse_distributions(values, name="logits", hint="Hand them over as probs=.")
         n, num_classes = values.shape
         labels = as_labels(y, num_classes, rows=n)
         weights = np.ones(n) if weight is None else as_weight(weight, rows=n)

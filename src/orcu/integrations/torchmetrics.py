@@ -13,7 +13,7 @@ require("torchmetrics", extra=None, what="orcu.integrations.torchmetrics")
 import torchmetrics  # noqa: E402
 
 from orcu.evaluation.tally import Tally  # noqa: E402
-from orcu.inputs import SUM_TOLERANCE, as_matrix  # noqa: E402
+from orcu.inputs import as_matrix, refuse_distributions  # noqa: E402
 from orcu.metrics.base import all_metrics  # noqa: E402
 
 INPUTS = ("logits", "probs")
@@ -59,7 +59,8 @@ class _Tallied(torchmetrics.Metric):
             InputError: if an argument cannot be used; the text names the row.
         """
         if self.inputs == "logits":
-            _refuse_probabilities(preds)
+            hint = "Say inputs='probs' when making the metric, or hand over the logits."
+            refuse_distributions(as_matrix(preds, name="preds"), name="preds", hint=hint)
         batch = Tally(self.num_classes, bins=self.bins)
         batch.update(y=target, weight=weight, **{self.inputs: preds})
         self.limbs = self.limbs + torch.from_numpy(batch.limbs).to(self.limbs.device)
@@ -184,13 +185,3 @@ def _checked(asked: Sequence[str] | None) -> list[str]:
         if name not in names():
             raise UnknownNameError("metric", name, names())
     return list(asked)
-
-
-def _refuse_probabilities(preds: Any) -> None:
-    """Rows of a network's logits are never all distributions; softmax of probabilities is a silent fault."""
-    values = as_matrix(preds, name="preds")
-    if values.min() >= 0 and (abs(values.sum(axis=1) - 1) <= SUM_TOLERANCE).all():
-        raise InputError(
-            "preds: every row is a distribution, but logits are expected. "
-            "Say inputs='probs' when making the metric, or hand over the logits."
-        )
