@@ -21,7 +21,7 @@ from orcu.figures.sources import TWO_STAGE
 from orcu.figures.svg import render
 from orcu.predictions.predictions import Predictions
 from orcu.report.build import page_template
-from orcu.tables.files import replacing
+from orcu.report.pdf import write_page
 from orcu.tables.reading import read_table
 
 REPORT = "report.html"
@@ -40,7 +40,7 @@ def report(
         spec: a TOML file, the name of a spec that comes with orcu, a spec, or a plan.
         results: the folder of all results; ``$ORCU_RESULTS``, or ``results`` by default.
         more: the name of further losses in the spec, such as grid of ablation.
-        out: the file; report.html beside the results by default.
+        out: the file, .html or .pdf; report.html beside the results by default.
 
     Raises:
         InputError: if the spec cannot be used, or no run is finished.
@@ -49,8 +49,7 @@ def report(
     target = Path(out or plan.folder / REPORT)
     html = page(table(plan))
     target.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(target) as temporary:
-        temporary.write_text(html, encoding="utf-8")
+    write_page(html, target)
     return target
 
 

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from orcu.cli.options import bad_data, check_paths, launching, working
+from orcu.cli.options import bad_data, check_page, check_paths, launching, working
 from orcu.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -199,7 +199,9 @@ def report(
     spec: SpecFile,
     results: Results = None,
     more: More = None,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="Write here; report.html beside the results.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Write here (.html or .pdf); report.html beside the results.")
+    ] = None,
 ) -> None:
     """Write one HTML page for the whole benchmark."""
     from orcu import bench
@@ -212,6 +214,7 @@ def report(
         if out is None:
             planned.folder.mkdir(parents=True, exist_ok=True)
         check_paths([], [target])
+        check_page(target)
         with Console(stderr=True).status("drawing"):
             bench.report(planned, out=target)
     Console().print(f"wrote {escape(str(target))}", highlight=False)

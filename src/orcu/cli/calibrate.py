@@ -23,6 +23,7 @@ from orcu.cli.options import (
     bad_data,
     calibrated_by,
     check_classes,
+    check_page,
     check_paths,
     printed_warnings,
     reading_options,
@@ -30,7 +31,6 @@ from orcu.cli.options import (
     write_fitted,
 )
 from orcu.errors import InputError
-from orcu.tables.files import replacing
 
 if TYPE_CHECKING:
     from orcu.predictions.predictions import Predictions
@@ -166,7 +166,7 @@ def compare(
     unimodality: Annotated[
         float, typer.Option(min=0, max=1, help="The share of unimodal predictions that is asked for.")
     ] = 0.99,
-    report: Annotated[Path | None, typer.Option(help="With --test: write an HTML report here.")] = None,
+    report: Annotated[Path | None, typer.Option(help="With --test: write a report here, .html or .pdf.")] = None,
 ) -> None:
     """Compare every calibrator: accuracy, errors, scores and shape, and recommend one."""
     from orcu import calibrators
@@ -174,8 +174,10 @@ def compare(
     from orcu.evaluation.evaluate import evaluate
     from orcu.predictions.predictions import Predictions
     from orcu.predictions.used_rows import UsedRows
+    from orcu.report.pdf import write_page
 
     check_paths([file, *([test] if test else [])], [report])
+    check_page(report)
     if report is not None and test is None:
         raise InputError("--report: needs --test, rows that no calibrator was fitted on.")
     options = reading_options(
@@ -220,8 +222,7 @@ def compare(
             where = f"fitted on {file.name}, judged on {test.name}"
             if report is not None:
                 evaluation = evaluate(moved.pop(chosen), compare=moved, name=chosen)
-                with replacing(report) as temporary:
-                    temporary.write_text(evaluation.to_html(title="Which calibrator?"), encoding="utf-8")
+                write_page(evaluation.to_html(title="Which calibrator?"), report)
     _print_notes(console, held, None)
     console.print(_table(rows, where, chosen))
     console.print(f"→ {chosen}: chosen on {escape(file.name)} by this {recommendation.rule}", highlight=False)

@@ -22,6 +22,7 @@ from orcu.cli.options import (
     Separator,
     Weight,
     bad_data,
+    check_page,
     check_paths,
     launching,
     provenance,
@@ -29,7 +30,6 @@ from orcu.cli.options import (
     working,
 )
 from orcu.errors import InputError, UnknownNameError
-from orcu.tables.files import replacing
 from orcu.threads import keep_freed_memory
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def evaluate(
     compare: Annotated[
         list[Path] | None, typer.Option(help="Another model's predictions for the same rows; repeatable.")
     ] = None,
-    report: Annotated[Path | None, typer.Option(help="Write an HTML report here.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a report here: .html, or .pdf by a browser.")] = None,
     json_path: Annotated[Path | None, typer.Option("--json", help="Write all numbers here.")] = None,
     fail_if: Annotated[
         list[str] | None, typer.Option(help="Exit with code 4 if this holds: 'sce>0.05', 'sce.low>0.05'; repeatable.")
@@ -91,11 +91,13 @@ def evaluate(
     """
     from orcu.decisions.rules import RULES
     from orcu.evaluation.gates import Gate
+    from orcu.report.pdf import write_page
 
     keep_freed_memory()
     gates = [Gate.parse(text) for text in fail_if or []]
     paths = [*files, *(compare or [])]
     check_paths(paths, [report, json_path], folders=True)
+    check_page(report)
     spread = launching(launcher, jobs=jobs, address=address)
     if form not in FORMATS:
         raise UnknownNameError("format", form, FORMATS)
@@ -120,8 +122,7 @@ def evaluate(
             outputs = _outputs(evaluation, paths, title, show_ids, report, json_path)
     for path, text in outputs.items():  # before printing, which a closed pipe may end
         try:
-            with replacing(path) as temporary:
-                temporary.write_text(text, encoding="utf-8")
+            write_page(text, path)
         except OSError as error:
             raise InputError(f"{path}: cannot be written ({error}).") from None
     if form == "text":

@@ -8,9 +8,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from orcu.cli.options import NoFormulas, Percent, bad_data, check_paths, printed_warnings, provenance, working
+from orcu.cli.options import (
+    NoFormulas,
+    Percent,
+    bad_data,
+    check_page,
+    check_paths,
+    printed_warnings,
+    provenance,
+    working,
+)
 from orcu.errors import InputError
-from orcu.tables.files import replacing, write_json
+from orcu.tables.files import write_json
 
 if TYPE_CHECKING:
     from orcu.judges.grades import Grades
@@ -181,7 +190,7 @@ def apply(
 @judge_app.command("report")
 def report(
     file: GradeFile,
-    out: Annotated[Path, typer.Option("-o", "--out", help="Write the page here (.html).")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Write the page here: .html, or .pdf by a browser.")],
     human: Human = None,
     humans: Humans = None,
     grades: GradeScale = None,
@@ -205,9 +214,11 @@ def report(
     """Write one page: does this judge know when it is wrong, is it milder than people, how many human grades?"""
     from orcu.judges.examination import examine
     from orcu.report.judge import build
+    from orcu.report.pdf import write_page
 
     sources = [file, *([humans] if humans else [])]
     check_paths(sources, [out])
+    check_page(out)
     options = _options(locals())
     console = Console()
     with bad_data(), printed_warnings(), Console(stderr=True).status(f"reading {escape(file.name)}") as status:
@@ -215,8 +226,7 @@ def report(
         _need_humans(heard)
         examination = examine(heard, calibrator=method, seed=seed, progress=lambda what: status.update(escape(what)))
         page = build(examination, title=title, provenance=provenance(sources))
-        with replacing(out) as temporary:
-            temporary.write_text(page, encoding="utf-8")
+        write_page(page, out)
     _print_notes(console, heard)
     for sentence in examination.sentences():
         console.print(escape(sentence), highlight=False)

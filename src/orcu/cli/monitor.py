@@ -19,6 +19,7 @@ from orcu.cli.options import (
     Probs,
     Separator,
     bad_data,
+    check_page,
     check_paths,
     digest,
     provenance,
@@ -26,7 +27,6 @@ from orcu.cli.options import (
     working,
 )
 from orcu.errors import InputError
-from orcu.tables.files import replacing
 
 if TYPE_CHECKING:
     from orcu.monitoring.check import Check
@@ -115,7 +115,7 @@ def check(
         float | None,
         typer.Option(help="How far off probabilities may be: 0.02 is 2 points, the default; with a reference it is 0."),
     ] = None,
-    report: Annotated[Path | None, typer.Option(help="Write an HTML page here.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a page here: .html, or .pdf by a browser.")] = None,
     json_path: Annotated[Path | None, typer.Option("--json", help="Write all numbers here.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write the chart here: .png, .svg or .pdf.")] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
@@ -132,6 +132,7 @@ def check(
     if not log.is_dir():
         raise InputError(f"{log}: there is no such folder; make the log with `orcu monitor add`.")
     check_paths([log, *([] if reference is None else [reference])], [report, json_path, plot], folders=True)
+    check_page(report)
     need_settings(alpha=alpha, tolerance=tolerance, reference=reference, reference_days=reference_days)
     if since is not None:
         as_day(since, name="--since")
@@ -155,6 +156,7 @@ def _write(
 ) -> list[Path]:
     from orcu.figures.save import save
     from orcu.monitoring.page import build, chart
+    from orcu.report.pdf import write_page
 
     source = provenance([])
     texts = {}
@@ -164,8 +166,7 @@ def _write(
     if report is not None:
         texts[report] = build(result, provenance=source, **({} if title is None else {"title": title}))
     for path, text in texts.items():
-        with replacing(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        write_page(text, path)
     if plot is not None:
         save(chart(result), plot)
     return [*texts, *([] if plot is None else [plot])]

@@ -62,6 +62,18 @@ def reading_options(
     return {"probs": probs, "logits": logits, "classes": names, "sep": separator, "decimal": decimal, **columns}
 
 
+def check_page(path: Path | None) -> None:
+    """Complain before the work if a page is to be printed and no browser is here.
+
+    Raises:
+        InputError: if so.
+    """
+    if path is not None and path.suffix.lower() == ".pdf":
+        from orcu.report.pdf import browser
+
+        browser()
+
+
 def check_paths(inputs: list[Path], outputs: list[Path | None], *, folders: bool = False) -> None:
     """Complain before the work rather than after it.
 
