@@ -259,7 +259,8 @@ def raw_judges() -> str:
     for judge, methods in by_judge.items():
         values = [float(methods[name]) for name in ("as it comes", "temperature", "orcu judge fit")]
         table.append([judge, *(_cell(value, values, "rps") for value in values)])
-    return _markdown(["judge", "as it comes", "+ temperature", "`orcu judge fit`"], table)
+    heads: list[str | text.Cell] = ["judge", "as it comes", "+ temperature", text.Cell("`orcu judge fit`", markup=True)]
+    return text.markdown(heads, table, "lrrr")
 
 
 def verdict() -> str:

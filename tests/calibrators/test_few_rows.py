@@ -83,4 +83,4 @@ def test_the_prior_has_the_right_slopes():
 def test_shrinkage_that_is_no_strength_is_refused():
     for wrong in (-0.1, float("nan"), "strong", True):
         with pytest.raises(ValueError, match="shrinkage: expected a number of 0 or more"):
-            calibrators.create("gap", shrinkage=wrong).fit([[0.0, 1.0]] * 3, [0, 1, 1])
+            calibrators.create("gap", shrinkage=wrong).fit([[0.0, 2.0]] * 3, [0, 1, 1])

@@ -14,7 +14,7 @@ def test_plan_run_table_status(spec_file, tmp_path):
     assert "4 done" in told.stdout
     assert "all 4 runs are finished" in run("bench", "run", "small.toml", cwd=tmp_path).stdout
     assert (
-        "| lev | ours | temperature |"
+        "| lev | ours ‡ | temperature |"
         in run("bench", "table", "small.toml", "--format", "markdown", cwd=tmp_path).stdout
     )
     assert "unimodality % ↑" in run("bench", "table", "small.toml", cwd=tmp_path).stdout
