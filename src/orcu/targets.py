@@ -1,7 +1,7 @@
 """Distance-aware soft targets (Eq. 1): how far a class lies from the label, and the mass it gets.
 
 A distance takes the class differences d = |y - k| as float64 and answers phi(d). To add one, write
-a function here, or in a module of your own that an entry point of the group ``orcu.distances`` names, under
+a function here, or in a module of your own that an entry point of the group ``orcu.targets`` names, under
 ``@distances.register("name")``.
 """
 
@@ -14,7 +14,7 @@ from orcu.errors import UnknownNameError
 from orcu.inputs import FloatArray, as_count, as_positive
 from orcu.registry import Registry
 
-distances: Registry[Callable[..., FloatArray]] = Registry("distance", plugins="orcu.distances")
+distances: Registry[Callable[..., FloatArray]] = Registry("distance", plugins="orcu.targets")
 
 
 @distances.register("squared")

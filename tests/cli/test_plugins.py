@@ -91,7 +91,7 @@ def test_every_axis_takes_plugins(site, judged, tmp_path):
     }
     groups = {
         "orcu.losses": {"one": "loss_of_a_plugin", "two": "term_of_a_plugin"},
-        "orcu.distances": {"one": "distance_of_a_plugin"},
+        "orcu.targets": {"one": "distance_of_a_plugin"},
         "orcu.figures": {"one": "figure_of_a_plugin"},
         "orcu.launchers": {"one": "launcher_of_a_plugin"},
     }
