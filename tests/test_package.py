@@ -92,3 +92,15 @@ def test_help_works_without_torch():
     assert result.returncode == 0, result.stderr
     assert "class OrdinalClassifier" in result.stdout
     assert "class ORCULoss" not in result.stdout
+
+
+def test_contracts_of_the_judging_half_need_no_torch():
+    code = (
+        f"{WITHOUT_TORCH}\nfrom orcu.testing import calibrator_checks, check_dataset, check_metric\n"
+        "check_metric('rps')\nprint('torch in torch out' in calibrator_checks('gap'))\n"
+        "from orcu.testing import check_loss"
+    )
+    result = run(code)
+    assert result.stdout.strip() == "False"
+    assert "orcu.testing.check_loss needs torch" in result.stderr
+    assert "pip install 'orcu[train]'" in result.stderr.splitlines()[-1]

@@ -18,7 +18,6 @@ import tempfile
 from pathlib import Path
 
 from orcu.tables.files import replacing
-from orcu.tables.text import markdown
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "install.md"
@@ -46,8 +45,8 @@ def sizes(extra: str) -> dict[str, int]:
     with tempfile.TemporaryDirectory() as folder:
         target = f"{ROOT}[{extra}]" if extra else str(ROOT)
         uv = Path(sys.executable).with_name("uv")
-        pins = ROOT / "constraints.txt"
-        subprocess.run([uv, "pip", "install", "--quiet", "--target", folder, "-c", pins, target], check=True)
+        pins = ["-c", ROOT / "constraints.txt"] if extra != "inspect" else []  # which needs older versions of some
+        subprocess.run([uv, "pip", "install", "--quiet", "--target", folder, *pins, target], check=True)
         return {
             one.name: sum(size(Path(str(file.locate()))) for file in one.files or ())
             for one in importlib.metadata.distributions(path=[folder])
@@ -61,19 +60,17 @@ def size(file: Path) -> int:
 
 def table() -> str:
     """Markdown, with a line for each extra."""
-    rows = []
+    lines = ["| install | for | packages | MB on disk | and for GPUs |", "|---|---|---:|---:|---:|"]
     for extra, purpose in PURPOSE.items():
         parts = sizes(extra)
         gpu = sum(one for name, one in parts.items() if name.startswith(GPU))
         print(f"{extra or 'orcu'}: {len(parts)} packages", file=sys.stderr)
-        name = f"`orcu[{extra}]`" if extra else "`orcu`"
-        rows.append(
-            [name, purpose, str(len(parts)), megabytes(sum(parts.values()) - gpu), megabytes(gpu) if gpu else ""]
-        )
-    header = ["install", "for", "packages", "MB on disk", "and for GPUs"]
+        name = f"orcu[{extra}]" if extra else "orcu"
+        both = f"{megabytes(sum(parts.values()) - gpu)} | {megabytes(gpu) if gpu else ''}"
+        lines.append(f"| `{name}` | {purpose} | {len(parts)} | {both} |")
     where = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
     day = datetime.date.today().isoformat()
-    return f"{markdown(header, rows, 'llrrr')}\nMeasured on {day} ({where}) by `python tools/extras.py --write`.\n"
+    return "\n".join([*lines, "", f"Measured on {day} ({where}) by `python tools/extras.py --write`.", ""])
 
 
 def megabytes(count: int) -> str:
