@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from browser import MARKS, chromium, told, without_policy
+from browser import MARKS, dom_with, told, without_policy
 
 from orcu import Predictions, evaluate, explore
 from orcu.figures.panels import reliability
@@ -89,7 +89,7 @@ def compute(folder, cases, *, edit=lambda text: text):
     text = edit(without_policy(explore.page())).replace("</body>", COMPUTE % payload + "</body>")
     path = folder / "judge.html"
     path.write_text(text, encoding="utf-8")
-    return told(chromium("--virtual-time-budget=10000", "--dump-dom", path.as_uri()).stdout)
+    return told(dom_with("probe", path.as_uri()))
 
 
 def rows_of(case):

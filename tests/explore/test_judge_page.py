@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from browser import MARKS, chromium, told, without_policy
+from browser import MARKS, chromium, dom_with, told, without_policy
 from explore_layout import laid_out
 
 from orcu import Predictions, cli, evaluate, explore
@@ -166,7 +166,7 @@ def under_its_policy(script):
 def session(tmp_path_factory):
     path = tmp_path_factory.mktemp("judge") / "page.html"
     path.write_text(under_its_policy(DRIVE), encoding="utf-8")
-    return told(chromium("--window-size=1280,1000", "--virtual-time-budget=60000", "--dump-dom", path.as_uri()).stdout)
+    return told(dom_with("probe", path.as_uri(), "--window-size=1280,1000"))
 
 
 @pytest.fixture
