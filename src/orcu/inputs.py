@@ -224,6 +224,40 @@ def as_labels(y: Any, num_classes: int | None, *, rows: int | None = None, name:
     return read_only(array)
 
 
+def _one_per_row(values: Any, rows: int, name: str, what: str) -> FloatArray:
+    """Real numbers of shape (n,) as float64."""
+    array = _as_numbers(values, name)
+    if array.shape != (rows,):
+        raise InputError(f"{name}: expected one {what} per row, shape ({rows},); got {array.shape}.")
+    if not (np.issubdtype(array.dtype, np.number) and np.isrealobj(array)):
+        raise InputError(f"{name}: expected real numbers, got {array.dtype}.")
+    return array.astype(np.float64, copy=False)
+
+
+def as_doubt(doubt: Any, *, rows: int, name: str = "doubt", first_row: int = 0) -> FloatArray:
+    """Scores by which rows are referred to a human, the highest first, as a float64 array of shape (n,).
+
+    Args:
+        doubt: one finite number per row.
+        rows: how many there must be.
+        name: what the argument is called in messages.
+        first_row: the number of the first row in messages.
+
+    Raises:
+        InputError: if one is no number or not finite, or the length is wrong.
+
+    Example:
+        >>> as_doubt([0.2, -1], rows=2)
+        array([ 0.2, -1. ])
+    """
+    array = _one_per_row(doubt, rows, name, "score")
+    bad = ~np.isfinite(array)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InputError(f"{name}: row {row + first_row} has {array[row]:g}; a score is a finite number.")
+    return read_only(array)
+
+
 def as_weight(weight: Any, *, rows: int, name: str = "weight", first_row: int = 0) -> FloatArray:
     """Weights as a float64 array of shape (n,): 0 or from 9.1e-13 to 1.1e12, not all 0.
 
@@ -240,12 +274,7 @@ def as_weight(weight: Any, *, rows: int, name: str = "weight", first_row: int = 
         >>> as_weight([1, 2], rows=2)
         array([1., 2.])
     """
-    array = _as_numbers(weight, name)
-    if array.shape != (rows,):
-        raise InputError(f"{name}: expected one weight per row, shape ({rows},); got {array.shape}.")
-    if not (np.issubdtype(array.dtype, np.number) and np.isrealobj(array)):
-        raise InputError(f"{name}: expected real numbers, got {array.dtype}.")
-    array = array.astype(np.float64, copy=False)
+    array = _one_per_row(weight, rows, name, "weight")
     bad = ~((array == 0) | ((array >= MIN_WEIGHT) & (array < MAX_WEIGHT)))
     if bad.any():
         row = int(np.argmax(bad))

@@ -337,3 +337,24 @@ def test_an_error_that_chance_explains_has_an_interval_from_zero():
     assert found.value == pytest.approx(0.02)
     assert found.value < found.limit
     assert found.low == 0
+
+
+def test_a_score_of_the_file_refers_rows_in_memory_and_in_a_stream(tmp_path):
+    rng = np.random.default_rng(5)
+    probs, y = rng.dirichlet(np.ones(3), size=300), rng.integers(3, size=300)
+    doubt = (probs.argmax(1) != y) + 0.01 * rng.random(300)
+    given = evaluate(probs=probs, y=y, doubt=doubt, bootstrap=0)
+    assert (given.referral.by, given.to_dict()["referral"]["by"]) == ("doubt", "doubt")
+    assert given.referral.error_area < evaluate(probs=probs, y=y, bootstrap=0).referral.error_area
+    assert "most doubtful first" in given.to_html()
+    Predictions(probs=probs, y=y, doubt=doubt).write(tmp_path / "own.parquet")
+    assert evaluate(open_predictions(tmp_path / "own.parquet"), bootstrap=0).referral.error == pytest.approx(
+        given.referral.error
+    )
+    lines = [f"{a},{b},{c},{k},{d}" for (a, b, c), k, d in zip(probs, y, doubt, strict=True)]
+    (tmp_path / "preds.csv").write_text("\n".join(["p_0,p_1,p_2,y,epistemic", *lines]))
+    read = open_predictions(tmp_path / "preds.csv", label="y", probs="p_*", doubt="epistemic")
+    assert evaluate(read, bootstrap=0).referral.error == pytest.approx(given.referral.error)
+    (tmp_path / "gaps.csv").write_text("\n".join(["p_0,p_1,p_2,y,epistemic", *lines[:5], "0.2,0.3,0.5,1,"]))
+    with pytest.raises(InputError, match="epistemic"):
+        evaluate(open_predictions(tmp_path / "gaps.csv", label="y", probs="p_*", doubt="epistemic"), bootstrap=0)

@@ -195,6 +195,26 @@ def test_calibration_line_of_what_cannot_be_fitted_is_nan():
     assert np.isfinite(certain).all()  # log-odds of 0 and 1 are floored
 
 
+def test_rows_are_referred_by_a_score_of_ones_own():
+    rng = np.random.default_rng(3)
+    probs, y = rng.dirichlet(np.ones(3), size=400), rng.integers(3, size=400)
+    wrong = (probs.argmax(1) != y).astype(float)
+    perfect, worst = (referral_curve(probs, y, doubt=sign * wrong) for sign in (1, -1))
+    assert perfect.by == "doubt"
+    share = wrong.mean()
+    assert perfect.error[perfect.referred > share].max() == pytest.approx(0)  # all that is wrong has been referred
+    assert worst.error[-1] == pytest.approx(1)
+    alike = referral_curve(probs, y, doubt=1 - probs.max(1))
+    assert alike.error == pytest.approx(referral_curve(probs, y).error)
+    for wrong_scores, words in (
+        ([0.1], "one score per row"),
+        ([np.nan] * 400, "row 0 has nan"),
+        (["a"] * 400, "doubt"),
+    ):
+        with pytest.raises(InputError, match=words):
+            referral_curve(probs, y, doubt=wrong_scores)
+
+
 def test_referral_curve_is_the_loop_and_ignores_the_order_of_ties():
     probs, y, rng = sample(400)
     probs = (probs * 6).round()

@@ -55,6 +55,10 @@ def evaluate(
     group: Annotated[str | None, typer.Option(help="Column of groups to judge side by side.")] = None,
     weight: Weight = None,
     id_column: Id = None,
+    refer_by: Annotated[
+        str | None,
+        typer.Option(help="Column of scores, such as epistemic: in the referral curve the highest go first."),
+    ] = None,
     cluster: Annotated[str | None, typer.Option(help="Column of subjects; the bootstrap draws whole subjects.")] = None,
     decide: Annotated[
         str, typer.Option(help="How to decide for a class: argmax, median (least MAE) or mean.")
@@ -112,6 +116,7 @@ def evaluate(
         label=label,
         group=group,
         weight=weight,
+        doubt=refer_by,
         id=id_column,
         subject=cluster,
         percent=percent,

@@ -49,6 +49,7 @@ def evaluate(
     y: Any = None,
     classes: Sequence[Any] | None = None,
     weight: Any = None,
+    doubt: Any = None,
     group: Any = None,
     subject: Any = None,
     mask: Any = None,
@@ -70,6 +71,7 @@ def evaluate(
         y: labels, names or 0..C-1, shape (n,) or (n, d1, ...).
         classes: names of the classes in their order.
         weight: one weight per row.
+        doubt: a score per row by which the referral curve refers rows, the highest first, in place of the confidence.
         group: a group per row, or per dense output; groups are judged side by side.
         subject: a subject per row, or per dense output, which is one by default; the bootstrap then draws whole
             subjects.
@@ -94,13 +96,13 @@ def evaluate(
         (0.75, 0.135)
     """
     if predictions is None:
-        columns = {"y": y, "weight": weight, "group": group, "subject": subject}
+        columns = {"y": y, "weight": weight, "doubt": doubt, "group": group, "subject": subject}
         if mask is not None or is_dense(probs) or is_dense(logits):
             values = {"probs": probs, "logits": logits}
             predictions = _of_dense(values, columns, classes, mask)
         else:
             predictions = Predictions(probs=probs, logits=logits, classes=classes, **columns)
-    elif any(array is not None for array in (probs, logits, y, classes, weight, group, subject, mask)):
+    elif any(array is not None for array in (probs, logits, y, classes, weight, doubt, group, subject, mask)):
         raise InputError("predictions: give them as one object or as arrays, not both.")
     if bootstrap is not None:
         bootstrap = as_count(bootstrap, name="bootstrap", minimum=0)

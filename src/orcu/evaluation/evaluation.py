@@ -110,6 +110,7 @@ class Evaluation:
             "per_class": [_plain(record) for record in self.per_class],
             "per_threshold": [_plain(record) for record in self.per_threshold],
             "referral": {
+                "by": self.referral.by,
                 "referred": self.referral.referred.round(6).tolist(),
                 "error": self.referral.error.tolist(),
                 "mae": self.referral.mae.tolist(),

@@ -1,11 +1,11 @@
 """The referral curve: what remains wrong when the least certain rows go to a human."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from orcu.inputs import FloatArray
+from orcu.inputs import FloatArray, as_doubt
 from orcu.metrics.rows import Rows, checked_rows
 
 REFERRED = np.arange(0, 1, 0.05)  # the shares at which the curve is drawn
@@ -15,8 +15,8 @@ REFERRED = np.arange(0, 1, 0.05)  # the shares at which the curve is drawn
 class ReferralCurve:
     """Error and mean absolute error of the rows that stay, for each share that is referred.
 
-    ``error_area`` and ``mae_area`` average over all shares from 0 to 1; a model whose confidence says
-    nothing would have the plain error and MAE.
+    ``error_area`` and ``mae_area`` average over all shares from 0 to 1; a score that says nothing would have the
+    plain error and MAE. ``by`` is what rows are referred by: "confidence", the least first, or "doubt", the most first.
     """
 
     referred: FloatArray  # (m,)
@@ -24,18 +24,20 @@ class ReferralCurve:
     mae: FloatArray  # (m,)
     error_area: float
     mae_area: float
+    by: str = "confidence"
 
 
-def referral_curve(probs: Any, y: Any, *, weight: Any = None) -> ReferralCurve:
-    """Error and MAE of what remains when the least confident x % are referred.
+def referral_curve(probs: Any, y: Any, *, weight: Any = None, doubt: Any = None) -> ReferralCurve:
+    """Error and MAE of what remains when the least certain x % are referred.
 
-    Rows go in the order of their largest probability, smallest first; rows of equal confidence go
-    together, in shares, so the order of the file does not matter.
+    Rows go in the order of their largest probability, smallest first, or of their doubt, highest first; rows of
+    equal confidence or doubt go together, in shares, so the order of the file does not matter.
 
     Args:
         probs: class probabilities, shape (n, C).
         y: labels 0..C-1, shape (n,).
         weight: one non-negative weight per row.
+        doubt: a score per row, such as what the members of a committee disagree about, in place of the confidence.
 
     Raises:
         InputError: if an argument cannot be used; the text names the row.
@@ -44,16 +46,20 @@ def referral_curve(probs: Any, y: Any, *, weight: Any = None) -> ReferralCurve:
         >>> curve = referral_curve([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.5, 0.5]], [0, 0, 1, 1])
         >>> float(curve.error[0]), float(curve.error[10])
         (0.5, 0.0)
+        >>> referral_curve([[0.9, 0.1], [0.6, 0.4]], [1, 0], doubt=[0.7, 0.1]).error[10].item()
+        0.0
     """
-    return curve_of(checked_rows(probs, y, weight))
+    rows = checked_rows(probs, y, weight)
+    return curve_of(rows if doubt is None else replace(rows, doubt=as_doubt(doubt, rows=len(rows))))
 
 
 def curve_of(rows: Rows) -> ReferralCurve:
     """The curve of checked rows."""
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-    _, cell = np.unique(-rows.confidence, return_inverse=True)  # most confident first
+    doubt = -rows.confidence if rows.doubt is None else rows.doubt
+    _, cell = np.unique(doubt, return_inverse=True)  # most certain first
     losses = tuple(loss.astype(np.float64) for loss in (rows.decision != rows.y, np.abs(rows.decision - rows.y)))
-    # Cumulative mass and loss of what is kept, most confident rows first.
+    # Cumulative mass and loss of what is kept, most certain rows first.
     mass = np.concatenate([[0.0], np.cumsum(np.bincount(cell, weights=weight))])
     kept = mass[-1] * (1 - REFERRED)
     curves, areas = [], []
@@ -61,7 +67,8 @@ def curve_of(rows: Rows) -> ReferralCurve:
         lost = np.concatenate([[0.0], np.cumsum(np.bincount(cell, weights=weight * loss))])
         curves.append(np.interp(kept, mass, lost) / kept)
         areas.append(_area(mass, lost))
-    return ReferralCurve(REFERRED, curves[0], curves[1], areas[0], areas[1])
+    by = "confidence" if rows.doubt is None else "doubt"
+    return ReferralCurve(REFERRED, curves[0], curves[1], areas[0], areas[1], by)
 
 
 def _area(mass: FloatArray, lost: FloatArray) -> float:

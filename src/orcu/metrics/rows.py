@@ -32,6 +32,7 @@ class Rows:
     weight: FloatArray | None = None
     logits: FloatArray | None = None
     rule: Any = "argmax"  # of the decisions, see orcu.decide
+    doubt: FloatArray | None = None  # (n,): by which rows are referred, in place of the confidence
     groups: IntArray | None = None  # (C, n): the group of even count of each class's probability, see `grouped`
 
     @classmethod
@@ -47,7 +48,8 @@ class Rows:
             >>> rows.pred.tolist(), rows.decision.tolist()
             ([0], [1])
         """
-        return cls(predictions.probs, predictions.labels, predictions.weight, predictions.logits, decide, groups)
+        values = predictions.probs, predictions.labels, predictions.weight, predictions.logits
+        return cls(*values, decide, predictions.doubt, groups)
 
     @classmethod
     def of_logits(cls, logits: FloatArray, y: IntArray, weight: FloatArray | None = None) -> "Rows":
@@ -64,6 +66,7 @@ class Rows:
             None if self.weight is None else self.weight[rows],
             None if self.logits is None else self.logits[rows],
             self.rule,
+            None if self.doubt is None else self.doubt[rows],
             None if self.groups is None else self.groups[:, rows],
         )
         if isinstance(rows, slice) and "columns" in self.__dict__:  # a view of what is made already

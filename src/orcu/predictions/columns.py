@@ -22,6 +22,7 @@ class Columns:
     classes: Sequence[Any] | None = None
     id: str | None = None
     weight: str | None = None
+    doubt: str | None = None
     group: str | None = None
     subject: str | None = None
     split: str | None = None

@@ -23,6 +23,7 @@ from orcu.inputs import (
     FloatArray,
     IntArray,
     as_array,
+    as_doubt,
     as_labels,
     as_matrix,
     as_weight,
@@ -58,6 +59,7 @@ from orcu.tables.reading import BATCH_ROWS, TableFile, as_numbers, as_numpy, ope
 from orcu.tables.writing import write_table
 
 SCHEMA_VERSION = 1
+NUMBERS = ("weight", "doubt")  # optional columns of numbers
 CARRIED = ("group", "subject", "split", "fold")  # optional columns that are carried along
 KINDS = {"probs": "probabilities", "logits": "logits"}
 NO_LABELS = "no labels"
@@ -105,6 +107,7 @@ class Origin:
         values: names of the columns of logits or probabilities.
         label: name of the column of labels.
         weight: name of the column of weights.
+        doubt: name of the column of scores by which rows are referred.
         rounding: how far each probability may be off: half a unit of its last printed digit or bit.
         classes_named: whether the caller has named the classes, or they were read off the columns.
     """
@@ -114,6 +117,7 @@ class Origin:
     values: Sequence[str]
     label: str | None
     weight: str | None
+    doubt: str | None
     rounding: float
     classes_named: bool
 
@@ -131,6 +135,7 @@ class Predictions:
         classes: names of the classes in their order; "0".."C-1" if not given.
         ids: one id per row, all different.
         weight: one non-negative weight per row.
+        doubt: a score per row by which rows are referred to a human, the highest first, in place of confidence.
         group: a group per row, such as a hospital, to be judged side by side.
         subject: a subject per row, such as a patient, to be resampled as a whole.
         split: a split name per row.
@@ -156,6 +161,7 @@ class Predictions:
     classes: tuple[str, ...]
     ids: ObjectArray | None
     weight: FloatArray | None
+    doubt: FloatArray | None
     group: ObjectArray | None
     subject: ObjectArray | None
     split: ObjectArray | None
@@ -176,6 +182,7 @@ class Predictions:
         classes: Sequence[Any] | None = None,
         ids: Any = None,
         weight: Any = None,
+        doubt: Any = None,
         group: Any = None,
         subject: Any = None,
         split: Any = None,
@@ -213,6 +220,9 @@ class Predictions:
         if weight is not None:
             what = "weight" if origin is None else f"column {origin.weight!r}"
             weight = as_weight(weight, rows=rows, name=what, first_row=first_row)
+        if doubt is not None:
+            what = "doubt" if origin is None else f"column {origin.doubt!r}"
+            doubt = as_doubt(doubt, rows=rows, name=what, first_row=first_row)
         carried = {"ids": ids, "group": group, "subject": subject, "split": split, "fold": fold}
         if origin is None:
             carried = {role: _column(column, rows, role) for role, column in carried.items()}
@@ -225,6 +235,7 @@ class Predictions:
             y=codes,
             classes=names,
             weight=weight,
+            doubt=doubt,
             mapping=mapping,
             notes=(*notes, *(_notes(kind, values, len(missed), worst) if origin is None else ())),
             history=tuple(history),
@@ -253,7 +264,7 @@ class Predictions:
         """
         if not changes.keys() - {"notes", "history"}:
             return self._with(**{name: tuple(value) for name, value in changes.items()})
-        mine: dict[str, Any] = {name: getattr(self, name) for name in ("classes", "ids", "weight", *CARRIED)}
+        mine: dict[str, Any] = {name: getattr(self, name) for name in ("classes", "ids", *NUMBERS, *CARRIED)}
         if not changes.keys() & {"probs", "logits"}:
             mine[self.kind] = self.probs if self.logits is None else self.logits
         if not changes.keys() & {"y", "codes"}:
@@ -278,7 +289,7 @@ class Predictions:
         return f"Predictions({len(self)} rows, {self.kind} of {', '.join(self.classes)}; {labels})"
 
     def _repr_html_(self) -> str:
-        carried = [name for name in ("ids", "weight", *CARRIED) if getattr(self, name) is not None]
+        carried = [name for name in ("ids", *NUMBERS, *CARRIED) if getattr(self, name) is not None]
         facts = {"with": ", ".join(carried)} if carried else {}
         mean = self.probs.mean(axis=0) if len(self) else np.zeros(self.num_classes)
         rows = [[name, f"{share:.1%}"] for name, share in zip(self.classes, mean, strict=True)]
@@ -300,7 +311,7 @@ class Predictions:
 
     def _columns(self) -> dict[str, npt.NDArray[Any]]:
         """What has an entry for each row."""
-        names = ("probs", "logits", "y", "ids", "weight", *CARRIED)
+        names = ("probs", "logits", "y", "ids", *NUMBERS, *CARRIED)
         columns = {name: getattr(self, name) for name in names}
         return {name: column for name, column in columns.items() if column is not None}
 
@@ -399,7 +410,7 @@ class Predictions:
         """Write to .parquet, .csv or .csv.gz; the file appears whole or not at all.
 
         Parquet keeps everything, with a schema version, and needs no options to be read again. The
-        columns are id, label, logit_NAME or prob_NAME, weight, group, subject, split, fold.
+        columns are id, label, logit_NAME or prob_NAME, weight, doubt, group, subject, split, fold.
 
         Args:
             path: where.
@@ -422,7 +433,7 @@ class Predictions:
         prefix, values = ("prob", self.probs) if self.logits is None else ("logit", self.logits)
         for k, name in enumerate(self.classes):
             columns[f"{prefix}_{name}"] = values[:, k]
-        for name in ("weight", *CARRIED):
+        for name in (*NUMBERS, *CARRIED):
             if getattr(self, name) is not None:
                 columns[name] = getattr(self, name)
         about = {
@@ -678,9 +689,11 @@ class PredictionsSource:
         columns = self.columns
         half = any(str(batch.schema.field(name).type) == "halffloat" for name in self.value_columns)
         rounding = max(0.5 * 10.0**-digits, half_unit(np.float16(0)) if half else 0.0)
-        weight = None
-        if columns.weight is not None:
-            weight = as_numbers(batch.column(columns.weight), columns.weight, first_row=first_row, decimal=self.decimal)
+        numbers = {
+            role: as_numbers(batch.column(name), name, first_row=first_row, decimal=self.decimal)
+            for role in NUMBERS
+            if (name := getattr(columns, role)) is not None
+        }
         carried = {
             role: _texts(batch.column(getattr(columns, role)), getattr(columns, role), first_row)
             for role in CARRIED
@@ -690,7 +703,6 @@ class PredictionsSource:
             **{self.kind: values},
             classes=self.classes,
             y=None if columns.label is None else _coded(batch.column(columns.label), columns.label),
-            weight=weight,
             ids=None if columns.id is None else np.asarray(batch.column(columns.id).to_pylist(), dtype=object),
             history=self.history,
             origin=Origin(
@@ -699,9 +711,11 @@ class PredictionsSource:
                 self.value_columns,
                 columns.label,
                 columns.weight,
+                columns.doubt,
                 rounding,
                 classes_named=columns.classes is not None,
             ),
+            **numbers,
             **carried,
         )
 
@@ -738,7 +752,7 @@ class UncheckedPart:
         return self.source.checked(self)
 
 
-ROLES = ("label", "id", "weight", *CARRIED)
+ROLES = ("label", "id", *NUMBERS, *CARRIED)
 
 
 def open_predictions(
@@ -753,7 +767,7 @@ def open_predictions(
         decimal: "." or ","; recognised likewise.
         columns: as in `Columns`: ``label="grade"``, ``probs="p_*"`` or ``logits="z_*"`` (a pattern
             whose star is the class name, or a list of columns), ``classes`` in order, and ``id``,
-            ``weight``, ``group``, ``subject``, ``split``, ``fold``, ``percent``.
+            ``weight``, ``doubt``, ``group``, ``subject``, ``split``, ``fold``, ``percent``.
 
     Raises:
         InputError: if the file cannot be read or a column is missing; the text says which exist.
