@@ -500,6 +500,16 @@ def test_a_story_that_is_not_finished_is_not_told(tmp_path, monkeypatch):
     assert "One case" not in bench.report(file, results=results).read_text(encoding="utf-8")
 
 
+def test_marks_of_significance_stand_in_the_papers_layout_too():
+    spec = Spec(name="x", data=[{"set": "lev"}], losses=["ce", "sord", "orcu"], columns=["sce"], seeds=[0])
+    rows = [
+        {"data": "lev", "loss": loss, "calibrator": "none", "fold": 0, "seed": 0, "qwk": 0.5, "sce": error}
+        for loss, error in (("ce", 0.05), ("sord", 0.06), ("orcu", 0.04))
+    ]
+    (own,) = in_paper_layout(spec, lines(spec, rows, {("lev", "sord", "none", "sce"): "▼"}))
+    assert [getattr(cell, "text", cell) for cell in own.rows[0]][-3:] == ["5.00", "6.00 ▼", "4.00"]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [

@@ -122,11 +122,11 @@ def test_mistakes_are_one_line(arguments, code, message, folder):
 
 def test_other_classes_are_refused(folder):
     run("calibrate", "fit", "val.parquet", *BASIC, "--method", "temperature", "-o", "t2.json", cwd=folder)
-    data = pd.read_parquet(folder / "test.parquet").rename(columns={"z_none": "z_healthy"}).drop(columns="grade")
+    data = pd.read_parquet(folder / "test.parquet").rename(columns={"z_none": "z_well"}).drop(columns="grade")
     data.to_parquet(folder / "other.parquet")
     result = run("calibrate", "apply", "other.parquet", "t2.json", "--logits", "z_*", "-o", "x.csv", cwd=folder)
     assert result.returncode == 3
-    assert "its classes are healthy, mild" in result.stderr
+    assert "its classes are well, mild" in result.stderr
 
 
 def test_a_csv_needs_to_be_told_the_calibrator(folder):

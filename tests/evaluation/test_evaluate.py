@@ -4,6 +4,7 @@ import cProfile
 import json
 import math
 import pickle
+import re
 import tracemalloc
 
 import numpy as np
@@ -16,6 +17,7 @@ from orcu.evaluation.gates import Gate
 from orcu.metrics.base import METRICS, all_metrics
 from orcu.metrics.thresholds import auc, calibration_line, decision_rates
 from orcu.predictions.predictions import open_predictions
+from orcu.report.headline import headline, next_step
 
 
 @pytest.fixture(scope="module")
@@ -358,3 +360,81 @@ def test_a_score_of_the_file_refers_rows_in_memory_and_in_a_stream(tmp_path):
     (tmp_path / "gaps.csv").write_text("\n".join(["p_0,p_1,p_2,y,epistemic", *lines[:5], "0.2,0.3,0.5,1,"]))
     with pytest.raises(InputError, match="epistemic"):
         evaluate(open_predictions(tmp_path / "gaps.csv", label="y", probs="p_*", doubt="epistemic"), bootstrap=0)
+
+
+def test_what_is_true_of_all_rows_is_not_said_where_groups_cancel_out():
+    rng = np.random.default_rng(1)
+    probs = np.tile([0.1, 0.6, 0.3], (2000, 1))
+    site = np.repeat(["north", "south"], 1000)
+    right = rng.random(2000) < np.where(site == "north", 0.75, 0.45)  # said 0.6 in both
+    evaluation = evaluate(probs=probs, y=np.where(right, 1, 2), group=site, bootstrap=200)
+    assert headline(evaluation)[0].startswith("Confidence matches accuracy within noise")
+    first, second = headline(evaluation)[1].split(", ")[1:]
+    assert {first.split()[0], second.split()[0]} == {"north", "south"}
+    assert "south is over-confident by 1" in headline(evaluation)[1]
+    assert "north is under-confident by 1" in headline(evaluation)[1]
+    assert "give each its own" in next_step(evaluation)
+    assert next_step(evaluation) in evaluation.to_html()
+
+
+def test_what_to_do_follows_from_what_is_wrong():
+    rng = np.random.default_rng(2)
+    z = -((np.arange(4) - rng.uniform(-0.5, 3.5, size=(3000, 1))) ** 2)
+    truth = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+    y = (rng.random((3000, 1)) > truth.cumsum(1)[:, :-1]).sum(1)
+    assert next_step(evaluate(logits=z, y=y, bootstrap=100)).startswith("As far as these rows can tell")
+    assert next_step(evaluate(logits=3 * z, y=y, bootstrap=100)).startswith("Calibrate it")
+    other = evaluate(logits=3 * z, y=y, compare={"calm": Predictions(logits=z, y=y)}, bootstrap=100)
+    words = headline(other)[-1]
+    assert re.fullmatch(r"Beside it, calm is better beyond chance in (\d+) of \d+ metrics and worse in 0\.", words)
+    assert int(re.search(r"in (\d+) of", words)[1]) >= 5
+
+
+def test_gates_look_at_groups():
+    probs, y = [[0.9, 0.1]] * 40, [0] * 20 + [1] * 20
+    site = ["a:1"] * 20 + ["b"] * 20
+    evaluation = evaluate(probs=probs, y=y, group=site, bootstrap=0)
+    assert not Gate.parse("a:1: accuracy<0.9").trips(evaluation)
+    assert Gate.parse("b: accuracy < 0.9").trips(evaluation)
+    worst = Gate.parse("*: accuracy<0.9")
+    assert worst.trips(evaluation)
+    assert worst.reason(evaluation) == "accuracy in b = 0"
+    assert Gate.parse("*: accuracy<-0.5").reason(evaluation) == "accuracy in b = 0"  # the nearest to it
+    with pytest.raises(UnknownNameError, match="Known: a:1, b"):
+        Gate.parse("c: accuracy<0.9").trips(evaluation)
+    with pytest.raises(InputError, match="there are no groups"):
+        Gate.parse("*: accuracy<0.9").trips(evaluate(probs=probs, y=y, bootstrap=0))
+
+
+def test_models_of_other_subjects_are_not_paired():
+    probs, y = [[0.6, 0.4], [0.7, 0.3], [0.2, 0.8]], [0, 0, 1]
+    first = Predictions(probs=probs, y=y, subject=["ann", "bob", "cid"])
+    swapped = first.replace(subject=["bob", "ann", "cid"])
+    with pytest.raises(InputError, match="row 1 is of subject 'bob', the first model's of 'ann'"):
+        evaluate(first, compare={"other": swapped}, bootstrap=0)
+
+
+def test_classes_in_the_order_of_the_alphabet_are_refused_until_someone_says_theirs(tmp_path):
+    file = tmp_path / "preds.csv"
+    file.write_text("y,p_mild,p_none,p_severe\nnone,0.2,0.7,0.1\nsevere,0.2,0.1,0.7\nmild,0.6,0.2,0.2\n")
+    with pytest.raises(InputError, match=r"order of the alphabet \(mild, none, severe\)"):
+        Predictions.read(file, label="y", probs="p_*")
+    right = Predictions.read(file, label="y", probs="p_*", classes=["none", "mild", "severe"])
+    assert right.probs[0].tolist() == [0.7, 0.2, 0.1]
+    assert Predictions.read(file, label="y", probs="p_*", classes=["mild", "none", "severe"]).classes[0] == "mild"
+    with pytest.raises(InputError, match="the same but for capital letters"):
+        Predictions.read(file, label="y", probs="p_*", classes=["None", "Mild", "Severe"])
+    file.write_text("y,p_grade 1,p_grade 2,p_grade 3\ngrade 1,0.7,0.2,0.1\ngrade 3,0.1,0.2,0.7\n")
+    assert Predictions.read(file, label="y", probs="p_*").classes == ("grade 1", "grade 2", "grade 3")
+
+
+def test_rows_that_were_rounded_to_two_digits_are_taken_as_far_as_rounding_goes(tmp_path):
+    file = tmp_path / "preds.csv"
+    lines = ["y,p_0,p_1,p_2,p_3,p_4", "2,0.01,0.03,0.60,0.35,0.03", "1,0.20,0.50,0.20,0.05,0.05"]
+    file.write_text("\n".join(lines))
+    predictions = Predictions.read(file, label="y", probs="p_*")
+    assert predictions.probs[0].sum() == pytest.approx(1)
+    assert any("1 row" in note for note in predictions.notes)
+    file.write_text("\n".join([*lines, "1,0.20,0.50,0.20,0.05,0.08"]))
+    with pytest.raises(InputError, match=r"row 3 sums to 1\.03"):
+        Predictions.read(file, label="y", probs="p_*")

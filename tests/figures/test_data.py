@@ -10,6 +10,7 @@ from matplotlib.figure import Figure as Canvas
 
 from orcu import InputError, Predictions, losses
 from orcu.errors import UnknownNameError
+from orcu.figures.style import LOOKS, looks
 from orcu.figures import typical
 from orcu.figures.panels import (
     curves,
@@ -342,3 +343,12 @@ def test_a_run_that_was_done_again_counts_once(results, tmp_path):
     runs = Sources([copy]).runs("lev", "ce")
     assert [run.path.name for run in runs if run.fold == 0] == [new.name]
     assert len(runs) == 2
+
+
+def test_a_loss_of_ones_own_looks_like_none_of_the_papers():
+    losses = ["ce", "sord", "orcu", "mine", "yours"]
+    drawn = looks(losses)
+    assert len({(look.color, str(look.line)) for look in drawn.values()}) == len(losses)
+    assert drawn["sord"] == LOOKS["sord"]
+    crowd = looks([*LOOKS, "mine"])  # every colour is taken: then no line of the same colour
+    assert (crowd["mine"].color, crowd["mine"].line) not in {(look.color, look.line) for look in LOOKS.values()}

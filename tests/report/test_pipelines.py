@@ -99,6 +99,6 @@ def test_without_gates_one_case_says_that_it_was_judged(evaluation):
 
 def test_groups_stand_side_by_side_with_their_marks(evaluation):
     headings, rows = pipelines.group_table(evaluation)
-    assert headings[:3] == ["group", "rows", "accuracy ↑"]
+    assert headings[:5] == ["group", "rows", "overconfidence", "95 % interval", "accuracy ↑"]
     assert [row[:2] for row in rows] == [["*s*", "100"], ["::stop-commands::y", "100"]]
-    assert np.array([row[5].endswith((" ✗", " ✓")) for row in rows]).all()
+    assert np.array([row[6].endswith((" ✗", " ✓")) for row in rows]).all()

@@ -128,9 +128,11 @@ def test_the_headline_tells_over_from_under_and_from_noise():
     assert sharp[0].startswith("Over-confident by ")
     assert calm[0].startswith("Confidence matches accuracy within noise")
     assert flat[0].startswith("Under-confident by ")
-    assert re.match(r"0 of 4 classes are calibrated as far as 800 rows can tell", sharp[1])
-    assert re.match(r"[34] of 4 classes", calm[1])
-    assert "unimodal" in sharp[2]
+    assert re.match(r"0 of 4 classes are calibrated as far as 800 rows can tell", sharp[2])
+    assert re.match(r"[34] of 4 classes", calm[2])
+    assert "unimodal" in sharp[3]
+    assert re.match(r"By group, .* is over-confident by \d+ points", sharp[1])
+    assert calm[1] == "In no group does confidence miss accuracy beyond chance."
 
 
 def test_two_classes_and_thirteen_make_a_page():

@@ -315,7 +315,7 @@ def _cell(line: Line | None, metric: str) -> str | text.Cell:
     factor = 1 if metric == "alignment" else 100
     spread = "" if cell.std is None else f" ± {factor * cell.std:.2f}"
     emphasis = {1: "best", 2: "second"}.get(cell.rank, "")
-    mark = f" {DAGGER}" if line.collapsed else ""
+    mark = (f" {cell.versus}" if cell.versus else "") + (f" {DAGGER}" if line.collapsed else "")
     return text.Cell(f"{factor * cell.mean:.2f}{spread}{mark}", emphasis)  # type: ignore[arg-type]
 
 

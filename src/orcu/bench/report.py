@@ -1,5 +1,6 @@
 """One page for a whole benchmark: tables, reliability diagrams, the paper beside ours."""
 
+import json
 import os
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ import orcu
 from orcu.bench.columns import heading
 from orcu.bench.paper import compared
 from orcu.bench.plan import Benchmark, Plan, status
-from orcu.bench.spec import CONFIGS, DataSpec, Spec
+from orcu.bench.spec import CONFIGS, DataSpec, Spec, loss_name
 from orcu.bench.states import State
 from orcu.bench.story import JUDGED, opening
 from orcu.bench.tables import COLLAPSED_NOTE, Table, table
@@ -60,7 +61,7 @@ def page(whole: Table) -> str:
     provenance = {
         "spec": spec.name,
         "runs": f"{len(plan.runs)}",
-        "losses": ", ".join(spec.row_names),
+        "losses": ", ".join(map(_described, spec.losses)) or ", ".join(spec.row_names),
         "calibrators": ", ".join(spec.calibrator_names),
         "seeds": ", ".join(map(str, sorted({run.job.seed for run in plan.runs}))),
         "threads per run": str(spec.threads),
@@ -86,6 +87,15 @@ def page(whole: Table) -> str:
         collapsed=COLLAPSED_NOTE if any(line.collapsed for line in whole.lines) else "",
         chosen=whole.chosen,
     )
+
+
+def _described(loss: str | dict[str, Any]) -> str:
+    """A loss as tables call it, with what it is made of."""
+    name = loss_name(loss)
+    parts = {} if isinstance(loss, str) else {key: value for key, value in loss.items() if key != "label"}
+    own = parts.pop("name", name) if name != json.dumps(loss, sort_keys=True) else ""
+    options = ", ".join([*([own] if own != name else []), *(f"{key} = {value}" for key, value in parts.items())])
+    return f"{name} ({options})" if options else name
 
 
 def _which_rows(spec: Spec) -> str:

@@ -164,8 +164,6 @@ def table(
             raise UnknownNameError("format", form, (*FORMATS, "rich"))
         if layout == "lines" and with_paper:
             raise InputError("--with-paper: belongs to --layout paper; `orcu bench compare` prints both line by line.")
-        if layout == "paper" and against is not None:
-            raise InputError("--against: belongs to the layout of lines.")
         planned = bench.status(spec, results=results, more=more)
         left = len(planned.runs) - len(planned.some_finished())
         if left:
@@ -177,10 +175,9 @@ def table(
         whole = bench.table(planned, against=against)
         if layout == "paper":
             _print_as_in_the_paper(whole, form, with_paper)
-            return
-        if form != "rich":
+        elif form != "rich":
             typer.echo(whole.text(form), nl=False)
-    if form == "rich":
+    if form == "rich" and layout == "lines":
         _print_table(whole)
     screen = Console(stderr=form != "rich", soft_wrap=True)
     if against is not None:
@@ -313,14 +310,17 @@ def _with_bar(planned: "Plan", workers: "Launcher") -> "Summary":
 
     screen = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    finished = 0
+    finished, shown_in_log = 0, 0
     try:
         with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
             task = bar.add_task("runs", total=None)
 
             def show(moment: "Moment") -> None:
-                nonlocal finished
+                nonlocal finished, shown_in_log
                 finished = moment.outcomes[Outcome.DONE]
+                if not screen.is_terminal and moment.done != shown_in_log:  # a log file wants lines, not a bar
+                    screen.print(f"{moment.done} of {moment.total} runs: {escape(moment.what)}", highlight=False)
+                    shown_in_log = moment.done
                 bar.update(task, description=moment.what, completed=moment.done, total=moment.total)
 
             return bench.run(planned, launcher=workers, progress=show)

@@ -54,6 +54,9 @@ def fit(
     classes: Classes = None,
     weight: Weight = None,
     id_column: Id = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="Column of subjects; auto chooses on other subjects than it fits on.")
+    ] = None,
     percent: Percent = False,
     sep: Separator = None,
     decimal: Decimal = None,
@@ -74,6 +77,7 @@ def fit(
         label=label,
         weight=weight,
         id=id_column,
+        subject=cluster,
         percent=percent,
     )
     console = Console()

@@ -226,7 +226,7 @@ def _print(console: Console, evaluation: "Evaluation", gates: list["Gate"], writ
     from orcu.evaluation.evaluation import metric_rows, shown_difference
     from orcu.evaluation.printed import shown_interval
     from orcu.metrics.base import all_metrics
-    from orcu.report.headline import headline, verdict
+    from orcu.report.headline import headline, next_step, verdict
 
     console.print()
     for one in (evaluation, *evaluation.others):
@@ -237,7 +237,7 @@ def _print(console: Console, evaluation: "Evaluation", gates: list["Gate"], writ
     console.print()
     for sentence in headline(evaluation):
         console.print(escape(sentence), highlight=False)
-    console.print()
+    console.print(f"[bold]What to do:[/] {escape(next_step(evaluation))}\n", highlight=False)
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column(escape(evaluation.name))
     for heading in ("value", "95 % interval", "if calibrated"):
@@ -249,8 +249,8 @@ def _print(console: Console, evaluation: "Evaluation", gates: list["Gate"], writ
         family = metric.family
         judgement = verdict(evaluation, metric.name)
         mark = "[red]✗[/]" if judgement.startswith("beyond") else "[green]✓[/]"
-        estimate = evaluation.metrics[metric.name]
         if judgement:
+            estimate = evaluation.metrics[metric.name]  # in few letters: a terminal is narrow
             chance = shown_interval(estimate.expected, estimate.limit, percent=metric.percent)
             cells[3] = f"{chance} {mark}"
         table.add_row(*map(escape, cells[:3]), cells[3])
@@ -259,15 +259,21 @@ def _print(console: Console, evaluation: "Evaluation", gates: list["Gate"], writ
     console.print(
         f"\n[dim]{evaluation.rows:,} rows; {evaluation.resamples:,} bootstrap resamples{subjects}, "
         f"seed {evaluation.seed}; {evaluation.bins} bins (a, b].\nif calibrated: what a perfectly calibrated model "
-        "with these very probabilities would show on as many rows, mean – 95 % point; ✗ beyond it. The interval of a "
-        "calibration error is that of the true error, its noise taken out.[/]\n",
+        "with these very probabilities would show on as many rows, from the average to the 95 % point; ✗ beyond it. "
+        "The interval of a calibration error is that of the true error: noise makes the value larger, and is "
+        "taken out, so the value may lie above its interval.[/]\n",
         highlight=False,
     )
     if evaluation.groups:
         console.print(_group_table(evaluation), "")
     for other, differences in evaluation.differences.items():
         table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-        for heading in (f"{evaluation.name} minus {other}", "difference", "95 % interval", "in favour"):
+        for heading in (
+            f"{evaluation.name} minus {other}",
+            "difference",
+            "95 % interval",
+            f"in favour of {evaluation.name}",
+        ):
             table.add_column(escape(heading), justify="left" if "minus" in heading else "right", no_wrap=True)
         for metric in all_metrics():
             difference = shown_difference(differences[metric.name], metric)

@@ -63,11 +63,13 @@ def reading_options(
 
 
 def check_page(path: Path | None) -> None:
-    """Complain before the work if a page is to be printed and no browser is here.
+    """Complain before the work if a page cannot be written as its ending says.
 
     Raises:
-        InputError: if so.
+        InputError: if it is neither .html nor .pdf, or a PDF is asked for and no browser is here.
     """
+    if path is not None and path.suffix.lower() not in {".html", ".htm", ".pdf"}:
+        raise InputError(f"{path}: a page is written as .html or .pdf; name a file that ends so.")
     if path is not None and path.suffix.lower() == ".pdf":
         from orcu.report.pdf import browser
 

@@ -88,6 +88,7 @@ def apply(
     logits: Logits = None,
     classes: Classes = None,
     id_column: Id = None,
+    group: Annotated[str | None, typer.Option(help="Column of groups, to report the coverage of each.")] = None,
     percent: Percent = False,
     sep: Separator = None,
     decimal: Decimal = None,
@@ -111,6 +112,7 @@ def apply(
         decimal=decimal,
         label=label,
         id=id_column,
+        group=group,
         percent=percent,
     )
     console = Console()
@@ -141,6 +143,12 @@ def apply(
             f"coverage {quality.coverage:.1%} (promised {1 - fitted.alpha:.1%}), mean size {quality.size:.2f}",
             highlight=False,
         )
+        if predictions.group is not None:
+            inside = (low <= predictions.y) & (predictions.y <= high)
+            for name in np.unique(predictions.group):
+                rows = predictions.group == name
+                share, size = inside[rows].mean(), (high - low + 1)[rows].mean()
+                console.print(f"  group {escape(name)}: coverage {share:.1%}, mean size {size:.2f}", highlight=False)
         for name, share, size in zip(predictions.classes, quality.class_coverage, quality.class_size, strict=True):
             console.print(f"  {escape(name)}: coverage {share:.1%}, mean size {size:.2f}", highlight=False)
     console.print(f"wrote {escape(str(out))}", highlight=False)

@@ -66,6 +66,16 @@ def check_same_rows(mine: Evidence, theirs: Evidence, name: str) -> None:
             f"{name}: other labels than the first model's, first in row {row + 1}; models are compared on "
             "the same rows in the same order, or by ids (--id COLUMN)."
         )
+    for what in ("subject", "group"):
+        ours, others = getattr(mine.sample, what), getattr(theirs.sample, what)
+        apart = np.zeros(0, bool) if ours is None or others is None else ours != others
+        if apart.any():
+            row = int(np.argmax(apart))
+            here, there = str(ours[row]), str(others[row])
+            raise InputError(
+                f"{name}: row {row + 1} is of {what} {there!r}, the first model's of {here!r}; models are compared on "
+                "the same rows in the same order, or by ids (--id COLUMN)."
+            )
 
 
 def paired_differences(mine: Evidence, theirs: Evidence, resamples: int, seed: int) -> dict[str, Difference]:

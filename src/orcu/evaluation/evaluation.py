@@ -153,7 +153,7 @@ class Evaluation:
             f"**{markdown_text(self.name)}**: {self.rows:,} rows, classes {markdown_text(', '.join(self.classes))}\n",
             markdown(headings, [cells for _, cells in metric_rows(self)], "lrrr"),
         ]
-        headings = ["metric", "difference", "95 % interval", "resamples in favour"]
+        headings = ["metric", "difference", "95 % interval", f"in favour of {self.name}"]
         for other, differences in self.differences.items():
             rows = [[metric.title, *shown_difference(differences[metric.name], metric)] for metric in all_metrics()]
             pair = markdown_text(f"{self.name} minus {other}")

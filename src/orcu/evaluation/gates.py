@@ -5,17 +5,19 @@ import operator
 import re
 from dataclasses import dataclass
 
-from orcu.errors import InputError
+from orcu.errors import InputError, UnknownNameError
 from orcu.evaluation.evaluation import Evaluation
 from orcu.metrics.base import METRICS
 
 _OPERATORS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
-_FORM = re.compile(r"^\s*(\w+)(?:\.(value|low|high))?\s*(>=|<=|>|<)\s*([-+.\deE]+)\s*$")
+_FORM = re.compile(r"^\s*(?:(.+):)?\s*(\w+)(?:\.(value|low|high))?\s*(>=|<=|>|<)\s*([-+.\deE]+)\s*$")
 
 
 @dataclass(frozen=True)
 class Gate:
-    """``metric[.value|.low|.high]`` compared with a number; values are fractions, not percent.
+    """``[GROUP:] metric[.value|.low|.high]`` compared with a number; values are fractions, not percent.
+
+    The group is one of the evaluation's, or ``*`` for any of them.
 
     Example:
         >>> gate = Gate.parse("sce.low > 0.05")
@@ -24,6 +26,7 @@ class Gate:
     """
 
     text: str
+    group: str
     metric: str
     end: str
     sign: str
@@ -41,27 +44,46 @@ class Gate:
         try:
             if form is None:
                 raise ValueError
-            bound = float(form[4])
+            bound = float(form[5])
         except ValueError:
             raise InputError(
-                f"--fail-if {text!r}: expected a metric, a comparison and a number, such as 'sce>0.05' "
-                "or 'sce.low>0.05'."
+                f"--fail-if {text!r}: expected a metric, a comparison and a number, such as 'sce>0.05', "
+                "'sce.low>0.05', or of a group 'north: sce.low>0.05', of any group '*: sce.low>0.05'."
             ) from None
-        name, end, sign = form[1], form[2] or "value", form[3]
+        group, name, end, sign = (form[1] or "").strip(), form[2], form[3] or "value", form[4]
         if METRICS.get(name).percent and abs(bound) > 1:
             raise InputError(f"--fail-if {text!r}: values are fractions, so this could never change; 5 % is 0.05.")
-        return cls(text.strip(), name, end, sign, bound)
+        return cls(text.strip(), group, name, end, sign, bound)
 
     def trips(self, evaluation: Evaluation) -> bool:
-        """Whether the condition holds; a value that is not defined trips, since it proves nothing."""
-        value = self._value(evaluation)
-        return math.isnan(value) or bool(_OPERATORS[self.sign](value, self.bound))
+        """Whether the condition holds, of a group or of any; a value that is not defined trips: it proves nothing.
+
+        Raises:
+            InputError: if it is of a group and there are none.
+            UnknownNameError: if there is no such group.
+        """
+        return any(self._holds(value) for value in self._values(evaluation).values())
 
     def reason(self, evaluation: Evaluation) -> str:
-        """The value that decided, in words."""
-        value = self._value(evaluation)
-        name = self.metric if self.end == "value" else f"{self.metric}.{self.end}"
-        return f"{name} is not defined" if math.isnan(value) else f"{name} = {value:.4g}"
+        """The value that decided, in words: of several groups the first that trips, or the one nearest to it."""
+        values = self._values(evaluation)
+        nearest = max if self.sign.startswith(">") else min
+        group = next((name for name, value in values.items() if self._holds(value)), "")
+        group = group or nearest(values, key=values.__getitem__)
+        value, name = values[group], self.metric if self.end == "value" else f"{self.metric}.{self.end}"
+        of_group = f" in {group}" if group else ""
+        return f"{name}{of_group} is not defined" if math.isnan(value) else f"{name}{of_group} = {value:.4g}"
 
-    def _value(self, evaluation: Evaluation) -> float:
-        return float(getattr(evaluation.metrics[self.metric], self.end))
+    def _holds(self, value: float) -> bool:
+        return math.isnan(value) or bool(_OPERATORS[self.sign](value, self.bound))
+
+    def _values(self, evaluation: Evaluation) -> dict[str, float]:
+        """What is compared, by group; of all rows under no name."""
+        evaluations = {"": evaluation} if not self.group else evaluation.groups
+        if not evaluations:
+            raise InputError(f"--fail-if {self.text!r}: there are no groups; name their column with --group.")
+        if self.group not in ("", "*"):
+            if self.group not in evaluations:
+                raise UnknownNameError(f"group of --fail-if {self.text!r}", self.group, list(evaluations))
+            evaluations = {self.group: evaluations[self.group]}
+        return {name: float(getattr(one.metrics[self.metric], self.end)) for name, one in evaluations.items()}

@@ -126,14 +126,20 @@ _TITLES = {"committee": "committee", "cdw_ce": "CDW-CE", "mbls": "MbLS", "hinge"
 
 
 def looks(names: list[str]) -> dict[str, Look]:
-    """How each of several losses is drawn; those of the paper always look the same.
+    """How each of several losses is drawn; those of the paper always look the same, others like none of these.
 
     Example:
-        >>> looks(["orcu", "mine"])["orcu"].color
-        '#009e73'
+        >>> chosen = looks(["orcu", "sord", "mine"])
+        >>> chosen["orcu"].color, chosen["mine"].color == chosen["sord"].color
+        ('#009e73', False)
     """
+    known = [LOOKS[name] for name in names if name in LOOKS]
+    unlike = [look for look in _OTHERS if all(look.color != one.color for one in known)]
+    free = unlike or [
+        look for look in _OTHERS if all((look.color, look.line) != (one.color, one.line) for one in known)
+    ]
     unknown = [name for name in names if name not in LOOKS]
-    return {name: LOOKS.get(name) or _OTHERS[unknown.index(name) % len(_OTHERS)] for name in names}
+    return {name: LOOKS.get(name) or free[unknown.index(name) % len(free)] for name in names}
 
 
 def loss_title(name: str) -> str:

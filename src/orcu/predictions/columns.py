@@ -96,7 +96,8 @@ def ordered_classes(
         file: its name, in messages.
 
     Raises:
-        InputError: if only some names are the same, or numbered columns do not stand in the order of their numbers.
+        InputError: if only some names are the same, or all but for capital letters; if numbered columns do not stand in
+            the order of their numbers; or if names stand in the order of the alphabet and no one has said theirs.
 
     Example:
         >>> ordered_classes(["low", "high"], ["high", "low"], ["p_high", "p_low"], "preds.csv")
@@ -107,7 +108,23 @@ def ordered_classes(
     if given is not None and set(by_name) == set(classes):
         return classes, [by_name[name] for name in classes]
     check_positions([*by_name], None if given is None else classes, file)
+    if given is None:
+        _check_alphabet([*by_name], file)
+    elif {name.casefold() for name in by_name} & {name.casefold() for name in classes}:
+        raise InputError(
+            f"{file}: the columns call the classes {', '.join(by_name)}, classes= (--classes) {', '.join(classes)}: "
+            "some are the same but for capital letters. Write them as the columns do."
+        )
     return classes, columns
+
+
+def _check_alphabet(names: list[str], file: str) -> None:
+    """Refuse three or more names in the order of the alphabet: it is seldom theirs, and most metrics need theirs."""
+    if len(names) > 2 and names == sorted(names) and not all(re.search(r"\d", name) for name in names):
+        raise InputError(
+            f"{file}: the classes stand in the order of the alphabet ({', '.join(names)}), which says nothing about "
+            f"theirs. Say it, lowest first: classes= (--classes {','.join(names)} if this is it)."
+        )
 
 
 def check_positions(names: list[str], classes: tuple[str, ...] | None, what: str) -> None:

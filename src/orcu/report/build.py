@@ -18,7 +18,7 @@ from orcu.figures.style import shortened
 from orcu.figures.svg import render
 from orcu.metrics.base import all_metrics
 from orcu.report.examples import examples
-from orcu.report.headline import headline, key_figures, verdict
+from orcu.report.headline import headline, key_figures, next_step, verdict
 from orcu.tables.files import replacing
 
 MOST_DIAGRAMS, FEW_DIAGRAMS = 24, 3  # of classes, and of thresholds: all of them, or where they are more, a few
@@ -82,6 +82,7 @@ def build(
         version=orcu.__version__,
         provenance=provenance or Provenance(),
         headline=[sentence for sentence in headline(evaluation) if sentence],
+        next_step=next_step(evaluation),
         tiles=key_figures(evaluation),
         metric_rows=[(m, cells, verdict(evaluation, m.name)) for m, cells in metric_rows(evaluation)],
         top=_reliability(evaluation.tables.top, "top", "Top label", "confidence", weights),

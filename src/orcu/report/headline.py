@@ -4,15 +4,32 @@ import math
 
 from orcu.evaluation.evaluation import Evaluation, shown_value
 from orcu.evaluation.printed import shown, shown_interval
-from orcu.metrics.base import METRICS
+from orcu.metrics.base import METRICS, all_metrics
 from orcu.metrics.sums import OUTCOME, VALUE, WEIGHT
 
 FEW_ROWS = 30
+MOST_GROUPS = 4  # that are named in a sentence
 
 
 def headline(evaluation: Evaluation) -> list[str]:
-    """Sentences for the top of a report, most important first."""
-    return [_confidence(evaluation), _classes(evaluation), _shape(evaluation), _decisions(evaluation)]
+    """Sentences for the top of a report, most important first; those of groups and other models where there are any."""
+    sentences = [_confidence(evaluation), _classes(evaluation), _shape(evaluation), _decisions(evaluation)]
+    if evaluation.groups:
+        sentences.insert(1, _groups(evaluation))
+    return [*sentences, *(_compared(evaluation, other) for other in evaluation.differences)]
+
+
+def next_step(evaluation: Evaluation) -> str:
+    """What to do about it, in a sentence."""
+    off = [one for one in (evaluation, *evaluation.groups.values()) if _is_off(one)]
+    if off or any(verdict(evaluation, name) == "beyond chance" for name in ("ece", "sce", "threshold_ce")):
+        mend = "Calibrate it on labelled rows it was not trained on (orcu calibrate fit), and judge it again on others."
+        if evaluation.groups and len({_side(one) for one in off}) > 1:
+            mend += " Groups are off in different ways: one calibrator for all will not mend them; give each its own."
+        return mend
+    if evaluation.metrics["unimodality"].value < 1:
+        return "Its probabilities are calibrated; orcu calibrate fit --method projection makes every row unimodal."
+    return "As far as these rows can tell, its probabilities can be used as they are."
 
 
 def verdict(evaluation: Evaluation, metric: str) -> str:
@@ -48,10 +65,50 @@ def key_figures(evaluation: Evaluation) -> list[dict[str, str]]:
     return figures
 
 
+def _is_off(evaluation: Evaluation) -> bool:
+    """Whether its confidence misses its accuracy beyond chance."""
+    gap = evaluation.metrics["overconfidence"]
+    return evaluation.rows >= FEW_ROWS and not math.isnan(gap.low) and (gap.low > 0 or gap.high < 0)
+
+
+def _side(evaluation: Evaluation) -> str:
+    return "over-confident" if evaluation.metrics["overconfidence"].value > 0 else "under-confident"
+
+
+def _points(evaluation: Evaluation) -> str:
+    gap = abs(evaluation.metrics["overconfidence"].value)
+    return f"{gap * 100:.{0 if gap >= 0.1 else 1}f} points"
+
+
+def _groups(evaluation: Evaluation) -> str:
+    """Which groups are off, the furthest first: what is true of all rows together need not be true of each."""
+    off = {name: group for name, group in evaluation.groups.items() if _is_off(group)}
+    if not off:
+        return "In no group does confidence miss accuracy beyond chance."
+    furthest = sorted(off, key=lambda name: -abs(off[name].metrics["overconfidence"].value))
+    parts = [f"{name} is {_side(off[name])} by {_points(off[name])}" for name in furthest[:MOST_GROUPS]]
+    others = len(evaluation.groups) - len(off)
+    more = f", and {len(off) - MOST_GROUPS} more groups are off" if len(off) > MOST_GROUPS else ""
+    rest = f"; {others} of {len(evaluation.groups)} groups within noise" if others else ""
+    return f"By group, {', '.join(parts)}{more}{rest}."
+
+
+def _compared(evaluation: Evaluation, other: str) -> str:
+    """In how many metrics another model is better, and worse, beyond chance."""
+    differences = evaluation.differences[other]
+    better, worse = 0, 0
+    for metric in all_metrics():
+        one = differences[metric.name]
+        if metric.better in ("higher", "lower") and not math.isnan(one.low) and (one.low > 0 or one.high < 0):
+            costs_more = one.low > 0 if metric.better == "lower" else one.high < 0
+            better, worse = better + costs_more, worse + (not costs_more)
+    count = sum(metric.better in ("higher", "lower") for metric in all_metrics())
+    return f"Beside it, {other} is better beyond chance in {better} of {count} metrics and worse in {worse}."
+
+
 def _confidence(evaluation: Evaluation) -> str:
     gap = evaluation.metrics["overconfidence"]
-    points = f"{abs(gap.value) * 100:.{0 if abs(gap.value) >= 0.1 else 1}f} points"
-    kind = "Over-confident" if gap.value > 0 else "Under-confident"
+    points, kind = _points(evaluation), _side(evaluation).capitalize()
     certain = not math.isnan(gap.low) and (gap.low > 0 or gap.high < 0)
     top = evaluation.tables.top.sum(-1)
     confidence, accuracy = float(top[VALUE] / top[WEIGHT]), float(top[OUTCOME] / top[WEIGHT])

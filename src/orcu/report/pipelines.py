@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 
 from orcu.evaluation.evaluation import Evaluation, shown_value
 from orcu.evaluation.gates import Gate
-from orcu.evaluation.printed import ARROWS
+from orcu.evaluation.printed import ARROWS, shown_interval
 from orcu.metrics.base import METRICS
-from orcu.report.headline import headline, verdict
+from orcu.report.headline import headline, next_step, verdict
 from orcu.tables.text import markdown, markdown_text
 
 OF_GROUPS = ("accuracy", "mae", "ece", "sce", "unimodality")
@@ -21,7 +21,9 @@ _NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def summary(evaluation: Evaluation, gates: Sequence[Gate]) -> str:
     """An evaluation and its gates in GitHub's Markdown, for the page of a job."""
     warnings = [note for note in evaluation.notes if note.startswith("WARNING")]
-    sentences = [markdown_text(sentence) for sentence in (*warnings, *headline(evaluation)) if sentence]
+    sentences = [
+        markdown_text(sentence) for sentence in (*warnings, *headline(evaluation), next_step(evaluation)) if sentence
+    ]
     blocks = [f"### orcu evaluate: {markdown_text(evaluation.name)}\n", "\n\n".join(sentences) + "\n"]
     if gates:
         rows = [
@@ -37,14 +39,19 @@ def summary(evaluation: Evaluation, gates: Sequence[Gate]) -> str:
 
 
 def group_table(evaluation: Evaluation) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows of the groups side by side; a mark says whether chance explains a binned error."""
+    """Headings and rows of the groups side by side; a mark says whether chance explains a binned error.
+
+    Over-confidence has its interval, since those of two groups may cancel out in what is said of all rows.
+    """
     metrics = [METRICS.get(name) for name in OF_GROUPS]
-    headings = ["group", "rows", *(f"{metric.name} {ARROWS[metric.better]}".strip() for metric in metrics)]
-    rows = [
-        [name, f"{group.rows:,}", *(shown_value(group, m) + MARKS[verdict(group, m.name)] for m in metrics)]
-        for name, group in evaluation.groups.items()
-    ]
-    return headings, rows
+    names = [f"{metric.name} {ARROWS[metric.better]}".strip() for metric in metrics]
+    gap, rows = METRICS.get("overconfidence"), []
+    for name, group in evaluation.groups.items():
+        estimate = group.metrics[gap.name]
+        interval = shown_interval(estimate.low, estimate.high, percent=True, signed=True)
+        values = [shown_value(group, metric) + MARKS[verdict(group, metric.name)] for metric in metrics]
+        rows.append([name, f"{group.rows:,}", shown_value(group, gap), interval, *values])
+    return ["group", "rows", gap.name, "95 % interval", *names], rows
 
 
 def github(evaluation: Evaluation, gates: Sequence[Gate]) -> str:

@@ -34,8 +34,8 @@ class Adience(Dataset):
         layout="fold_0_data.txt to fold_4_data.txt, and faces/<user>/coarse_tilt_aligned_face.<id>.<image> or "
         "aligned/<user>/landmark_aligned_face.<id>.<image>.",
         notes="the fold files hold 17,424 rows of the eight groups, the paper has 17,423: one more of (0, 2); "
-        "rows that a file repeats are kept, with running ids. Validation is fold (i + 1) mod 5: our choice, the "
-        "paper does not say",
+        "rows that a file repeats are kept, with running ids. Validation is a fifth of the "
+        "subjects of the four training folds: our choice, the paper does not say",
         paper=True,
     )
     protocols: ClassVar[Mapping[str, Protocol]] = {
