@@ -10,7 +10,6 @@ from matplotlib.figure import Figure as Canvas
 
 from orcu import InputError, Predictions, losses
 from orcu.errors import UnknownNameError
-from orcu.figures.style import LOOKS, looks
 from orcu.figures import typical
 from orcu.figures.panels import (
     curves,
@@ -26,6 +25,7 @@ from orcu.figures.panels import (
     update,
 )
 from orcu.figures.sources import Sources, matched
+from orcu.figures.style import LOOKS, looks
 
 
 def test_reliability_is_that_of_a_loop(results):
