@@ -131,7 +131,7 @@ class OrdinalLoss(nn.Module):
             return value.reshape(())
         if logits.dtype in (torch.float16, torch.bfloat16):
             logits = logits.float()
-        y = y.to(logits.dtype) if y.is_floating_point() else y.long()
+        y = y.to(logits.dtype) if y.is_floating_point() else _long(y)
         if ignored is not None:  # what is left out may be anything, NaN too
             logits, y = logits.masked_fill(ignored.unsqueeze(1), 0.0), y.masked_fill(ignored, 0)
             counts = (~ignored).to(logits.dtype)
@@ -269,7 +269,7 @@ class OrdinalLoss(nn.Module):
                     f"got values from {lowest.item():g} to {highest.item():g}."
                 )
         if not soft:
-            return self._ignored(y.long())
+            return self._ignored(_long(y))
         if not is_traced():
             self._check_distributions(y)
         return None
@@ -307,6 +307,11 @@ class OrdinalLoss(nn.Module):
                 f"y: row {row} is {[round(v, 4) for v in y[row].tolist()]}, expected a distribution over "
                 f"{self.num_classes} classes: values of at least 0 that sum to 1."
             )
+
+
+def _long(y: Tensor) -> Tensor:
+    """Labels as int64, which most are: to ask is quicker than to call."""
+    return y if y.dtype is torch.int64 else y.long()
 
 
 def is_traced() -> bool:

@@ -101,8 +101,8 @@ class ORCULoss(Composed):
         table = self.array("targets_and_signs", np.dtype(np.float32 if logits.dtype == torch.float32 else np.float64))
         if logits.numel() <= SMALL:
             z = array_of(logits)
-            labels = y.numpy() if y.dim() == 1 else y.numpy().reshape(-1)
-            softce, lbe = _value_and_gradient(z, table.take(labels, axis=0).T.copy(), scale, factor, z)
+            codes = y.numpy() if y.dim() == 1 else y.numpy().reshape(-1)
+            softce, lbe = _value_and_gradient(z, table.take(codes, axis=0).T.copy(), scale, factor, z)
             gradient = from_class_first(z, logits)
         else:
             softce, lbe = 0.0, 0.0
