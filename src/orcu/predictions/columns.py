@@ -110,7 +110,7 @@ def ordered_classes(
     check_positions([*by_name], None if given is None else classes, file)
     if given is None:
         _check_alphabet([*by_name], file)
-    elif {name.casefold() for name in by_name} & {name.casefold() for name in classes}:
+    elif {name.casefold() for name in set(by_name) - set(classes)} & {name.casefold() for name in classes}:
         raise InputError(
             f"{file}: the columns call the classes {', '.join(by_name)}, classes= (--classes) {', '.join(classes)}: "
             "some are the same but for capital letters. Write them as the columns do."
