@@ -377,6 +377,15 @@ def test_what_is_true_of_all_rows_is_not_said_where_groups_cancel_out():
     assert next_step(evaluation) in evaluation.to_html()
 
 
+def test_without_resamples_nothing_is_said_of_chance():
+    probs, y = [[0.9, 0.1]] * 40, [0] * 20 + [1] * 20
+    other = {"other": Predictions(probs=[[0.6, 0.4]] * 40, y=y)}
+    silent = evaluate(probs=probs, y=y, group=["a"] * 20 + ["b"] * 20, compare=other, bootstrap=0)
+    assert not any("group" in sentence or "Beside it" in sentence for sentence in headline(silent))
+    few = evaluate(probs=probs, y=y, group=["a"] * 20 + ["b"] * 20, bootstrap=50)
+    assert headline(few)[1].endswith("2 of 2 have too few rows to tell.")
+
+
 def test_what_to_do_follows_from_what_is_wrong():
     rng = np.random.default_rng(2)
     z = -((np.arange(4) - rng.uniform(-0.5, 3.5, size=(3000, 1))) ** 2)
@@ -384,6 +393,7 @@ def test_what_to_do_follows_from_what_is_wrong():
     y = (rng.random((3000, 1)) > truth.cumsum(1)[:, :-1]).sum(1)
     assert next_step(evaluate(logits=z, y=y, bootstrap=100)).startswith("As far as these rows can tell")
     assert next_step(evaluate(logits=3 * z, y=y, bootstrap=100)).startswith("Calibrate it")
+    assert "12 are too few" in next_step(evaluate(logits=z[:12], y=y[:12], bootstrap=20))
     other = evaluate(logits=3 * z, y=y, compare={"calm": Predictions(logits=z, y=y)}, bootstrap=100)
     words = headline(other)[-1]
     assert re.fullmatch(r"Beside it, calm is better beyond chance in (\d+) of \d+ metrics and worse in 0\.", words)

@@ -14,6 +14,8 @@ MOST_GROUPS = 4  # that are named in a sentence
 def headline(evaluation: Evaluation) -> list[str]:
     """Sentences for the top of a report, most important first; those of groups and other models where there are any."""
     sentences = [_confidence(evaluation), _classes(evaluation), _shape(evaluation), _decisions(evaluation)]
+    if not evaluation.resamples:  # without them nothing is known of chance
+        return sentences
     if evaluation.groups:
         sentences.insert(1, _groups(evaluation))
     return [*sentences, *(_compared(evaluation, other) for other in evaluation.differences)]
@@ -21,6 +23,8 @@ def headline(evaluation: Evaluation) -> list[str]:
 
 def next_step(evaluation: Evaluation) -> str:
     """What to do about it, in a sentence."""
+    if evaluation.rows < FEW_ROWS:
+        return f"Judge it on more labelled rows: {evaluation.rows} are too few to act on."
     off = [one for one in (evaluation, *evaluation.groups.values()) if _is_off(one)]
     if off or any(verdict(evaluation, name) == "beyond chance" for name in ("ece", "sce", "threshold_ce")):
         mend = "Calibrate it on labelled rows it was not trained on (orcu calibrate fit), and judge it again on others."
@@ -84,7 +88,9 @@ def _groups(evaluation: Evaluation) -> str:
     """Which groups are off, the furthest first: what is true of all rows together need not be true of each."""
     off = {name: group for name, group in evaluation.groups.items() if _is_off(group)}
     if not off:
-        return "In no group does confidence miss accuracy beyond chance."
+        few = sum(group.rows < FEW_ROWS for group in evaluation.groups.values())
+        aside = f"; {few} of {len(evaluation.groups)} have too few rows to tell" if few else ""
+        return f"In no group does confidence miss accuracy beyond chance{aside}."
     furthest = sorted(off, key=lambda name: -abs(off[name].metrics["overconfidence"].value))
     parts = [f"{name} is {_side(off[name])} by {_points(off[name])}" for name in furthest[:MOST_GROUPS]]
     others = len(evaluation.groups) - len(off)
