@@ -28,8 +28,10 @@ def next_step(evaluation: Evaluation) -> str:
     off = [one for one in (evaluation, *evaluation.groups.values()) if _is_off(one)]
     if off or any(verdict(evaluation, name) == "beyond chance" for name in ("ece", "sce", "threshold_ce")):
         mend = "Calibrate it on labelled rows it was not trained on (orcu calibrate fit), and judge it again on others."
-        if evaluation.groups and len({_side(one) for one in off}) > 1:
-            mend += " Groups are off in different ways: one calibrator for all will not mend them; give each its own."
+        if _differ(evaluation):
+            mend += (
+                " Groups are off by different amounts: one calibrator for all will not mend them; give each its own."
+            )
         return mend
     if evaluation.metrics["unimodality"].value < 1:
         return "Its probabilities are calibrated; orcu calibrate fit --method projection makes every row unimodal."
@@ -82,6 +84,13 @@ def _side(evaluation: Evaluation) -> str:
 def _points(evaluation: Evaluation) -> str:
     gap = abs(evaluation.metrics["overconfidence"].value)
     return f"{gap * 100:.{0 if gap >= 0.1 else 1}f} points"
+
+
+def _differ(evaluation: Evaluation) -> bool:
+    """Whether the over-confidence of two groups differs: their intervals do not meet."""
+    gaps = [group.metrics["overconfidence"] for group in evaluation.groups.values() if group.rows >= FEW_ROWS]
+    gaps = [gap for gap in gaps if not math.isnan(gap.low)]
+    return len(gaps) > 1 and max(gap.low for gap in gaps) > min(gap.high for gap in gaps)
 
 
 def _groups(evaluation: Evaluation) -> str:
