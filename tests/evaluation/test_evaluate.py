@@ -436,6 +436,9 @@ def test_classes_in_the_order_of_the_alphabet_are_refused_until_someone_says_the
         Predictions.read(file, label="y", probs="p_*", classes=["None", "Mild", "Severe"])
     file.write_text("y,p_0,p_1\n1,0.8,0.2\n2,0.3,0.7\n")  # numbers are positions, whatever the classes are called
     assert Predictions.read(file, label="y", probs="p_*", classes=["1", "2"]).y.tolist() == [0, 1]
+    file.write_text("y,p_grade 1,p_grade 10,p_grade 2\ngrade 1,0.7,0.2,0.1\ngrade 2,0.1,0.2,0.7\n")
+    with pytest.raises(InputError, match="order of the alphabet"):
+        Predictions.read(file, label="y", probs="p_*")
     file.write_text("y,p_grade 1,p_grade 2,p_grade 3\ngrade 1,0.7,0.2,0.1\ngrade 3,0.1,0.2,0.7\n")
     assert Predictions.read(file, label="y", probs="p_*").classes == ("grade 1", "grade 2", "grade 3")
 
