@@ -77,11 +77,13 @@ docs: $(READY)  ## build the documentation site into build/docs; a warning is an
 
 RESULTS ?= results
 TABLES ?= tables
-results: $(READY)  ## the runs behind docs/results.md (hours; RESULTS=folder, TABLES=folder of UCI's tables), then its tables
+JUDGES ?= judges
+results: $(READY)  ## the runs behind docs/results.md (hours; folders RESULTS, TABLES of UCI's tables, JUDGES of graded answers), then its tables
 	for spec in tables images retina text raters posthoc two_stage ablation scale sensitivity converged finetuned heads; do ORCU_RESULTS=$(RESULTS) $(BIN)/orcu bench run results_$$spec || exit 1; done
-	$(BIN)/python benchmarks/rater_study.py --results $(RESULTS) --write docs/results
+	$(BIN)/python benchmarks/rater_study.py --results $(RESULTS) --write $(RESULTS)
+	if [ -d "$(JUDGES)" ]; then $(BIN)/python benchmarks/judges.py --data $(JUDGES) --results $(RESULTS)/judges.csv; else echo "judges: $(JUDGES) is not there, what was kept stays"; fi
 	$(BIN)/python benchmarks/defaults.py --tables $(TABLES) --results $(RESULTS)/defaults
-	$(BIN)/python benchmarks/defaults.py --results $(RESULTS)/defaults --write docs/results
+	$(BIN)/python benchmarks/defaults.py --results $(RESULTS)/defaults --write $(RESULTS)/defaults
 	$(BIN)/python tools/results.py collect --results $(RESULTS)
 	$(BIN)/python tools/results.py write
 	$(BIN)/python tools/claims.py collect --results $(RESULTS)

@@ -1,12 +1,12 @@
 """Every calibrator after CE, SORD and ORCU on real ordinal tables: what each does to errors and shape.
 
-    python benchmarks/calibration_study.py            # minutes
-    python benchmarks/calibration_study.py --quick    # one table, one seed
-    python benchmarks/calibration_study.py --markdown # the rows of docs/calibrators.md
+    python benchmarks/calibration_study.py --tables DIR    # minutes
+    python benchmarks/calibration_study.py --quick         # one table, one seed
+    python benchmarks/calibration_study.py --markdown      # the rows of docs/calibrators.md
 
 Each network is trained on three fifths of the rows, each calibrator fitted on one fifth, everything
-judged on the last. LEV and SWD come with skordinal; red wine quality and diamonds join where their
-files or packages are on the machine.
+judged on the last. LEV and SWD come with skordinal; red wine joins where DIR holds winequality-red.csv (UCI), diamonds
+where plotnine is installed.
 """
 
 import argparse
@@ -26,7 +26,6 @@ from torch import nn
 from orcu import calibrators, geometry, losses, metrics
 from orcu.tables import text
 
-WINE = Path(__file__).parents[2] / "shared" / "data" / "tabular"
 LOSSES = ("ce", "sord", "orcu")
 METHODS = (
     "none",
@@ -52,11 +51,10 @@ def skordinal_table(load: Callable) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(data.data, np.float32), np.asarray(data.target, np.int64)
 
 
-def wine() -> tuple[np.ndarray, np.ndarray]:
+def wine(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Red wine quality (UCI): 1599 wines, six levels."""
     import csv
 
-    path = next(WINE.glob("*red*.csv"))
     lines = path.read_text().splitlines()
     rows = list(csv.reader(lines, delimiter=";" if ";" in lines[0] else ","))[1:]
     table = np.array(rows, dtype=np.float32)
@@ -73,11 +71,12 @@ def diamonds() -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([numbers, grades], axis=1), part["cut"].cat.codes.to_numpy(np.int64)
 
 
-def tables() -> dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]]:
+def tables(folder: Path | None) -> dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]]:
     """The tables that are on this machine."""
     loaders = {"LEV": lambda: skordinal_table(load_lev), "SWD": lambda: skordinal_table(load_swd)}
-    if list(WINE.glob("*red*.csv")):
-        loaders["wine red"] = wine
+    red = None if folder is None else folder / "winequality-red.csv"
+    if red is not None and red.exists():
+        loaders["wine red"] = lambda: wine(red)
     if importlib.util.find_spec("plotnine"):
         loaders["diamonds cut"] = diamonds
     return loaders
@@ -135,13 +134,14 @@ def print_markdown(names: list[str], results: dict[tuple[str, str, str], list[li
 def main() -> None:
     """Train, calibrate, judge, print one table per data set."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tables", type=Path, help="a folder with winequality-red.csv")
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", calibrators.CalibrationWarning)
-    loaders = tables()
+    loaders = tables(options.tables)
     names = ["LEV"] if options.quick else list(loaders)
     seeds = 1 if options.quick else options.seeds
     epochs = 5 if options.quick else EPOCHS

@@ -1,7 +1,7 @@
 """The default beside what people do today: same rows to fit on, same rows to judge, five folds, paired intervals.
 
     python benchmarks/defaults.py --tables DIR --results results/defaults [--tasks lev,wine] [--methods tuned]
-    python benchmarks/defaults.py --results results/defaults --write docs/results   # the tables
+    python benchmarks/defaults.py --results results/defaults --write results/defaults   # the tables
 
 DIR holds winequality-red.csv, winequality-white.csv, car_evaluation.csv and abalone.csv (UCI); LEV, SWD, ERA, ESL, fair
 and the diamonds come with packages of `orcu[data]`; images and texts are read from the store ($ORCU_DATA), as features
@@ -12,11 +12,11 @@ boosters need `pip install lightgbm xgboost catboost`; without one of them its m
 
 There are four tables, each with ours beside others on the folds that all of them have: headline.csv (a network or
 LightGBM with a temperature, and ORCU alone), defaults.csv (everything that people do), tuned.csv (boosters that were
-tuned) and single.csv (every loss as one network, with several calibrators). `--methods headline` runs the first.
+tuned) and single.csv (every loss as one network, with several calibrators). `--methods headline` runs the first;
+`tools/results.py collect` keeps them.
 """
 
 import argparse
-import csv
 import os
 import time
 import warnings
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import torch
 from rich.console import Console
 from rich.table import Table
@@ -37,6 +38,7 @@ from orcu.evaluation.evidence import gather
 from orcu.inputs import FloatArray, IntArray
 from orcu.predictions.predictions import Predictions
 from orcu.tables.files import replacing
+from orcu.tables.writing import write_table
 
 DEFAULT = "orcu, default"
 TREES = "orcu, OrdinalBoosting"
@@ -549,7 +551,15 @@ def _whole(probs: FloatArray, fitted_on: IntArray, classes: int) -> FloatArray:
     return out / out.sum(axis=1, keepdims=True)
 
 
-def kept(folder: Path, task: str, methods: Sequence[str]) -> dict[str, tuple[FloatArray, IntArray]]:
+class Judged(NamedTuple):
+    """What a method says of the rows of some folds, and their labels."""
+
+    probs: FloatArray
+    y: IntArray
+    folds: int
+
+
+def kept(folder: Path, task: str, methods: Sequence[str]) -> dict[str, Judged]:
     """Of each method that has met a task: probabilities and labels of all folds that every one of them has."""
     files = {method: [_path(folder, task, number, method) for number in range(FOLDS)] for method in methods}
     files = {method: paths for method, paths in files.items() if any(path.exists() for path in paths)}
@@ -558,7 +568,9 @@ def kept(folder: Path, task: str, methods: Sequence[str]) -> dict[str, tuple[Flo
         return {}
     parts = {method: [np.load(paths[number]) for number in numbers] for method, paths in files.items()}
     return {
-        method: (np.concatenate([one["probs"] for one in folds]), np.concatenate([one["y"] for one in folds]))
+        method: Judged(
+            np.concatenate([one["probs"] for one in folds]), np.concatenate([one["y"] for one in folds]), len(folds)
+        )
         for method, folds in parts.items()
     }
 
@@ -615,10 +627,10 @@ def write(folder: Path, out: Path, console: Console) -> None:
             by_method = kept(folder, task, (DEFAULT, TREES, *methods))
             if by_method.keys() <= {DEFAULT, TREES}:
                 continue
-            for method, (probs, y) in by_method.items():
-                line = {"task": task, "rows": len(y), "method": method, **metrics_of(probs, y)}
+            for method, (probs, y, folds) in by_method.items():
+                line = {"task": task, "rows": len(y), "folds": folds, "method": method, **metrics_of(probs, y)}
                 beside = {
-                    name: compared(by_method[name][0], probs, y) for name in (DEFAULT, TREES) if name in by_method
+                    name: compared(by_method[name].probs, probs, y) for name in (DEFAULT, TREES) if name in by_method
                 }
                 default, trees = beside[DEFAULT], beside.get(TREES, beside[DEFAULT])
                 own = method in (DEFAULT, TREES)
@@ -628,16 +640,8 @@ def write(folder: Path, out: Path, console: Console) -> None:
                 line["rps low"], line["rps high"] = default.rps
                 lines.append(line)
         if lines:
-            _write_csv(out / f"{name}.csv", lines)
+            write_table(pa.Table.from_pylist(lines), out / f"{name}.csv")
             _print_verdict(name, lines, console)
-
-
-def _write_csv(path: Path, lines: list[dict[str, Any]]) -> None:
-    with replacing(path) as temporary, Path(temporary).open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
-        writer.writeheader()
-        for line in lines:
-            writer.writerow({key: f"{value:.5f}" if isinstance(value, float) else value for key, value in line.items()})
 
 
 def _print_verdict(name: str, lines: list[dict[str, Any]], console: Console) -> None:

@@ -1,13 +1,13 @@
 """Language models as judges, calibrated to people: before, what others would do, and ours.
 
-    python benchmarks/judges.py --data DIR --results results/judges.csv [--draws 20]    # measure
-    python benchmarks/judges.py --results results/judges.csv --write docs/results       # the table
+    python benchmarks/judges.py --data DIR --results results/judges.csv [--draws 20]    # measure, and print the means
+    python benchmarks/judges.py --results results/judges.csv                            # the means alone
 
 DIR holds mllm_judge_logprobs.csv (token probabilities of two judges beside a human grade, 1-5; divided by blocks of 50
 neighbouring items) and llmjudge_dl23_votes.csv (votes of 24 runs beside a human grade, 0-3; divided by query). Half of
-the blocks or queries judges, the human grades are drawn from the other half: 25, 50, 200, or all of them. A row is the
-mean over divisions and draws. `isotonic` is what one would do with the expected grade: for each threshold a monotone
-regression of "the person's grade is above it".
+the blocks or queries judges, the human grades are drawn from the other half: 25, 50, 200, or all of them. The file has
+a row for each division and draw; `tools/results.py collect` keeps it. `isotonic` is what one would do with the expected
+grade: for each threshold a monotone regression of "the person's grade is above it".
 """
 
 import argparse
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
@@ -26,7 +27,7 @@ from orcu.calibrators import CalibrationWarning, create
 from orcu.inputs import FloatArray, IntArray
 from orcu.judges.grades import Grades, read
 from orcu.judges.panel import JudgePanel, fitted_map
-from orcu.tables.files import replacing
+from orcu.tables.writing import write_table
 
 SIZES = (25, 50, 200)
 DIVISIONS = 4
@@ -110,11 +111,9 @@ def measured(probs: FloatArray, y: IntArray) -> dict[str, float]:
 
 
 def run(folder: Path, draws: int, console: Console) -> list[dict[str, Any]]:
-    """Every set, method and number of human grades."""
+    """Every set, division, number of human grades, draw and method."""
     lines = []
     for name, grades in sets(folder).items():
-        values: dict[tuple[str, int], list[dict[str, float]]] = {}
-        coverage: list[tuple[float, float]] = []
         assert grades.cluster is not None  # noqa: S101 - every set has one
         clusters = np.unique(grades.cluster)
         for division in range(DIVISIONS):
@@ -122,43 +121,48 @@ def run(folder: Path, draws: int, console: Console) -> list[dict[str, Any]]:
             judging = np.isin(grades.cluster, rng.permutation(clusters)[: len(clusters) // 2])
             new, pool = grades[judging], np.flatnonzero(~judging)
             for size in (*SIZES, len(pool)):
-                for _ in range(max(1, draws // DIVISIONS) if size in SIZES else 1):
+                for draw in range(max(1, draws // DIVISIONS) if size in SIZES else 1):
                     known = grades[rng.choice(pool, size, replace=False)]
+                    told = str(size) if size in SIZES else "all"
+                    cell: dict[str, Any] = {"judge": name, "human grades": told, "division": division, "draw": draw}
                     for method, predicted in METHODS.items():
-                        key = method, size if size in SIZES else 0
-                        values.setdefault(key, []).append(measured(predicted(known, new), labels(new)))
+                        lines.append({**cell, "method": method, **measured(predicted(known, new), labels(new))})
             verdicts = JudgePanel().fit(grades[pool]).apply(new, alpha=0.1)
             inside = (verdicts.low <= labels(new)) & (labels(new) <= verdicts.high)
-            coverage.append((float(inside.mean()), float((verdicts.high - verdicts.low + 1).mean())))
-        for (method, size), several in values.items():
-            line: dict[str, Any] = {"judge": name, "method": method, "human grades": size or "all"}
-            line |= {column: float(np.mean([one[column] for one in several])) for column in COLUMNS}
-            if method == OURS and not size:
-                line |= {"coverage": np.mean(coverage, axis=0)[0], "set size": np.mean(coverage, axis=0)[1]}
-            lines.append(line)
-            console.print({k: round(v, 4) if isinstance(v, float) else v for k, v in line.items()})
+            lines[-1] |= {"coverage": inside.mean(), "set size": (verdicts.high - verdicts.low + 1).mean()}
+            console.print(f"{name}: {division + 1} of {DIVISIONS} divisions")
     return lines
 
 
-def goals(lines: list[dict[str, str]], console: Console) -> None:
-    """What the issue of judges asked for: few grades are no loss, 200 are nearly as good as all."""
-    by_cell = {(one["judge"], one["method"], one["human grades"]): float(one["rps"]) for one in lines}
-    for judge in dict.fromkeys(one["judge"] for one in lines):
+def means(lines: list[dict[str, str]]) -> dict[tuple[str, str, str], dict[str, float]]:
+    """Each metric of a judge, a number of human grades and a method, over divisions and draws."""
+    several: dict[tuple[str, str, str], list[dict[str, str]]] = {}
+    for one in lines:
+        several.setdefault((one["judge"], one["human grades"], one["method"]), []).append(one)
+    return {
+        cell: {name: float(np.mean([float(one[name]) for one in rows])) for name in COLUMNS}
+        for cell, rows in several.items()
+    }
+
+
+def goals(by_cell: dict[tuple[str, str, str], dict[str, float]], console: Console) -> None:
+    """What is promised of judges: few grades are no loss, 200 are nearly as good as all."""
+    rps = {cell: values["rps"] for cell, values in by_cell.items()}
+    for judge in dict.fromkeys(judge for judge, _, _ in by_cell):
         for size in ("25", "50"):
-            best = min(by_cell[judge, method, size] for method in ("temperature", "class frequencies"))
-            ratio = by_cell[judge, OURS, size] / best
+            best = min(rps[judge, size, method] for method in ("temperature", "class frequencies"))
+            ratio = rps[judge, size, OURS] / best
             console.print(f"{judge}: at {size} grades RPS is {ratio:.3f} of the best of temperature and frequencies")
-        ratio = by_cell[judge, OURS, "200"] / by_cell[judge, OURS, "all"]
+        ratio = rps[judge, "200", OURS] / rps[judge, "all", OURS]
         console.print(f"{judge}: at 200 grades RPS is {ratio:.3f} of that with all")
 
 
 def main() -> None:
-    """Measure, or write the table."""
+    """Measure, and print the means."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=None)
     parser.add_argument("--results", type=Path, default=Path("results/judges.csv"))
     parser.add_argument("--draws", type=int, default=20, help="of each number of human grades (default 20)")
-    parser.add_argument("--write", type=Path, default=None)
     options = parser.parse_args()
     console = Console()
     warnings.simplefilter("ignore", CalibrationWarning)
@@ -169,21 +173,15 @@ def main() -> None:
             )
         lines = run(options.data, options.draws, console)
         options.results.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(options.results) as fresh, Path(fresh).open("w", newline="", encoding="utf-8") as file:
-            names = [*lines[0], "coverage", "set size"]
-            writer = csv.DictWriter(file, list(dict.fromkeys(names)), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows({k: f"{v:.5f}" if isinstance(v, float) else v for k, v in one.items()} for one in lines)
+        names = dict.fromkeys(name for line in lines for name in line)
+        write_table(pa.Table.from_pylist([{name: line.get(name) for name in names} for line in lines]), options.results)
     with options.results.open(encoding="utf-8", newline="") as file:
-        kept = list(csv.DictReader(file))
+        by_cell = means(list(csv.DictReader(file)))
     table = Table("judge", "human grades", "method", *COLUMNS)
-    for one in kept:
-        table.add_row(one["judge"], one["human grades"], one["method"], *(f"{float(one[c]):.3f}" for c in COLUMNS))
+    for cell, values in by_cell.items():
+        table.add_row(*cell, *(f"{values[name]:.3f}" for name in COLUMNS))
     console.print(table)
-    goals(kept, console)
-    if options.write is not None:
-        with replacing(options.write / "judges.csv") as fresh:
-            Path(fresh).write_text(options.results.read_text(encoding="utf-8"), encoding="utf-8")
+    goals(by_cell, console)
 
 
 if __name__ == "__main__":

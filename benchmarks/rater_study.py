@@ -1,7 +1,7 @@
 """The paper's premise, against every rater's rating of a text.
 
     orcu bench run results_raters
-    python benchmarks/rater_study.py --results results [--write docs/results]
+    python benchmarks/rater_study.py --results results [--write results]
 
 1. How many human rating distributions are unimodal? A handful of ratings looks bimodal by chance, so beside the
    plain share stands what unimodal texts would show: ratings drawn, as many as each text has, from the nearest
@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from orcu import bench, geometry
-from orcu.bench.execution import calibrated
+from orcu.bench.calibrated import calibrated
 from orcu.calibrators.projection import nearest_unimodal
 from orcu.data.store import load, store_folder
 from orcu.inputs import FloatArray
 from orcu.predictions.predictions import Predictions
-from orcu.tables import text
-from orcu.tables.files import replacing
+from orcu.tables.writing import write_table
 
 SPEC = "results_raters"
 CALIBRATORS = ("none", "temperature", "dirichlet", "gap", "gap+projection")
@@ -84,7 +84,9 @@ def main() -> None:
     """Both studies, printed, and written if asked to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=Path("results"))
-    parser.add_argument("--write", type=Path, help="a folder for rater_shapes.csv and rater_distances.csv")
+    parser.add_argument(
+        "--write", type=Path, help="a folder for rater_shapes.csv and rater_distances.csv; tools/results.py keeps them"
+    )
     options = parser.parse_args()
     plan = bench.status(SPEC, results=options.results)
     shapes = [shape(data.store) for data in plan.spec.data]
@@ -93,7 +95,7 @@ def main() -> None:
     distances = []
     humans = {data.title: histograms(data.store) for data in plan.spec.data}
     for title, human in humans.items():
-        distances.append({"data": title, "loss": "floor", "calibrator": "", "fold": "", "distance": floor(*human)})
+        distances.append({"data": title, "loss": "floor", "calibrator": "", "fold": None, "distance": floor(*human)})
     for run in plan.finished:
         held, test = (Predictions.read(plan.file(run, f"{part}.parquet")) for part in ("validation", "test"))
         for name in CALIBRATORS:
@@ -110,8 +112,7 @@ def main() -> None:
         print(run.job.title, f"{value:.4f}", flush=True)
     if options.write:
         for name, rows in (("rater_shapes", shapes), ("rater_distances", distances)):
-            with replacing(options.write / f"{name}.csv") as fresh:
-                fresh.write_text(text.csv(list(rows[0]), [list(row.values()) for row in rows]), encoding="utf-8")
+            write_table(pa.Table.from_pylist(rows), options.write / f"{name}.csv")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The claims of the paper, each with our numbers and a verdict: docs/claims.md, from docs/results/*.parquet.
 
-    python tools/claims.py collect --results DIR    paired intervals of single runs to docs/results/finetuned_pairs.csv
+    python tools/claims.py collect --results DIR    paired intervals of single runs to finetuned_pairs.parquet there
     python tools/claims.py write                    the table between the marks of docs/claims.md
 
 A difference counts if its 95 % interval does not hold 0. Over folds the interval is the corrected t of Nadeau and
@@ -9,18 +9,17 @@ single run it is the paired bootstrap of its test rows.
 """
 
 import argparse
-import csv
-import math
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any, NamedTuple
 
-import pyarrow.parquet as pq
-from scipy.stats import t
+import kept
+from kept import Difference
 
 from orcu import bench
+from orcu.bench.significance import BETTER, WORSE
 from orcu.evaluation.comparison import paired_differences
 from orcu.evaluation.evidence import gather
 from orcu.metrics.base import METRICS
@@ -28,23 +27,11 @@ from orcu.predictions.predictions import Predictions
 from orcu.tables.files import replacing
 
 DOCS = Path(__file__).parents[1] / "docs"
-KEPT = DOCS / "results"
 PAGE = DOCS / "claims.md"
-PAIRS = KEPT / "finetuned_pairs.csv"
+PAIRS = "finetuned_pairs"
 FINETUNED = "results_finetuned"
 METRICS_OF_PAIRS = ("accuracy", "mae", "qwk", "ece", "sce", "ace", "rps", "nll", "unimodality", "overconfidence")
-HIGHER = {"accuracy", "qwk", "unimodality", "alignment", "feasible_active"}
-OVERLAP = 1 / 4  # test rows over training rows of five folds
 EARLY, LATE = "stopped early", "trained to the end"
-
-
-class Difference(NamedTuple):
-    """A metric of one minus that of another on a data set, with its interval."""
-
-    data: str
-    value: float
-    low: float
-    high: float
 
 
 class Tally(NamedTuple):
@@ -62,65 +49,32 @@ class Tally(NamedTuple):
         return f"{', '.join(parts)} of {count}"
 
 
-def records(spec: str) -> list[dict[str, Any]]:
-    """The rows of a spec's table that are kept; none where it was not run."""
-    file = KEPT / f"{spec}.parquet"
-    rows = pq.read_table(file).to_pylist() if file.exists() else []
-    return [{key: value for key, value in row.items() if value is not None} for row in rows]
-
-
 def differences(rows: list[dict[str, Any]], metric: str, first: Any, second: Any) -> list[Difference]:
     """The metric of one minus that of the other, by data set, paired by fold and seed.
 
     Args:
-        rows: as `records` gives them.
+        rows: as `kept.rows` gives them.
         metric: its name.
         first: a loss, or a loss and a calibrator.
         second: likewise.
     """
     one, two = ((name, "none") if isinstance(name, str) else name for name in (first, second))
-    values: dict[str, dict[tuple[int, int], dict[Any, float]]] = {}
-    for row in rows:
-        if metric in row:
-            cell = values.setdefault(row["data"], {}).setdefault((row["fold"], row["seed"]), {})
-            cell[row["loss"], row["calibrator"]] = row[metric]
-    by_data = []
-    for data, cells in values.items():
-        apart = [cell[one] - cell[two] for cell in cells.values() if one in cell and two in cell]
-        if len(apart) > 1:
-            folds = len({fold for fold, _ in cells}) > 1
-            by_data.append(Difference(data, mean(apart), *_interval(apart, folds=folds)))
-    return by_data
-
-
-def _interval(apart: list[float], *, folds: bool) -> tuple[float, float]:
-    spread = stdev(apart) * math.sqrt(1 / len(apart) + (OVERLAP if folds else 0.0))
-    half = float(t.ppf(0.975, len(apart) - 1)) * spread
-    return mean(apart) - half, mean(apart) + half
+    return kept.Folds(rows).differences(metric, one, two)
 
 
 def tallied(rivals: Iterable[Difference], metric: str) -> Tally:
     """How often the first is better, level, worse."""
-    sign = -1 if metric in HIGHER else 1
-    kinds = [("worse" if sign * d.value > 0 else "better") if d.low > 0 or d.high < 0 else "level" for d in rivals]
-    return Tally(*(kinds.count(kind) for kind in ("better", "level", "worse")))
+    marks = [kept.mark(difference.sign, metric) for difference in rivals]
+    return Tally(*(marks.count(one) for one in (BETTER, "", WORSE)))
 
 
 def pairs(metric: str, first: str, second: str) -> list[Difference]:
     """The fine-tuned runs, compared row by row."""
     return [
-        Difference(f"{row['data']}, fine-tuned", *(float(row[name]) for name in ("value", "low", "high")))
-        for row in _pairs()
-        if (row["metric"], row["first"], row["second"]) == (metric, first, second)
+        Difference(f"{row['data']}, fine-tuned", row["value"], row["low"], row["high"])
+        for row in kept.rows(PAIRS)
+        if (row["metric"], row["first"], row.get("second")) == (metric, first, second)
     ]
-
-
-def _pairs() -> list[dict[str, str]]:
-    """The rows of finetuned_pairs.csv; none where nothing was compared."""
-    if not PAIRS.exists():
-        return []
-    with PAIRS.open(encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
 
 
 def collect(results: Path) -> None:
@@ -131,23 +85,20 @@ def collect(results: Path) -> None:
         folder = results / "runs" / str(run.run)
         evidence[run.job.loss_name] = gather(Predictions.read(folder / "test.parquet"), bins=15)[0]
         data = run.job.data.title
-    kept = _pairs()
-    lines = [list(row.values()) for row in kept if not {row["first"], row["second"] or row["first"]} <= set(evidence)]
-    for first in evidence:
-        for second in evidence:
-            if first != second:
-                every = paired_differences(evidence[first], evidence[second], 2000, 0)
-                for metric in METRICS_OF_PAIRS:
-                    d = every[metric]
-                    lines.append([data, first, second, metric, f"{d.value:.6f}", f"{d.low:.6f}", f"{d.high:.6f}"])
-    values = {name: {m: float(METRICS.get(m)(one.totals)) for m in METRICS_OF_PAIRS} for name, one in evidence.items()}
-    for name, row in values.items():
-        lines += [[data, name, "", metric, f"{value:.6f}", "", ""] for metric, value in row.items()]
-    with replacing(PAIRS) as temporary, Path(temporary).open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["data", "first", "second", "metric", "value", "low", "high"])
-        writer.writerows(lines)
-    print(f"{PAIRS.name}: {len(evidence)} runs")
+    mine = set(evidence)
+    lines = [row for row in kept.rows(PAIRS) if not {row["first"], row.get("second", row["first"])} <= mine]
+    for first, one in evidence.items():
+        for metric in METRICS_OF_PAIRS:
+            own = {"data": data, "first": first, "metric": metric}
+            lines.append({**own, "value": float(METRICS.get(metric)(one.totals))})
+        for second in mine - {first}:
+            every = paired_differences(one, evidence[second], 2000, 0)
+            for metric in METRICS_OF_PAIRS:
+                ends = {end: getattr(every[metric], end) for end in ("value", "low", "high")}
+                lines.append({"data": data, "first": first, "second": second, "metric": metric, **ends})
+    lines.sort(key=lambda row: (row["first"], row.get("second", ""), METRICS_OF_PAIRS.index(row["metric"])))
+    kept.keep(PAIRS, lines, command="python tools/claims.py collect", spec=FINETUNED, resamples=2000)
+    print(f"{PAIRS}.parquet: {len(evidence)} runs")
 
 
 # --- the claims ---
@@ -170,7 +121,7 @@ CALIBRATING = ("ls", "flsd", "mbls", "mdca", "acls")
 
 def claims() -> list[Claim]:
     """Every claim that can be tested here."""
-    early, late = records("results_posthoc"), records("results_converged")
+    early, late = kept.rows("results_posthoc"), kept.rows("results_converged")
     return [
         _lowest("sce", "ORCU has the lowest SCE", "Table III, Section V-A", early, late),
         _lowest("ace", "ORCU has the lowest ACE", "Table III, Section V-A", early, late),
@@ -290,7 +241,9 @@ def _signed(rows: Any, loss: str) -> tuple[list[Difference], str]:
     found = []
     for data, values in _means(rows, "overconfidence", loss).items():
         if len(values) > 1:
-            found.append(Difference(data, mean(values), *_interval(values, folds=len(values) >= 5)))
+            found.append(
+                Difference(data, mean(values), *kept.interval(values, kept.OVERLAP if len(values) >= 5 else 0.0))
+            )
     return found, f"{_range([d.value for d in found], lambda v: f'{100 * v:+.1f}')} points" if found else "not run"
 
 
@@ -315,7 +268,7 @@ def _over_confident(early: Any, late: Any) -> Claim:
 
 
 def _two_stage() -> list[Claim]:
-    rows, specs = records("results_two_stage"), "two_stage"
+    rows, specs = kept.rows("results_two_stage"), "two_stage"
     none, place = Tally(0, 0, 0), "Table II, Fig. 3"
     active = {loss: [mean(v) for v in _means(rows, "feasible_active", loss).values()] for loss in ("orcu", "hinge")}
     apart = tallied(differences(rows, "feasible_active", "orcu", "hinge"), "feasible_active")
@@ -388,7 +341,7 @@ def _posthoc(rows: Any) -> list[Claim]:
 
 
 def _ablation() -> list[Claim]:
-    rows, none, found = records("results_ablation"), Tally(0, 0, 0), []
+    rows, none, found = kept.rows("results_ablation"), Tally(0, 0, 0), []
     for metric, name in (("sce", "SCE"), ("unimodality", "unimodality")):
         cells, total = [], none
         for rival in ("MbLS", "MDCA", "ACLS", "SoftPlus"):
@@ -407,7 +360,7 @@ def _ablation() -> list[Claim]:
 
 
 def _scale() -> list[Claim]:
-    rows, none = records("results_scale"), Tally(0, 0, 0)
+    rows, none = kept.rows("results_scale"), Tally(0, 0, 0)
     pairs_of = [("s = 3", "s = 1"), ("s = 10", "s = 3"), ("s = 3", "s = 0.1")]
     cells, total = [], none
     for high, low in pairs_of:
@@ -423,7 +376,7 @@ def _scale() -> list[Claim]:
 
 def _baselines() -> Claim:
     """Baselines at the setting that validation chooses, against their authors' default."""
-    rows = records("results_sensitivity")
+    rows = kept.rows("results_sensitivity")
     cells = []
     for label, default in (
         ("co2, original", "co2, original, lambda 0.01"),

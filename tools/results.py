@@ -1,39 +1,41 @@
 """The results in the documentation, from the runs to the tables.
 
-    python tools/results.py collect --results DIR [--specs results_scale,results_posthoc]
-                                                     finished runs of the specs to docs/results/*.parquet
+    python tools/results.py collect --results DIR [--names results_scale,headline]
+                                                     runs of specs, and tables of benchmarks, to docs/results/*.parquet
     python tools/results.py write                    those to docs/results/*.md and the marked parts of README and docs
 
 The Parquet files hold a row for each run and calibrator, with the spec, the versions and what is missing in
 their metadata; they are kept in the repository, the runs are not. What a store does not have stays as it was kept, so
 runs may be done on several machines.
+
+▲ and ▼ mark what is better and worse than a reference by a paired 95 % interval: over folds the corrected t of Nadeau
+and Bengio (2003), over seeds and data sets the plain t, of rows that one model each has judged the bootstrap.
 """
 
 import argparse
-import csv
 import json
-import platform
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import kept
+import pyarrow.csv
+from kept import KEPT
+from scipy.stats import binomtest
 
 from orcu import bench
 from orcu.bench.columns import column, heading
 from orcu.bench.jobs import Job
+from orcu.bench.significance import BETTER, WORSE
 from orcu.bench.spec import CONFIGS, Spec, load_spec
 from orcu.bench.tables import COLLAPSED_NOTE, DAGGER, Line, lines, rendered
 from orcu.tables import text
 from orcu.tables.files import replacing
 
 DOCS = Path(__file__).parents[1] / "docs"
-KEPT = DOCS / "results"
 PAGES = (
     DOCS / "results.md",
     DOCS / "estimator.md",
@@ -53,6 +55,18 @@ EXPERIMENTS = (  # of the paper, each with a page of its own; docs/claims.md rea
     "results_finetuned",
     "results_heads",
 )
+STUDIES = {  # tables that benchmarks write, and what writes them
+    **{f"defaults/{name}": "benchmarks/defaults.py" for name in ("headline", "defaults", "tuned", "single")},
+    "judges": "benchmarks/judges.py",
+    "rater_shapes": "benchmarks/rater_study.py",
+    "rater_distances": "benchmarks/rater_study.py",
+}
+CROSS_ENTROPY = "ce"
+REFERENCES = {  # what the rows of a spec's table are compared with, where it is not cross-entropy
+    "results_two_stage": "sord",
+    "results_ablation": "SoftCE(Squared)+LBE",
+    "results_scale": "s = 3",
+}
 METRICS = ("accuracy", "qwk", "ece", "sce", "rps", "unimodality")
 SHORT = {
     "wine_quality": "wine",
@@ -80,36 +94,31 @@ class Kept(NamedTuple):
 
 
 def collect(results: Path, names: Sequence[str]) -> None:
-    """The finished runs of every spec, as one small table each; what was kept and is not in the store stays."""
-    KEPT.mkdir(exist_ok=True)
-    for name in names:
+    """The finished runs of every spec, as one small table each; what was kept and is not in the store stays.
+
+    Tables of benchmarks are taken as they are.
+    """
+    for study, script in STUDIES.items():
+        name, file = Path(study).name, results / f"{study}.csv"
+        if name in names and file.exists():
+            lines_ = pyarrow.csv.read_csv(file).to_pylist()
+            kept.keep(name, lines_, command=f"python {script}")
+            print(f"{name}: {len(lines_)} rows")
+    for name in (name for name in names if name in SPECS + EXPERIMENTS):
         plan = bench.status(name, results=results)
         if not plan.finished:
             print(f"{name}: no run is finished")
             continue
-        file = KEPT / f"{name}.parquet"
-        by_cell = {_cell_of(row): row for row in [*_records(file), *plan.records()]}  # the store's own win
-        about = {
-            "spec": (CONFIGS / f"{name}.toml").read_text(encoding="utf-8"),
-            "versions": {
-                "python": platform.python_version(),
-                **{one: version(one) for one in ("orcu", "torch", "numpy", "scikit-learn")},
-            },
-            "conventions": "the paper's: 15 bins (a, b], classes weighted alike; fractions, not percent",
-            "missing": [
-                run.job.title for run in plan.runs if not any(_is_of(run.job, row) for row in by_cell.values())
-            ],
-        }
-        rows = [row for _, row in sorted(by_cell.items())]
-        table = pa.Table.from_pylist(rows).replace_schema_metadata({"orcu": json.dumps(about)})
-        with replacing(file) as fresh:
-            pq.write_table(table, fresh, compression="zstd")
-        print(f"{name}: {len(plan.finished)} of {len(plan.runs)} runs in the store, {len(about['missing'])} missing")
-
-
-def _records(file: Path) -> list[dict[str, Any]]:
-    rows = pq.read_table(file).to_pylist() if file.exists() else []
-    return [{name: value for name, value in row.items() if value is not None} for row in rows]
+        by_cell = {_cell_of(row): row for row in [*kept.rows(name), *plan.records()]}  # the store's own win
+        missing = [run.job.title for run in plan.runs if not any(_is_of(run.job, row) for row in by_cell.values())]
+        kept.keep(
+            name,
+            [row for _, row in sorted(by_cell.items())],
+            spec=(CONFIGS / f"{name}.toml").read_text(encoding="utf-8"),
+            conventions="the paper's: 15 bins (a, b], classes weighted alike; fractions, not percent",
+            missing=missing,
+        )
+        print(f"{name}: {len(plan.finished)} of {len(plan.runs)} runs in the store, {len(missing)} missing")
 
 
 def _is_of(job: Job, row: dict[str, Any]) -> bool:
@@ -122,22 +131,34 @@ def _cell_of(row: dict[str, Any]) -> tuple[str, str, str, int, int]:
     return row["data"], row["loss"], row["calibrator"], row["fold"], row["seed"]
 
 
-def kept(names: Sequence[str] = SPECS) -> list[Kept]:
+def tables_of(names: Sequence[str]) -> list[Kept]:
     """What is in the repository: specs and the rows of their tables."""
     specs = []
     for name in names:
-        file = KEPT / f"{name}.parquet"
-        if file.exists():
+        records = kept.rows(name)
+        if records:
             spec = load_spec(name)
-            records = _records(file)
-            specs.append(Kept(spec, len({record["run"] for record in records}), lines(spec, records)))
+            marks = kept.Folds(records).marks(spec.columns, REFERENCES.get(name, CROSS_ENTROPY)) | _finetuned(name)
+            specs.append(Kept(spec, len({record["run"] for record in records}), lines(spec, records, marks)))
     return specs
+
+
+def _finetuned(name: str) -> dict[tuple[str, str, str, str], str]:
+    """The marks of runs that were done once, from their test rows."""
+    pairs = kept.rows("finetuned_pairs") if name == "results_finetuned" else []
+    return {
+        (row["data"], row["first"], "none", row["metric"]): kept.mark(
+            kept.Difference(row["data"], row["value"], row["low"], row["high"]).sign, row["metric"]
+        )
+        for row in pairs
+        if row.get("second") == CROSS_ENTROPY
+    }
 
 
 def pages() -> dict[Path, str]:
     """Every table: pages of their own, and the pages for reading with what stands between their marks."""
-    specs, texts = kept(), {}
-    for one in [*specs, *kept(EXPERIMENTS)]:
+    specs, texts = tables_of(SPECS), {}
+    for one in [*specs, *tables_of(EXPERIMENTS)]:
         parts = [f"# {one.spec.title}", "", _caption(one), ""]
         for data in one.spec.data:
             mine = [line for line in one.lines if line.data == data.title]
@@ -150,9 +171,7 @@ def pages() -> dict[Path, str]:
     blocks |= {f"defaults {metric}": defaults(_joined(), metric, SHOWN) for metric in ("rps", "accuracy")}
     blocks |= {f"tuned {metric}": defaults(_compared("tuned"), metric, TUNED) for metric in ("rps", "nll")}
     blocks |= {"verdict": verdict(), "tuned verdict": tuned_verdict(), "judges": judges()}
-    blocks |= peers()
-    if (KEPT / "rater_distances.csv").exists():
-        blocks |= {"rater shapes": rater_shapes(), "rater distances": rater_distances()}
+    blocks |= peers() | {"rater shapes": rater_shapes(), "rater distances": rater_distances()}
     for page in PAGES:
         content = page.read_text(encoding="utf-8")
         for name, block in blocks.items():
@@ -178,15 +197,20 @@ TUNED = OURS | {
     for calibrator in ("temperature", "isotonic")
 }
 JUDGED = ("rps", "nll", "sce", "accuracy", "mae")
-ByTask = dict[str, dict[str, dict[str, str]]]
+ByTask = dict[str, dict[str, dict[str, Any]]]
 
 
 def _compared(name: str) -> ByTask:
     """The rows of a table of `benchmarks/defaults.py`, by task and method; none where it is not there."""
     by_task: ByTask = {}
-    for row in _read(KEPT / f"{name}.csv") if (KEPT / f"{name}.csv").exists() else []:
+    for row in kept.rows(name):
         by_task.setdefault(row["task"], {})[row["method"]] = row
     return by_task
+
+
+def _beyond_chance(row: dict[str, Any], metric: str, side: str = "better") -> bool:
+    """Whether a method is better (or worse) than the default in a metric."""
+    return metric in row.get(side, "").split()
 
 
 def _joined() -> ByTask:
@@ -207,15 +231,20 @@ def defaults(by_task: ByTask, metric: str, shown: dict[str, str]) -> str:
     shown = {name: title for name, title in shown.items() if any(name in rows for rows in by_task.values())}
     rows: list[list[str | text.Cell]] = []
     for task, by_method in by_task.items():
-        values = {name: float(by_method[name][metric]) for name in shown if name in by_method}
-        cells: list[str | text.Cell] = [f"{task} ({int(by_method['orcu, default']['rows']):,})"]
+        values = {name: by_method[name][metric] for name in shown if name in by_method}
+        cells: list[str | text.Cell] = [f"{task} ({by_method['orcu, default']['rows']:,})"]
         for name in shown:
             cell = _cell(values.get(name), list(values.values()), metric)
-            better = name in by_method and metric in by_method[name]["better"].split()
-            cells.append(replace(cell, text=f"{cell.text} ▲") if better else cell)
+            cells.append(_marked(cell, by_method.get(name, {}), metric))
         rows.append(cells)
     headings: list[str | text.Cell] = ["", *(text.Cell(title, markup=True) for title in shown.values())]
     return text.markdown(headings, rows, "l" + "r" * len(shown))
+
+
+def _marked(cell: text.Cell, row: dict[str, Any], metric: str) -> text.Cell:
+    """A cell with what its method is beside the default."""
+    side = BETTER if _beyond_chance(row, metric) else WORSE if _beyond_chance(row, metric, "worse") else ""
+    return replace(cell, text=f"{cell.text} {side}") if side else cell
 
 
 # What people do today beside ours, then the paper's loss alone.
@@ -234,33 +263,17 @@ def people() -> str:
     """
     table: list[list[str | text.Cell]] = []
     for task, by_method in _compared("headline").items():
-        values = {name: float(by_method[name]["rps"]) for name in PEOPLE if name in by_method}
-        cells: list[str | text.Cell] = [f"{task} ({int(by_method['orcu, default']['rows']):,})"]
+        values = {name: by_method[name]["rps"] for name in PEOPLE if name in by_method}
+        cells: list[str | text.Cell] = [f"{task} ({by_method['orcu, default']['rows']:,})"]
         for name in PEOPLE:
             cell = _cell(values.get(name), list(values.values()), "rps")
-            row = by_method.get(name, {"better": "", "worse": ""})
-            mark = " ▲" if "rps" in row["better"].split() else " ▼" if "rps" in row["worse"].split() else ""
-            cells.append(replace(cell, text=cell.text + mark))
+            cells.append(_marked(cell, by_method.get(name, {}), "rps"))
         rival = min((name for name in list(PEOPLE)[:2] if name in by_method), key=values.__getitem__)
-        low, high = (100 * float(by_method[rival][end]) / values[rival] for end in ("rps low", "rps high"))
+        low, high = (100 * by_method[rival][end] / values[rival] for end in ("rps low", "rps high"))
         cells.append(f"{low:+.1f} to {high:+.1f}")
         table.append(cells)
     heads: list[str | text.Cell] = ["", *(text.Cell(title, markup=True) for title in PEOPLE.values()), "gain, %"]
     return text.markdown(heads, table, "l" + "r" * (len(PEOPLE) + 1))
-
-
-def raw_judges() -> str:
-    """Language models as judges: RPS as they come, and calibrated to 200 grades of people."""
-    by_judge: dict[str, dict[str, str]] = {}
-    for row in _read(KEPT / "judges.csv"):
-        if row["human grades"] == "200":
-            by_judge.setdefault(row["judge"], {})[row["method"]] = row["rps"]
-    table = []
-    for judge, methods in by_judge.items():
-        values = [float(methods[name]) for name in ("as it comes", "temperature", "orcu judge fit")]
-        table.append([judge, *(_cell(value, values, "rps") for value in values)])
-    heads: list[str | text.Cell] = ["judge", "as it comes", "+ temperature", text.Cell("`orcu judge fit`", markup=True)]
-    return text.markdown(heads, table, "lrrr")
 
 
 def verdict() -> str:
@@ -281,7 +294,9 @@ def tuned_verdict() -> str:
 def _unbeaten(by_task: ByTask, rivals: str, metrics: Sequence[str], column_: str = "better") -> str:
     """On how many tasks no rival is better beyond chance in each metric, and in all, and who is where."""
     better = {
-        (task, metric): [name for name, row in rows.items() if name not in OURS and metric in row[column_].split()]
+        (task, metric): [
+            name for name, row in rows.items() if name not in OURS and _beyond_chance(row, metric, column_)
+        ]
         for task, rows in by_task.items()
         for metric in metrics
     }
@@ -305,95 +320,161 @@ def _word(metric: str) -> str:
 
 
 def by_loss(specs: list[Kept], metric: str) -> str:
-    """Losses by data sets, before any calibrator; the best of each data set in bold."""
-    means, collapsed = {}, set()
-    for line in (line for one in specs for line in one.lines if line.calibrator == "none"):
-        means[line.data, line.loss] = line.cells[metric].mean
-        if line.collapsed:
-            collapsed.add((line.data, line.loss))
-    data = list(dict.fromkeys(one for one, _ in means))
-    losses = list(dict.fromkeys(loss for _, loss in means))
+    """Losses by data sets, before any calibrator; the best of each data set bold, marks beside cross-entropy."""
+    by_cell = {(one.data, one.loss): one for spec in specs for one in spec.lines if one.calibrator == "none"}
+    data, losses = (list(dict.fromkeys(names)) for names in zip(*by_cell, strict=True))
     rows = []
     for loss in losses:
-        cells = []
+        cells: list[str | text.Cell] = [_code(loss)]
         for one in data:
-            rivals = [means[one, other] for other in losses if (one, other) in means and (one, other) not in collapsed]
-            cell = _cell(means.get((one, loss)), rivals, metric)
-            cells.append(f"{cell.text} {DAGGER}" if (one, loss) in collapsed else cell)
-        rows.append([_code(loss), *cells])
+            line = by_cell.get((one, loss))
+            rivals = [by_cell[one, other] for other in losses if (one, other) in by_cell]
+            means = [rival.cells[metric].mean for rival in rivals if not rival.collapsed]
+            if line is None:
+                cells.append("-")
+            elif line.collapsed:
+                cells.append(f"{_cell(line.cells[metric].mean, means, metric).text} {DAGGER}")
+            else:
+                cell = _cell(line.cells[metric].mean, means, metric)
+                cells.append(replace(cell, text=f"{cell.text} {line.cells[metric].versus}".rstrip()))
+        rows.append(cells)
     return _markdown([_head(metric), *(SHORT.get(one, one) for one in data)], rows)
 
 
 def by_calibrator(specs: list[Kept], metric: str) -> str:
-    """Losses by calibrators, the mean over all data sets that have the loss."""
+    """Losses by calibrators, the mean over all data sets that have the loss; marks beside no calibrator."""
     names = specs[0].spec.calibrators
-    by_cell = _by_loss_and_calibrator(specs)
+    by_cell = _by_loss_and_calibrator(specs, metric)
     most = max(map(len, by_cell.values()))
     table = []
     for loss in dict.fromkeys(loss for loss, _ in by_cell):
         if len(by_cell[loss, "none"]) == most:
-            means = [mean(line.cells[metric].mean for line in by_cell[loss, name]) for name in names]
-            table.append([_code(loss), *(_cell(value, means, metric) for value in means)])
+            own = {name: by_cell[loss, name] for name in names}
+            table.append([_code(loss), *_over_data(own, "none", metric).values()])
     return _markdown([_head(metric), *names], table)
 
 
 def headline(specs: list[Kept]) -> str:
-    """Some losses, before and after our calibrator: the mean over all data sets."""
-    by_cell = _by_loss_and_calibrator(specs)
+    """Some losses, before and after our calibrator: the mean over all data sets; marks beside cross-entropy."""
     table = []
+    by_metric = {metric: _by_loss_and_calibrator(specs, metric) for metric in METRICS}
     for calibrator, name in (("none", "none"), ("gap+projection", "gap + projection")):
-        means = {
-            loss: [mean(line.cells[m].mean for line in by_cell[loss, calibrator]) for m in METRICS] for loss in HEADLINE
-        }
+        columns = [
+            _over_data({loss: by_cell[loss, calibrator] for loss in HEADLINE}, CROSS_ENTROPY, metric)
+            for metric, by_cell in by_metric.items()
+        ]
         for loss in HEADLINE:
-            rivals = zip(*means.values(), strict=True)
-            cells = [_cell(value, list(r), m) for value, r, m in zip(means[loss], rivals, METRICS, strict=True)]
+            cells = [column_[loss] for column_ in columns]
             table.append([name if loss == HEADLINE[0] else "", _code(loss), *cells])
     return _markdown(["calibrator", "loss", *(_head(m) for m in METRICS)], table, left=2)
 
 
+def _by_loss_and_calibrator(specs: list[Kept], metric: str) -> dict[tuple[str, str], dict[str, float]]:
+    """A metric's means for each loss and calibrator, by data set."""
+    by_cell: dict[tuple[str, str], dict[str, float]] = {}
+    for line in (line for one in specs for line in one.lines):
+        by_cell.setdefault((line.loss, line.calibrator), {})[line.data] = line.cells[metric].mean
+    return by_cell
+
+
+def _over_data(by_name: dict[str, dict[str, float]], reference: str, metric: str) -> dict[str, text.Cell]:
+    """The mean over data sets of each, the best bold, what differs from the reference beyond chance marked."""
+    means = [mean(values.values()) for values in by_name.values()]
+    cells = {}
+    for (name, values), own in zip(by_name.items(), means, strict=True):
+        apart = [value - by_name[reference][data] for data, value in values.items()]
+        side = kept.mark(kept.Difference(name, mean(apart), *kept.interval(apart)).sign, metric)
+        cell = _cell(own, means, metric)
+        cells[name] = replace(cell, text=f"{cell.text} {side}".rstrip())
+    return cells
+
+
 def judges() -> str:
-    """Judges before and after, by each method with few, some and all human grades; the best bold."""
+    """Judges before and after, by each method with few, some and all human grades; the best bold, marks beside ours."""
     shown = ("accuracy", "mae", "qwk", "ece", "sce", "rps", "nll", "unimodality")
-    lines = [row for row in _read(KEPT / "judges.csv") if row["human grades"] in ("50", "200", "all")]
     table = []
-    for row in lines:
-        cells = []
-        for metric in shown:
-            rivals = [
-                float(other[metric])
-                for other in lines
-                if (other["judge"], other["human grades"]) == (row["judge"], row["human grades"])
-            ]
-            cells.append(_cell(float(row[metric]), rivals, metric))
-        table.append([row["judge"], row["human grades"], row["method"], *cells])
+    for judge, by_size in _by_judge().items():
+        for size in ("50", "200", "all"):
+            columns = [_judged(by_size[size], metric) for metric in shown]
+            table += [[judge, size, method, *(column_[method] for column_ in columns)] for method in by_size[size]]
     return _markdown(["judge", "human grades", "method", *map(_head, shown)], table, left=3)
 
 
-def rater_shapes() -> str:
-    """How many human rating distributions are unimodal."""
+def raw_judges() -> str:
+    """Language models as judges: RPS as they come, and calibrated to 200 grades of people; marks beside ours."""
+    shown = {"as it comes": "as it comes", "temperature": "+ temperature", JUDGE: "`orcu judge fit`"}
     table = []
-    for row in _read(KEPT / "rater_shapes.csv"):
-        shares = (f"{100 * float(row[name]):.1f}" for name in ("unimodal", "if unimodal", "proven not"))
-        table.append([row["data"].removeprefix("vader_"), f"{int(row['texts']):,}", row["raters"], *shares])
+    for judge, by_size in _by_judge().items():
+        cells = _judged({method: by_size["200"][method] for method in shown}, "rps")
+        table.append([judge, *cells.values()])
+    return text.markdown(["judge", *(text.Cell(title, markup=True) for title in shown.values())], table, "lrrr")
+
+
+JUDGE = "orcu judge fit"
+HALVES = 1.0  # rows that judge over rows that are drawn from, of a division of the judges' items
+ByMethod = dict[str, list[dict[str, Any]]]
+
+
+def _by_judge() -> dict[str, dict[str, ByMethod]]:
+    """The rows of each judge, number of human grades and method, all in the same order of divisions and draws."""
+    by_judge: dict[str, dict[str, ByMethod]] = {}
+    for row in kept.rows("judges"):
+        by_size = by_judge.setdefault(row["judge"], {}).setdefault(row["human grades"], {})
+        by_size.setdefault(row["method"], []).append(row)
+    return by_judge
+
+
+def _judged(by_method: ByMethod, metric: str) -> dict[str, text.Cell]:
+    """The mean of each method, the best bold, what differs from ours beyond chance marked."""
+    means = [mean(row[metric] for row in rows) for rows in by_method.values()]
+    cells = {}
+    for (method, rows), own in zip(by_method.items(), means, strict=True):
+        apart = [row[metric] - ours[metric] for row, ours in zip(rows, by_method[JUDGE], strict=True)]
+        side = kept.mark(kept.Difference(method, mean(apart), *kept.interval(apart, HALVES)).sign, metric)
+        cell = _cell(own, means, metric)
+        cells[method] = replace(cell, text=f"{cell.text} {side}".rstrip())
+    return cells
+
+
+def rater_shapes() -> str:
+    """How many human rating distributions are unimodal, with Wilson's intervals."""
+    table = []
+    for row in kept.rows("rater_shapes"):
+        count = row["texts"]
+        shares = [f"{100 * row['if unimodal']:.1f}"]
+        for name in ("unimodal", "proven not"):
+            ends = binomtest(round(count * row[name]), count).proportion_ci(method="wilson")
+            shares.append(f"{100 * row[name]:.1f} ({100 * ends.low:.1f} to {100 * ends.high:.1f})")
+        chance, unimodal, proven = shares
+        table.append([row["data"].removeprefix("vader_"), f"{count:,}", str(row["raters"]), unimodal, chance, proven])
     heads = ["texts", "how many", "raters (median)", "unimodal %", "unimodal %, if all were", "proven not %"]
     return _markdown(heads, table)
 
 
 def rater_distances() -> str:
-    """Predicted against human distributions: losses by calibrators, the mean over data sets of means over folds."""
-    by_cell: dict[tuple[str, str], dict[str, list[float]]] = {}
-    for row in _read(KEPT / "rater_distances.csv"):
-        by_data = by_cell.setdefault((row["loss"], row["calibrator"]), {})
-        by_data.setdefault(row["data"], []).append(float(row["distance"]))
-    means = {key: mean(mean(folds) for folds in by_data.values()) for key, by_data in by_cell.items()}
-    names = list(dict.fromkeys(calibrator for _, calibrator in means if calibrator))
+    """Predicted against human distributions: losses by calibrators, the mean over data sets and folds.
+
+    Marks are beside no calibrator, over folds: each fold's difference is the mean over the data sets.
+    """
+    by_cell: dict[tuple[str, str], dict[int | None, list[float]]] = {}
+    for row in kept.rows("rater_distances"):
+        by_fold = by_cell.setdefault((row["loss"], row["calibrator"]), {})
+        by_fold.setdefault(row.get("fold"), []).append(row["distance"])
+    by_pipeline = {cell: [mean(values) for values in by_fold.values()] for cell, by_fold in by_cell.items()}
+    names = list(dict.fromkeys(calibrator for _, calibrator in by_pipeline if calibrator))
     table = []
-    for loss in dict.fromkeys(loss for loss, calibrator in means if calibrator):
-        own = [means[loss, name] for name in names]
-        cells = [text.Cell(f"{v:.3f}", "best" if v == min(own) else "") for v in own]
+    for loss in dict.fromkeys(loss for loss, calibrator in by_pipeline if calibrator):
+        plain, cells = by_pipeline[loss, "none"], []
+        best = min(mean(by_pipeline[loss, name]) for name in names)
+        for name in names:
+            apart = [one - other for one, other in zip(by_pipeline[loss, name], plain, strict=True)]
+            overlap = 1 / (len(apart) - 1)  # test rows over training rows
+            side = kept.mark(kept.Difference(name, mean(apart), *kept.interval(apart, overlap)).sign, "rps")
+            own = mean(by_pipeline[loss, name])
+            cells.append(text.Cell(f"{own:.3f} {side}".rstrip(), "best" if own == best else ""))
         table.append([_code(loss), *cells])
-    table.append(["the truth itself would show", f"{means['floor', '']:.3f}", *[""] * (len(names) - 1)])
+    floor = mean(by_pipeline["floor", ""])
+    table.append(["the truth itself would show", f"{floor:.3f}", *[""] * (len(names) - 1)])
     return _markdown(["squared distance ↓", *names], table)
 
 
@@ -432,28 +513,16 @@ def _number(value: float | str) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.3g}"
 
 
-def _read(file: Path) -> list[dict[str, str]]:
-    with file.open(encoding="utf-8", newline="") as lines_:
-        return list(csv.DictReader(lines_))
-
-
-def _by_loss_and_calibrator(specs: list[Kept]) -> dict[tuple[str, str], list[Line]]:
-    """The rows of all data sets for each loss and calibrator."""
-    by_cell: dict[tuple[str, str], list[Line]] = {}
-    for line in (line for one in specs for line in one.lines):
-        by_cell.setdefault((line.loss, line.calibrator), []).append(line)
-    return by_cell
-
-
 def _caption(one: Kept) -> str:
     name = one.spec.name
-    about = json.loads(pq.read_schema(KEPT / f"{name}.parquet").metadata[b"orcu"])
+    about = kept.about(name)
     versions = ", ".join(f"{package} {number}" for package, number in about["versions"].items())
     missing = f" {len(about['missing'])} runs are still missing." if about["missing"] else ""
     collapsed = f" {COLLAPSED_NOTE}" if any(line.collapsed for line in one.lines) else ""
     return (
         f"{one.runs} runs of `orcu bench run {name}` ({versions}); mean ± standard deviation over folds and seeds, "
-        f"best bold, second underlined within a calibrator.{collapsed}{missing} "
+        f"best bold, second underlined within a calibrator; {BETTER} better, {WORSE} worse than "
+        f"`{REFERENCES.get(name, CROSS_ENTROPY)}` with the same calibrator beyond chance (95 %).{collapsed}{missing} "
         f"Epochs and sizes stand in `configs/{name}.toml`."
     )
 
@@ -486,10 +555,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("step", choices=("collect", "write"))
     parser.add_argument("--results", type=Path, default=Path("results"), help="the folder of results")
-    parser.add_argument("--specs", default=",".join(SPECS + EXPERIMENTS), help="which, with commas between")
+    every = [*(Path(study).name for study in STUDIES), *SPECS, *EXPERIMENTS]
+    parser.add_argument("--names", default=",".join(every), help="of specs and studies, with commas between")
     options = parser.parse_args()
     if options.step == "collect":
-        collect(options.results, options.specs.split(","))
+        collect(options.results, options.names.split(","))
         return
     for file, content in pages().items():
         if not file.exists() or file.read_text(encoding="utf-8") != content:
