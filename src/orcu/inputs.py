@@ -20,6 +20,7 @@ from orcu.errors import InputError
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+ObjectArray = npt.NDArray[Any]
 
 SUM_TOLERANCE = 1e-3
 LARGEST_TOLERANCE = 5e-2  # however few digits are printed: a row that misses 1 by more is no distribution
@@ -314,6 +315,34 @@ def as_codes(entries: Any, *, rows: int, name: str) -> IntArray:
             raise InputError(f"{name}: row {row} is empty; every row needs an entry there.")
         codes[row] = known.setdefault(entry, len(known))
     return codes
+
+
+def as_texts(entries: Any, *, rows: int, name: str) -> ObjectArray:
+    """The text of each entry, shape (n,): the number 2.0 is "2", blanks around a text are gone.
+
+    Args:
+        entries: a text or a number per row.
+        rows: how many there must be.
+        name: what the argument is called in messages.
+
+    Raises:
+        InputError: if the length is wrong or an entry is missing.
+
+    Example:
+        >>> as_texts([2.0, 3.0], rows=2, name="group").tolist()
+        ['2', '3']
+    """
+    codes = as_codes(entries, rows=rows, name=name)
+    first = np.unique(codes, return_index=True)[1]
+    values = as_array(entries, name).tolist()
+    return np.array([entry_text(values[row]) for row in first], dtype=object)[codes]
+
+
+def entry_text(value: Any) -> str:
+    """The text of a group, subject, split or fold: as it is written, but for blanks around it; 2.0 is "2"."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).strip()
 
 
 def label_out_of_range(name: str, row: int | tuple[int, ...], label: int, num_classes: int) -> str:

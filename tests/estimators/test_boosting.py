@@ -119,6 +119,50 @@ def test_objectives_need_no_torch():
 lgb = pytest.importorskip("lightgbm", reason="pip install 'orcu[boosting]'")
 from orcu import OrdinalBoosting  # noqa: E402
 
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("name", ["rps", "nll", "sce"])
+def test_trees_stop_by_the_metric_of_their_probabilities(own, name):
+    """LightGBM hands probabilities to its metric under its own objective, and raw scores under ours."""
+    x, y = sample(400)
+    x = x[["a", "b"]].to_numpy()
+    loss = boosting.objective("ce", num_classes=4)
+    params = {
+        "objective": "multiclass" if own else boosting.for_lightgbm(loss, num_classes=4),
+        "num_class": 4,
+        "metric": "None",
+        "verbosity": -1,
+    }
+    train, held = lgb.Dataset(x[:300], y[:300]), lgb.Dataset(x[300:], y[300:])
+    told = {}
+    callbacks = [lgb.record_evaluation(told)]
+    feval = boosting.lightgbm_metric(name, num_classes=4)
+    booster = lgb.train(params, train, 15, valid_sets=[held], feval=feval, callbacks=callbacks)
+    probs = geometry.probs(booster.predict(x[300:], raw_score=True))
+    assert told["valid_0"][name][-1] == pytest.approx(getattr(metrics, name)(probs, y[300:]), rel=1e-6)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_xgboost_stops_by_the_metric_of_its_probabilities(own):
+    xgb = pytest.importorskip("xgboost", reason="pip install xgboost")
+    x, y = sample(400)
+    x = x[["a", "b"]].to_numpy()
+    train, held = xgb.DMatrix(x[:300], y[:300]), xgb.DMatrix(x[300:], y[300:])
+    told = {}
+    booster = xgb.train(
+        {"num_class": 4, "disable_default_eval_metric": True, **({"objective": "multi:softprob"} if own else {})},
+        train,
+        15,
+        obj=None if own else boosting.for_xgboost("ce", num_classes=4),
+        evals=[(held, "held")],
+        custom_metric=boosting.xgboost_metric("rps", num_classes=4),
+        evals_result=told,
+        verbose_eval=False,
+    )
+    probs = geometry.probs(booster.predict(held, output_margin=True).astype(np.float64))
+    assert told["held"]["rps"][-1] == pytest.approx(metrics.rps(probs, y[300:]), rel=1e-5)
+
+
 QUICK = {"rounds": 40, "patience": 10, "random_state": 0}
 
 

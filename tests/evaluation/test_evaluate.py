@@ -26,6 +26,17 @@ def judged(ordinal_sample):
     return evaluate(logits=logits, y=y, classes=["a", "b", "c", "d", "e"], bootstrap=200)
 
 
+@pytest.mark.parametrize("kept", ["single", "half", 4, 5, 6, 7, 8])
+def test_probabilities_that_were_rounded_are_judged_all_the_same(ordinal_sample, softmax, kept):
+    logits, y = ordinal_sample(900)
+    exact = softmax(logits)
+    kinds = {"single": np.float32, "half": np.float16}
+    rounded = exact.astype(kinds[kept]) if kept in kinds else exact.round(kept)
+    told, expected = (evaluate(probs=probs, y=y, bootstrap=0).metrics for probs in (rounded, exact))
+    for name in ("threshold_ce", "ece", "rps", "accuracy"):
+        assert told[name].value == pytest.approx(expected[name].value, abs=2e-3), name
+
+
 def test_values_are_those_of_the_functions(ordinal_sample, softmax):
     logits, y = ordinal_sample(900)
     probs = softmax(logits)

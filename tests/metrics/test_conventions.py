@@ -9,6 +9,7 @@ from torchmetrics.functional.classification import multiclass_calibration_error
 
 from orcu import Tally, metrics
 from orcu.errors import UnknownNameError
+from orcu.metrics import binning
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # its docstrings hold invalid escapes
@@ -97,6 +98,13 @@ def test_ace_is_the_loop_over_array_split(rows):
         groups = [g for g in np.array_split(order, 15) if len(g)]
         gaps.append(np.mean([abs(np.mean(y[g] == k) - probs[g, k].mean()) for g in groups]))
     assert metrics.ace(probs, y) == pytest.approx(np.mean(gaps), abs=1e-12)
+
+
+@pytest.mark.parametrize("passing", [1e-16, 1e-9, 9e-7, 1e-6, 1e-4])
+@pytest.mark.parametrize("convention", ["paper", "mdca", "netcal"])
+def test_what_passes_one_by_rounding_is_in_the_last_bin(passing, convention):
+    values = np.array([0.5, 1 + passing])
+    assert binning.bin_index(values, 15, binning.CONVENTIONS[convention]).tolist() == [7, 14]
 
 
 def test_threshold_ce_is_the_class_error_of_cumulative_masses():

@@ -13,6 +13,7 @@ from orcu.metrics.calibration import sce
 from orcu.metrics.scoring import nll, rps
 
 METRICS: dict[str, Callable[..., float]] = {"rps": rps, "sce": sce, "nll": nll}
+ROUNDING = 1e-4  # of sums of probabilities in single precision
 Spec = str | Mapping[str, Any] | Objective
 
 
@@ -59,7 +60,10 @@ def for_xgboost(spec: Spec = "orcu", *, num_classes: int, **options: Any) -> Cal
 
 
 def lightgbm_metric(name: str = "rps", *, num_classes: int) -> Callable[..., tuple[str, float, bool]]:
-    """A metric for early stopping in LightGBM (``feval=``), on raw scores: "rps", "nll" or "sce".
+    """A metric for early stopping in LightGBM (``feval=``): "rps", "nll" or "sce".
+
+    LightGBM hands over raw scores under a custom objective, and probabilities under its own ``multiclass``; both are
+    understood.
 
     Raises:
         UnknownNameError: if there is no such metric.
@@ -67,14 +71,17 @@ def lightgbm_metric(name: str = "rps", *, num_classes: int) -> Callable[..., tup
     metric = _metric(name)
 
     def evaluated(scores: Any, data: Any) -> tuple[str, float, bool]:
-        probs = geometry.probs(_logits(scores, num_classes))
+        probs = _probs(scores, num_classes)
         return name, metric(probs, _labels(data.get_label(), num_classes), weight=data.get_weight()), False
 
     return evaluated
 
 
 def xgboost_metric(name: str = "rps", *, num_classes: int) -> Callable[..., tuple[str, float]]:
-    """A metric for early stopping in XGBoost (``custom_metric=``), on raw margins: "rps", "nll" or "sce".
+    """A metric for early stopping in XGBoost (``custom_metric=``): "rps", "nll" or "sce".
+
+    XGBoost hands over raw margins under a custom objective, and probabilities under its own ``multi:softprob``; both
+    are understood.
 
     Raises:
         UnknownNameError: if there is no such metric.
@@ -83,7 +90,7 @@ def xgboost_metric(name: str = "rps", *, num_classes: int) -> Callable[..., tupl
 
     def evaluated(scores: Any, data: Any) -> tuple[str, float]:
         weight = data.get_weight()
-        probs = geometry.probs(_logits(scores, num_classes))
+        probs = _probs(scores, num_classes)
         return name, metric(probs, _labels(data.get_label(), num_classes), weight=weight if len(weight) else None)
 
     return evaluated
@@ -103,8 +110,21 @@ def _objective(spec: Spec, num_classes: int, options: dict[str, Any]) -> Objecti
     return spec
 
 
-def _logits(scores: Any, num_classes: int) -> FloatArray:
-    """Raw scores as (n, C); older versions hand them over class by class in one row."""
+def _probs(scores: Any, num_classes: int) -> FloatArray:
+    """Probabilities of what a library hands to its metric.
+
+    Under its own objectives these are probabilities already. Raw scores are not taken for them: under a custom
+    objective their sum over classes stays what it was at the start, and is 1 in every row, with nothing below 0, by no
+    start that is a logarithm of frequencies.
+    """
+    values = _scores(scores, num_classes)
+    if values.min() >= 0 and np.abs(values.sum(axis=1) - 1).max() < ROUNDING:
+        return values / values.sum(axis=1, keepdims=True)
+    return geometry.probs(values)
+
+
+def _scores(scores: Any, num_classes: int) -> FloatArray:
+    """What a library hands over as (n, C); older versions give it class by class in one row."""
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim == 1 and len(values) % num_classes == 0:
         values = values.reshape(num_classes, -1).T
@@ -118,7 +138,7 @@ def _logits(scores: Any, num_classes: int) -> FloatArray:
 
 def _singles(scores: Any, num_classes: int) -> Any:
     """Raw scores in single precision, in which the libraries keep gradients: half the time."""
-    return _logits(scores, num_classes).astype(np.float32)
+    return _scores(scores, num_classes).astype(np.float32)
 
 
 def _labels(values: Any, num_classes: int) -> IntArray:

@@ -6,7 +6,8 @@ import json
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from orcu.boosting.objective import Objective
 from orcu.dealing import Fold
 from orcu.errors import InputError, UnknownNameError, first_line
 from orcu.inputs import FloatArray, IntArray, as_count, as_positive
-from orcu.tables.files import replacing
+from orcu.tables.files import read_json, replacing, write_json
 from orcu.threads import cores, in_order
 
 # Of a logit by one leaf, before the learning rate. Where a class is rare its curvature all but vanishes, and without a
@@ -28,6 +29,10 @@ LONGEST_STEP = 0.7
 BOOSTING, NETWORK = "boosting", "network"  # kinds of members of a committee
 LOSSES = ("ce", "orcu")  # of the trees in a committee
 SCALE = 3.0  # s of ORCU, the paper's
+SIZES = (7, 31)  # leaves of a tree: the one suits noisy tables, the other large ones
+# How much further than the rows that stop them ask for: the ensembles of the folds are averaged, which takes off the
+# variance that stops one that stands alone (benchmarks/boosting.py --growth).
+FURTHER = 1.5
 SMALL = 200_000  # numbers in a table that one thread goes through as quickly as several, which wait for each other
 MOST_COLUMNS = 200  # of a table that trees are grown on unasked; wider ones are features of images or texts
 
@@ -40,7 +45,7 @@ class Growth:
         library: "lightgbm" or "xgboost".
         rounds: trees of each class, at most.
         learning_rate: of a round.
-        leaves: of a tree, at most.
+        leaves: of a tree, at most; ``None``: 7 or 31, by the RPS of the rows that stop them.
         patience: rounds without a lower RPS of the rows that stop them, before trees stop growing.
         params: further parameters of the library.
 
@@ -51,7 +56,7 @@ class Growth:
     library: str = "lightgbm"
     rounds: int = 1000
     learning_rate: float = 0.1
-    leaves: int = 31
+    leaves: int | None = None
     patience: int = 30
     params: Mapping[str, Any] = field(default_factory=dict)
 
@@ -59,7 +64,8 @@ class Growth:
         if self.library not in LIBRARIES:
             raise UnknownNameError("library of trees", self.library, LIBRARIES)
         as_count(self.rounds, name="rounds", minimum=1)
-        as_count(self.leaves, name="leaves", minimum=2)
+        if self.leaves is not None:
+            as_count(self.leaves, name="leaves", minimum=2)
         as_count(self.patience, name="patience", minimum=1)
         as_positive(self.learning_rate, name="learning_rate")
 
@@ -77,6 +83,14 @@ class Work:
     growth: Growth
     seed: int
     threads: int  # of one ensemble
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """When an ensemble stopped: after how many rounds, and the RPS of the rows that stopped it."""
+
+    rounds: int
+    score: float
 
 
 @dataclass(frozen=True)
@@ -121,6 +135,10 @@ def grow(
 ) -> CrossFittedTrees:
     """Grow an ensemble for every fold, several at a time.
 
+    How large trees are and how many rounds they take is learned first, by ensembles that the stopping rows of each
+    fold stop: the size whose RPS there is lower, and the mean of its rounds, times 1.5. Then each fold's ensemble is
+    grown so on all rows that the fold may train on, the stopping ones included.
+
     Args:
         loss: what they lower.
         matrix: all rows, as ``columns`` gives them, (n, D).
@@ -132,7 +150,7 @@ def grow(
         weight: one per row, or ``None``.
         seed: of the library.
         folder: where each fold's ensemble is kept when it is grown; those that are there already stay.
-        progress: called with the folds done, and all.
+        progress: called with the ensembles done, and all.
 
     Raises:
         InputError: if a file in the folder cannot be read.
@@ -141,12 +159,22 @@ def grow(
     start = loss.start(y, weight)
     work = Work(loss, start, matrix, columns, y, weight, growth, seed=seed, threads=max(1, cores() // len(folds)))
 
+    done = 0
+
+    def told() -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(done, len(folds) * (1 + len(_sizes(growth))))
+
+    size = _settled(work, folds, None if folder is None else folder / f"{name}.json", told)
+
     def grown(numbered: tuple[int, Fold]) -> Any:
         number, fold = numbered
         path = None if folder is None else library.path(folder, name, number)
         if path is not None and path.exists():
             return library.read(path)
-        booster = library.grow(work, fold)
+        booster = library.grow(work, np.sort(np.concatenate([fold.train, fold.stop])), size)
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as temporary:
@@ -156,12 +184,49 @@ def grow(
     boosters = []
     for booster in in_order(grown, enumerate(folds), threads=min(cores(), len(folds))):
         boosters.append(booster)
-        if progress is not None:
-            progress(len(boosters), len(folds))
+        told()
     logits = np.empty((len(y), loss.num_classes))
     for booster, fold in zip(boosters, folds, strict=True):
         logits[fold.held] = library.raw(booster, matrix[fold.held]) + start
     return CrossFittedTrees(name, growth.library, boosters, start, geometry.log_probs(logits))
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of an ensemble: leaves of a tree and rounds."""
+
+    leaves: int
+    rounds: int
+
+
+def _sizes(growth: Growth) -> tuple[int, ...]:
+    return SIZES if growth.leaves is None else (growth.leaves,)
+
+
+def _settled(work: Work, folds: Sequence[Fold], path: Path | None, told: Callable[[], None]) -> Size:
+    """How large the ensembles of all folds become; what a folder holds stays."""
+    if path is not None and path.exists():
+        kept = read_json(path, lambda told: Size(int(told["leaves"]), int(told["rounds"])))
+        for _ in range(len(folds) * len(_sizes(work.growth))):
+            told()
+        return kept
+    library, growth = LIBRARIES[work.growth.library], work.growth
+    stopped: dict[int, list[Stopped]] = {}
+    for leaves in _sizes(growth):
+        stopped[leaves] = []
+        judged = [fold for fold in folds if len(fold.stop)]
+        for one in in_order(partial(library.stopped, work, leaves), judged, threads=cores()):
+            stopped[leaves].append(one)
+            told()
+    if not all(stopped.values()):  # rows are too few to spare some
+        return Size(min(stopped), growth.rounds)
+    leaves = min(stopped, key=lambda size: sum(one.score for one in stopped[size]))
+    rounds = FURTHER * sum(one.rounds for one in stopped[leaves]) / len(stopped[leaves])
+    size = Size(leaves, min(growth.rounds, max(1, round(rounds))))
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, asdict(size))
+    return size
 
 
 def read_boosters(folder: Path, name: str, library: str, folds: int, *, shape: tuple[int, int]) -> list[Any]:
@@ -251,8 +316,12 @@ class Library(ABC):
         return ""
 
     @abstractmethod
-    def grow(self, work: Work, fold: Fold) -> Any:
-        """The ensemble of one fold."""
+    def stopped(self, work: Work, leaves: int, fold: Fold) -> Stopped:
+        """When the stopping rows of a fold stop trees of so many leaves, and their RPS then."""
+
+    @abstractmethod
+    def grow(self, work: Work, rows: IntArray, size: Size) -> Any:
+        """An ensemble of these rows."""
 
     @abstractmethod
     def raw(self, booster: Any, matrix: FloatArray) -> FloatArray:
@@ -305,17 +374,52 @@ class LightGBM(Library):
     package = "lightgbm"
     suffix = "txt"
 
-    def grow(self, work: Work, fold: Fold) -> Any:  # noqa: D102
+    def stopped(self, work: Work, leaves: int, fold: Fold) -> Stopped:  # noqa: D102
         import lightgbm as lgb
 
-        params = {
+        train = self._data(work, fold.train)
+        booster = lgb.train(
+            self._params(work, leaves, len(fold.train)),
+            train,
+            num_boost_round=work.growth.rounds,
+            valid_sets=[self._data(work, fold.stop, train)],
+            feval=lightgbm_metric("rps", num_classes=work.loss.num_classes),
+            callbacks=[lgb.early_stopping(work.growth.patience, verbose=False)],
+        )
+        return Stopped(booster.best_iteration, float(booster.best_score["valid_0"]["rps"]))
+
+    def grow(self, work: Work, rows: IntArray, size: Size) -> Any:  # noqa: D102
+        import lightgbm as lgb
+
+        params = self._params(work, size.leaves, len(rows))
+        booster = lgb.train(params, self._data(work, rows), num_boost_round=size.rounds)
+        booster.best_iteration = booster.current_iteration()
+        return booster
+
+    @staticmethod
+    def _data(work: Work, rows: IntArray, reference: Any = None) -> Any:
+        import lightgbm as lgb
+
+        return lgb.Dataset(
+            work.matrix[rows],
+            work.y[rows],
+            weight=None if work.weight is None else work.weight[rows],
+            init_score=np.tile(work.start, (len(rows), 1)),
+            categorical_feature=work.columns.categorical or "auto",
+            reference=reference,
+            params={"verbosity": -1},
+        )
+
+    @staticmethod
+    def _params(work: Work, leaves: int, rows: int) -> dict[str, Any]:
+        return {
             "objective": "multiclass"
             if work.loss.name == "ce"
             else for_lightgbm(work.loss, num_classes=work.loss.num_classes),
             "num_class": work.loss.num_classes,
             "learning_rate": work.growth.learning_rate,
-            "num_leaves": work.growth.leaves,
-            "min_data_in_leaf": max(1, min(10, len(fold.train) // 20)),
+            "num_leaves": leaves,
+            "min_data_in_leaf": max(1, min(10, rows // 20)),
             # LightGBM's own are for categories of a hundred rows and more
             "min_data_per_group": 10,
             "cat_smooth": 1.0,
@@ -329,30 +433,6 @@ class LightGBM(Library):
             "verbosity": -1,
             **work.growth.params,
         }
-
-        def rows(part: IntArray, reference: Any = None) -> Any:
-            return lgb.Dataset(
-                work.matrix[part],
-                work.y[part],
-                weight=None if work.weight is None else work.weight[part],
-                init_score=np.tile(work.start, (len(part), 1)),
-                categorical_feature=work.columns.categorical or "auto",
-                reference=reference,
-                params={"verbosity": -1},
-            )
-
-        train = rows(fold.train)
-        stopping: dict[str, Any] = {}
-        if len(fold.stop):
-            stopping = {
-                "valid_sets": [rows(fold.stop, train)],
-                "feval": lightgbm_metric("rps", num_classes=work.loss.num_classes),
-                "callbacks": [lgb.early_stopping(work.growth.patience, verbose=False)],
-            }
-        booster = lgb.train(params, train, num_boost_round=work.growth.rounds, **stopping)
-        if booster.best_iteration <= 0:
-            booster.best_iteration = booster.current_iteration()
-        return booster
 
     def raw(self, booster: Any, matrix: FloatArray) -> FloatArray:  # noqa: D102
         threads = 1 if matrix.size < SMALL else cores()
@@ -398,17 +478,47 @@ class XGBoost(Library):
     package = "xgboost"
     suffix = "json"
 
-    def grow(self, work: Work, fold: Fold) -> Any:  # noqa: D102
+    def stopped(self, work: Work, leaves: int, fold: Fold) -> Stopped:  # noqa: D102
+        booster = self._trained(
+            work,
+            fold.train,
+            Size(leaves, work.growth.rounds),
+            evals=[(self._data(work, fold.stop), "stop")],
+            custom_metric=xgboost_metric("rps", num_classes=work.loss.num_classes),
+            early_stopping_rounds=work.growth.patience,
+            verbose_eval=False,
+        )
+        return Stopped(booster.best_iteration + 1, float(booster.best_score))
+
+    def grow(self, work: Work, rows: IntArray, size: Size) -> Any:  # noqa: D102
+        return self._trained(work, rows, size)
+
+    @staticmethod
+    def _data(work: Work, rows: IntArray) -> Any:
         import xgboost as xgb
 
-        kinds = ["c" if place in work.columns.categorical else "float" for place in range(work.matrix.shape[1])]
+        return xgb.DMatrix(
+            work.matrix[rows],
+            label=work.y[rows],
+            weight=None if work.weight is None else work.weight[rows],
+            base_margin=np.tile(work.start, (len(rows), 1)),
+            feature_types=[
+                "c" if place in work.columns.categorical else "float" for place in range(work.matrix.shape[1])
+            ],
+            enable_categorical=True,
+            nthread=work.threads,
+        )
+
+    def _trained(self, work: Work, rows: IntArray, size: Size, **stopping: Any) -> Any:
+        import xgboost as xgb
+
         params = {
             "num_class": work.loss.num_classes,
             "base_score": 0.0,  # the start is each row's margin
             "tree_method": "hist",
             "grow_policy": "lossguide",
             "max_depth": 0,
-            "max_leaves": work.growth.leaves,
+            "max_leaves": size.leaves,
             "max_delta_step": LONGEST_STEP,
             "learning_rate": work.growth.learning_rate,
             "disable_default_eval_metric": True,
@@ -417,29 +527,8 @@ class XGBoost(Library):
             "verbosity": 0,
             **work.growth.params,
         }
-
-        def rows(part: IntArray) -> Any:
-            return xgb.DMatrix(
-                work.matrix[part],
-                label=work.y[part],
-                weight=None if work.weight is None else work.weight[part],
-                base_margin=np.tile(work.start, (len(part), 1)),
-                feature_types=kinds,
-                enable_categorical=True,
-                nthread=work.threads,
-            )
-
-        stopping: dict[str, Any] = {}
-        if len(fold.stop):
-            stopping = {
-                "evals": [(rows(fold.stop), "stop")],
-                "custom_metric": xgboost_metric("rps", num_classes=work.loss.num_classes),
-                "early_stopping_rounds": work.growth.patience,
-                "verbose_eval": False,
-            }
         objective = for_xgboost(work.loss, num_classes=work.loss.num_classes)
-        booster = xgb.train(params, rows(fold.train), num_boost_round=work.growth.rounds, obj=objective, **stopping)
-        return booster[: booster.best_iteration + 1] if stopping else booster
+        return xgb.train(params, self._data(work, rows), num_boost_round=size.rounds, obj=objective, **stopping)
 
     def raw(self, booster: Any, matrix: FloatArray) -> FloatArray:  # noqa: D102
         import xgboost as xgb

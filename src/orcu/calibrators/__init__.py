@@ -5,6 +5,7 @@ from orcu.calibrators.base import CALIBRATORS, Calibrator, from_dict, load
 from orcu.calibrators.chain import Chain, create
 from orcu.calibrators.dirichlet import DirichletCalibration
 from orcu.calibrators.gap import GapScaling
+from orcu.calibrators.groups import GroupedCalibration
 from orcu.calibrators.ordinal_dirichlet import OrdinalDirichlet
 from orcu.calibrators.projection import UnimodalProjection
 from orcu.calibrators.recommend import Recommendation, recommend
@@ -19,6 +20,7 @@ __all__ = [
     "Chain",
     "DirichletCalibration",
     "GapScaling",
+    "GroupedCalibration",
     "OrdinalDirichlet",
     "Recommendation",
     "TemperatureScaling",
@@ -37,7 +39,7 @@ def names() -> list[str]:
 
     Example:
         >>> names()  # doctest: +NORMALIZE_WHITESPACE
-        ['auto', 'chain', 'dirichlet', 'dirichlet_paper', 'gap', 'ordinal_dirichlet', 'projection', 'temperature',
-         'vector']
+        ['auto', 'chain', 'dirichlet', 'dirichlet_paper', 'gap', 'grouped', 'ordinal_dirichlet', 'projection',
+         'temperature', 'vector']
     """
     return CALIBRATORS.names()

@@ -49,6 +49,7 @@ class Calibrator(ABC):
 
     name: ClassVar[str]
     weight_repeats: ClassVar[bool] = True  # whether a weight of 2 is the row twice, shrinkage aside
+    by_group: ClassVar[bool] = False  # whether `fit` and `predict_logits` take ``group=``
     num_classes_: int
     floor_: float | None = None  # what stood for a probability of 0 when fitting
     share_for_all_: float = 0.0  # of every prediction, spread evenly over all classes
@@ -316,7 +317,7 @@ def from_dict(state: Mapping[str, Any]) -> Calibrator:
         calibrator.fitted_on_ = UsedRows.from_dict(checked.fitted_on.model_dump())
         calibrator.floor_, calibrator.share_for_all_ = checked.floor, checked.share
         calibrator._restore(checked.state)
-        logits = calibrator.predict_logits(np.zeros((1, getattr(calibrator, "num_classes_", 2))))
+        logits = calibrator._spread(np.zeros((1, getattr(calibrator, "num_classes_", 2))))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"the calibrator's data are damaged ({error!r}); fit it anew.") from None
     if not np.isfinite(logits).all():

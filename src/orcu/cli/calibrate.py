@@ -1,5 +1,6 @@
 """``orcu calibrate``: fit a calibrator, apply it, compare all of them."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,6 +34,7 @@ from orcu.cli.options import (
 from orcu.errors import InputError
 
 if TYPE_CHECKING:
+    from orcu.calibrators import GroupedCalibration
     from orcu.predictions.predictions import Predictions
 
 calibrate_app = typer.Typer(
@@ -57,6 +59,9 @@ def fit(
     cluster: Annotated[
         str | None, typer.Option(help="Column of subjects; auto chooses on other subjects than it fits on.")
     ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="Column of groups: each gets a turn of its own, as far as its rows ask for it.")
+    ] = None,
     percent: Percent = False,
     sep: Separator = None,
     decimal: Decimal = None,
@@ -68,6 +73,8 @@ def fit(
 
     check_paths([file], [out])
     calibrator = calibrators.create(method)
+    if group is not None:
+        calibrator = calibrators.GroupedCalibration(calibrator)
     options = reading_options(
         probs=probs,
         logits=logits,
@@ -77,6 +84,7 @@ def fit(
         label=label,
         weight=weight,
         id=id_column,
+        group=group,
         subject=cluster,
         percent=percent,
     )
@@ -92,8 +100,10 @@ def fit(
             after = metric_row(y, logits=predictions.calibrated(calibrator).logits, weight=predictions.weight)
     _print_notes(console, predictions, calibrator.floor_)
     write_fitted(out, calibrator, predictions, file)
-    if isinstance(calibrator, calibrators.AutoCalibration):
+    if isinstance(calibrator, calibrators.AutoCalibration | calibrators.GroupedCalibration):
         console.print(escape(calibrator.reason_), highlight=False)
+    if isinstance(calibrator, calibrators.GroupedCalibration) and calibrator.turns_:
+        console.print(_turns_table(calibrator))
     console.print(_table({"as it was": before, method: after}, "on the fitting rows, which flatters it"))
     console.print(f"wrote {escape(str(out))}", highlight=False)
 
@@ -109,7 +119,9 @@ def apply(
     classes: Classes = None,
     weight: Weight = None,
     id_column: Id = None,
-    group: Annotated[str | None, typer.Option(help="Column of groups, carried along.")] = None,
+    group: Annotated[
+        str | None, typer.Option(help="Column of groups: whose turn each row gets, if the calibrator has turns.")
+    ] = None,
     cluster: Annotated[str | None, typer.Option(help="Column of subjects, carried along.")] = None,
     percent: Percent = False,
     sep: Separator = None,
@@ -144,6 +156,13 @@ def apply(
     _print_notes(console, predictions, fitted.floor_)
     before = calibrated_by(predictions)
     twice = f"WARNING: they were calibrated before ({', '.join(before)}); calibrating twice is seldom meant"
+    if isinstance(fitted, calibrators.GroupedCalibration) and fitted.turns_ and predictions.group is not None:
+        unknown = sorted(set(predictions.group.tolist()) - set(fitted.turns_.by_group))
+        if unknown:
+            listed = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
+            console.print(
+                f"groups that the calibrator was not fitted on get the common map: {escape(listed)}", highlight=False
+            )
     for note in [*reuse_notes(moved.history), *([twice] if before else [])]:
         console.print(f"[bold red]{escape(note)}[/]", highlight=False)
     if out.suffix != ".parquet":
@@ -257,6 +276,18 @@ def _table(rows: dict[str, dict[str, float]], title: str, chosen: str = "") -> T
         cells = [shown(row[name], percent=METRICS.get(name).percent) for name in COLUMNS]
         style = "bold green" if method == chosen else ""
         table.add_row(escape(("→ " if method == chosen else "") + method), *cells, style=style)
+    return table
+
+
+def _turns_table(calibrator: "GroupedCalibration") -> Table:
+    """What was found of each group."""
+    table = Table(
+        "group", box=None, pad_edge=False, padding=(0, 1, 0, 0), title="each group's turn", title_justify="left"
+    )
+    table.add_column("sharpness", justify="right")
+    table.add_column("tilt", justify="right")
+    for name, (log_sharpness, tilt) in calibrator.turns_.by_group.items():
+        table.add_row(escape(name), f"x {math.exp(log_sharpness):.2f}", f"{tilt:+.2f}")
     return table
 
 

@@ -23,10 +23,11 @@ from orcu.inputs import FloatArray, as_count, as_fraction, as_positive
 class OrdinalBoosting(OrdinalEstimator):
     """Boosted trees (LightGBM, XGBoost) by ordinal objectives: cross-fitted, weighed, calibrated, unimodal.
 
-    The rows are dealt into five folds. For each fold and loss trees are grown on the others, stopped by the RPS of a
-    part of them; what they say of their own fold's rows weighs the losses and fits one calibrator. A prediction
-    averages the log-probabilities of all of them, then calibrates. The boosters are the library's own
-    (``boosters_``); their raw scores start at ``starts_``, which a later ``predict`` of a booster does not hold.
+    The rows are dealt into five folds. For each fold and loss trees are grown on the others, as large and as long as
+    the RPS of a part of them asks for; what they say of their own fold's rows weighs the losses and fits one
+    calibrator. A prediction averages the log-probabilities of all of them, then calibrates. The boosters are the
+    library's own (``boosters_``); their raw scores start at ``starts_``, which a later ``predict`` of a booster does
+    not hold.
 
     Args:
         loss: names or tables, as for `orcu.boosting.objective`; or a single one. "ce" is LightGBM's ``multiclass``.
@@ -36,9 +37,9 @@ class OrdinalBoosting(OrdinalEstimator):
         calibrator: a name or a chain; "auto" chooses one; ``None`` for none.
         rounds: trees of each class, at most.
         learning_rate: of a round.
-        leaves: of a tree, at most.
+        leaves: of a tree, at most; ``None``: 7 or 31, whichever the rows that stop them prefer.
         patience: rounds without a lower RPS before trees stop growing.
-        validation_fraction: share of the rows that stops them.
+        validation_fraction: share of the rows that stops them; afterwards trees are grown on these rows too.
         params: further parameters of the library, such as ``{"monotone_constraints": [1, 0, -1]}``.
         class_weight: ``None``, "balanced", or a dictionary from class to weight.
         decide: how ``predict`` decides, as for `orcu.decide`.
@@ -68,7 +69,7 @@ class OrdinalBoosting(OrdinalEstimator):
         calibrator: Any = "auto",
         rounds: int = 1000,
         learning_rate: float = 0.1,
-        leaves: int = 31,
+        leaves: int | None = None,
         patience: int = 30,
         validation_fraction: float = 0.1,
         params: Mapping[str, Any] | None = None,

@@ -19,6 +19,7 @@ from orcu.calibrators import (  # noqa: E402
     Chain,
     DirichletCalibration,
     GapScaling,
+    GroupedCalibration,
     OrdinalDirichlet,
     TemperatureScaling,
     UnimodalProjection,
@@ -199,11 +200,22 @@ class ChainModule(CalibratorModule):
         return probs
 
 
+def _common(fitted: GroupedCalibration) -> CalibratorModule:
+    """The common map of groups that do not differ."""
+    if fitted.turns_:
+        raise InputError(
+            "calibrator: it turns each group by itself, and a graph that takes features alone does not know the group. "
+            "Export one model for each group, with a calibrator fitted on its rows, or one calibrator for all."
+        )
+    return calibrator_module(fitted.fitted_)
+
+
 _MODULES: dict[type[Calibrator], Callable[..., CalibratorModule]] = {
     AutoCalibration: lambda chosen: calibrator_module(chosen.fitted_),
     Chain: ChainModule,
     DirichletCalibration: LinearMapModule,
     GapScaling: GapModule,
+    GroupedCalibration: _common,
     OrdinalDirichlet: LinearMapModule,
     PaperDirichletCalibration: LinearMapModule,
     TemperatureScaling: TemperatureModule,

@@ -14,12 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from orcu.errors import InputError
-from orcu.inputs import FloatArray, IntArray, normalised
+from orcu.inputs import FloatArray, IntArray, ObjectArray, normalised
 from orcu.judges.replies import Reply, Unread
 from orcu.judges.scale import Scale
 from orcu.predictions.columns import listed, no_column, ordered_classes, value_columns
 from orcu.predictions.labels import canonical, is_missing
-from orcu.predictions.predictions import ObjectArray
 
 PROBS, VOTES = "probs", "votes"
 NO_PROBS = "If these are counts, say --votes; if they sum to 100, say --percent."

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
 from scipy.stats import beta
 
 from orcu import geometry
@@ -19,24 +18,22 @@ from orcu.calibrators.base import Calibrator
 from orcu.calibrators.base import from_dict as calibrator_from
 from orcu.calibrators.chain import create
 from orcu.calibrators.cross_validation import LogScores
+from orcu.calibrators.groups import ERRORS, Turns
 from orcu.calibrators.pool import pool_weights
 from orcu.calibrators.projection import nearest_unimodal
 from orcu.dealing import Fold, deal
 from orcu.decisions.conformal import CrossConformalSets
 from orcu.decisions.rules import decide_checked
 from orcu.errors import CalibrationWarning, InputError
-from orcu.inputs import FloatArray, IntArray, as_codes, as_fraction
+from orcu.inputs import FloatArray, IntArray, ObjectArray, as_codes, as_fraction
 from orcu.judges.grades import PROBS, VOTES, Grades
 from orcu.judges.scale import Scale
 from orcu.judges.votes import fitted_prior, grades_by_vote, smoothed
-from orcu.predictions.predictions import ObjectArray
 from orcu.tables.files import read_json, write_json
 
 STATE_VERSION = 1
 FOLDS = 5
 FEWEST = 10  # graded items: with fewer no fold has two
-PULLS = (float("inf"), 32.0, 8.0, 2.0)  # graded items that the pull of a group to all others is worth
-ERRORS = 0.5  # standard errors towards the common map, as for `orcu.calibrators.auto`
 AUTO, ONE_HUMP = "auto", "projection"
 CONFIDENCE = 0.9  # of the bound on the error among items that are not sent to a person
 COSTS = {"wrong": "argmax", "absolute": "median", "squared": "mean"}  # what a decision costs, and the rule for it
@@ -67,14 +64,12 @@ class Pooling:
     Attributes:
         weights: of the judges, summing to 1.
         calibrator: of the pool; ``None`` of a single judge.
-        pull: graded items that the pull of a group to all others is worth; infinite where groups do not differ.
-        turns: of each group, the logarithm of its sharpness and its tilt towards higher grades.
+        turns: of the groups.
     """
 
     weights: dict[str, float]
     calibrator: Calibrator | None = None
-    pull: float = float("inf")
-    turns: dict[str, tuple[float, float]] = field(default_factory=dict)
+    turns: Turns = field(default_factory=Turns)
 
     def logits(self, by_judge: Mapping[str, FloatArray], group: ObjectArray | None) -> FloatArray:
         """The panel's logits, shape (n, C), from each judge's log-probabilities, NaN where it said nothing.
@@ -84,10 +79,7 @@ class Pooling:
         z = self.pooled(by_judge)
         if self.calibrator is not None:
             z = self.calibrator.predict_logits(z)
-        if self.turns and group is not None:
-            turns = np.array([self.turns.get(one, (0.0, 0.0)) for one in group.tolist()])
-            z = turned(geometry.log_probs(z), turns[:, 0], turns[:, 1])
-        return z
+        return self.turns.applied(z, group) if self.turns and group is not None else z
 
     def pooled(self, by_judge: Mapping[str, FloatArray]) -> FloatArray:
         """The weighted mean of the log-probabilities of those judges that said something, shape (n, C)."""
@@ -99,13 +91,6 @@ class Pooling:
                 total = total + weight * np.where(spoke, by_judge[judge], 0.0)
                 mass = mass + weight * spoke
         return np.asarray(total / mass, dtype=np.float64)
-
-
-def turned(log_probs: FloatArray, sharpness: Any, tilt: Any) -> FloatArray:
-    """exp(u) log p_k + v t_k, with t from -1 at the lowest grade to 1 at the highest, shape (n, C)."""
-    places = np.linspace(-1.0, 1.0, log_probs.shape[1])
-    moved: FloatArray = np.exp(np.asarray(sharpness))[..., None] * log_probs + np.asarray(tilt)[..., None] * places
-    return moved
 
 
 @dataclass(frozen=True)
@@ -375,12 +360,7 @@ class JudgePanel:
         if dropped:
             lines.append(f"cannot help and are left out: {', '.join(dropped)}")
         if self.groups_:
-            pull = self.pooling_.pull
-            lines.append(
-                "groups do not differ beyond chance: one map for all"
-                if np.isinf(pull)
-                else f"{len(self.pooling_.turns)} groups have a turn of their own, pulled to none as by {pull:g} items"
-            )
+            lines.append(self.pooling_.turns.described("items"))
         return "\n".join(lines)
 
     def _probs(self, members: Mapping[str, Member], grades: Grades) -> FloatArray:
@@ -428,8 +408,8 @@ class JudgePanel:
             "averaged": self.averaged_,
             "weights": pooling.weights,
             "pool": None if pooling.calibrator is None else pooling.calibrator.to_dict(),
-            "pull": None if np.isinf(pooling.pull) else pooling.pull,
-            "turns": {group: list(turn) for group, turn in pooling.turns.items()},
+            "pull": None if np.isinf(pooling.turns.pull) else pooling.turns.pull,
+            "turns": {group: list(turn) for group, turn in pooling.turns.by_group.items()},
             "members": _members_state(self.members_),
             "folds": [_members_state(every) for every in self.fold_members_],
             "items": list(self.fitted_items_),
@@ -472,7 +452,8 @@ class JudgePanel:
         panel.judges_, panel.averaged_ = checked.judges, checked.averaged
         calibrator = None if checked.pool is None else calibrator_from(checked.pool)
         pull = float("inf") if checked.pull is None else checked.pull
-        panel.pooling_ = Pooling(checked.weights, calibrator, pull, {k: (u, v) for k, (u, v) in checked.turns.items()})
+        turns = Turns(pull, {group: (u, v) for group, (u, v) in checked.turns.items()})
+        panel.pooling_ = Pooling(checked.weights, calibrator, turns)
         panel.members_ = {judge: _member(one) for judge, one in checked.members.items()}
         panel.fold_members_ = [{judge: _member(one) for judge, one in every.items()} for every in checked.folds]
         panel.fitted_items_, panel.fold_ = checked.items, np.array(checked.fold, dtype=np.int64)
@@ -716,49 +697,12 @@ def fitted_pooling(known: Grades, weights: dict[str, float], held: Mapping[str, 
         pooled = pooling.pooled(held)[place]
         calibrator = create("auto").fit(pooled, grade, weight=share, subject=_subjects(known, place))
         pooling = Pooling(weights, calibrator)
-    if known.group is None or len(set(known.group.tolist())) < 2:
+    if known.group is None:
         return pooling
-    logits = geometry.log_probs(pooling.logits(held, None))
-    pull = _chosen_pull(logits, known, fold)
-    turns = {} if np.isinf(pull) else _turns(logits, known, np.arange(len(known)), pull)
-    return Pooling(pooling.weights, pooling.calibrator, pull, turns)
-
-
-def _chosen_pull(logits: FloatArray, known: Grades, fold: IntArray) -> float:
-    """How much groups are pulled to all others: by the log score of held-out items, in doubt to one map for all."""
-    assert known.group is not None  # noqa: S101 - the caller has looked
-    place, grade, share = human_rows(known)
-    own = np.empty((len(PULLS), len(place)))
-    for number, pull in enumerate(PULLS):
-        for part in range(int(fold.max()) + 1):
-            rows = fold[place] == part
-            turns = {} if np.isinf(pull) else _turns(logits, known, np.flatnonzero(fold != part), pull)
-            turn = np.array([turns.get(one, (0.0, 0.0)) for one in known.group[place[rows]].tolist()]).reshape(-1, 2)
-            logs = geometry.log_probs(turned(logits[place[rows]], turn[:, 0], turn[:, 1]))
-            own[number, rows] = -logs[np.arange(len(logs)), grade[rows]]
-    return PULLS[LogScores(own, share / share.sum(), _subjects(known, place)).simplest(ERRORS)]
-
-
-def _turns(logits: FloatArray, known: Grades, rows: IntArray, pull: float) -> dict[str, tuple[float, float]]:
-    """Each group's turn by penalised likelihood, from some of the items."""
-    assert known.group is not None  # noqa: S101 - the caller has looked
-    place, grade, share = human_rows(known)
-    there = np.isin(place, rows)
-    place, grade, share = place[there], grade[there], share[there]
-    turns = {}
-    for group in sorted(set(known.group[rows].tolist())):
-        mine = known.group[place] == group
-        logs, labels, weight = logits[place[mine]], grade[mine], share[mine]
-
-        def cost(
-            turn: FloatArray, logs: FloatArray = logs, labels: IntArray = labels, weight: FloatArray = weight
-        ) -> Any:
-            moved = geometry.log_probs(turned(logs, turn[0], turn[1]))
-            return -float(weight @ moved[np.arange(len(labels)), labels]) + pull / 2 * float(turn @ turn)
-
-        sharpness, tilt = minimize(cost, np.zeros(2), method="BFGS").x
-        turns[group] = (float(np.clip(sharpness, -3, 3)), float(np.clip(tilt, -10, 10)))
-    return turns
+    logits = pooling.logits(held, None)[place]
+    subjects = _subjects(known, place)
+    turns = Turns.fitted(logits, grade, share, known.group[place], fold=fold[place], subject=subjects)
+    return replace(pooling, turns=turns)
 
 
 def risk(probs: FloatArray, decision: IntArray, within: int) -> FloatArray:

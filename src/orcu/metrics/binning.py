@@ -70,6 +70,7 @@ def bin_index(values: FloatArray, bins: int, rule: BinRule = PAPER) -> IntArray:
         upper = np.ceil(product)
         index: IntArray = upper.astype(np.intp)
         index -= 1
+        np.minimum(index, bins - 1, out=index)  # a cumulative sum passes 1 by as much as its row does
         # The product may round across an edge, so near one the edges themselves decide.
         np.rint(product, out=upper)
         product -= upper
@@ -79,7 +80,7 @@ def bin_index(values: FloatArray, bins: int, rule: BinRule = PAPER) -> IntArray:
             place = np.clip(index[near], 0, bins - 1)
             place -= values[near] <= edges.take(place)
             place += values[near] > edges.take(place + 1)
-            index[near] = np.clip(place, 0, bins - 1)  # a cumulative sum may pass 1 by its rounding
+            index[near] = np.clip(place, 0, bins - 1)
         if rule.open_end != "end bin":
             index[values == 0] = bins
     else:

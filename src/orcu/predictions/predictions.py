@@ -22,12 +22,14 @@ from orcu.errors import InputError
 from orcu.inputs import (
     FloatArray,
     IntArray,
+    ObjectArray,
     as_array,
     as_doubt,
     as_labels,
     as_matrix,
     as_weight,
     check_numbered_columns,
+    entry_text,
     half_unit,
     normalised,
     read_only,
@@ -64,7 +66,6 @@ CARRIED = ("group", "subject", "split", "fold")  # optional columns that are car
 KINDS = {"probs": "probabilities", "logits": "logits"}
 NO_LABELS = "no labels"
 ALL_DIGITS = 9  # numbers with as many digits after the point are not rounded, as far as we care
-ObjectArray = npt.NDArray[Any]
 
 
 class FittedCalibrator(Protocol):
@@ -366,7 +367,9 @@ class Predictions:
             >>> predictions[3:].calibrated(fitted).history[-1]["shared"]
             2
         """
-        values = {self.kind: self.probs if self.logits is None else self.logits}
+        values: dict[str, Any] = {self.kind: self.probs if self.logits is None else self.logits}
+        if getattr(calibrator, "by_group", False):
+            values["group"] = self.group
         logits = calibrator.predict_logits(**values)
         shared = calibrator.fitted_on_.shared_with(UsedRows.of(self.as_logits()[0], self.ids))
         step = {"step": "calibrate", "method": calibrator.name, "rows": len(self), "shared": shared}
@@ -399,10 +402,14 @@ class Predictions:
     def fit_calibrator(self, calibrator: CalibratorT) -> CalibratorT:
         """The calibrator, fitted on these predictions, as logits or as probabilities, whichever they are.
 
+        One that has a map for each group (`orcu.calibrators.GroupedCalibration`) gets the groups too.
+
         Raises:
             InputError: if there are no labels.
         """
-        values = {self.kind: self.probs if self.logits is None else self.logits}
+        values: dict[str, Any] = {self.kind: self.probs if self.logits is None else self.logits}
+        if getattr(calibrator, "by_group", False):
+            values["group"] = self.group
         calibrator.fit(**values, y=self.labels, weight=self.weight, ids=self.ids, subject=self.subject)
         return calibrator
 
@@ -1044,11 +1051,4 @@ def _texts(column: Any, name: str, first_row: int) -> ObjectArray:
         raise InputError(
             f"column {name!r}: row {int(np.argmax(empty)) + first_row} is empty; every row needs an entry there."
         )
-    return np.array([_entry(value) for value in values], dtype=object)[index]
-
-
-def _entry(value: Any) -> str:
-    """The text of a group, subject, split or fold: as it is written, but for blanks around it; 2.0 is "2"."""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value).strip()
+    return np.array([entry_text(value) for value in values], dtype=object)[index]

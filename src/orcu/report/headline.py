@@ -29,9 +29,7 @@ def next_step(evaluation: Evaluation) -> str:
     if off or any(verdict(evaluation, name) == "beyond chance" for name in ("ece", "sce", "threshold_ce")):
         mend = "Calibrate it on labelled rows it was not trained on (orcu calibrate fit), and judge it again on others."
         if _differ(evaluation):
-            mend += (
-                " Groups are off by different amounts: one calibrator for all will not mend them; give each its own."
-            )
+            mend += " Groups are off by different amounts: give each a turn of its own (orcu calibrate fit --group)."
         return mend
     if evaluation.metrics["unimodality"].value < 1:
         return "Its probabilities are calibrated; orcu calibrate fit --method projection makes every row unimodal."
