@@ -62,7 +62,7 @@ def normalised(
 ) -> tuple[FloatArray, FloatArray]:
     """Probability rows that sum to 1, and by how much those missed it that had to be normalised.
 
-    A row may miss 1 by the rounding of its C values, at most by 1e-2, and by 1e-3 in any case.
+    A row may miss 1 by the rounding of its C values, at most by 5e-2, and by 1e-3 in any case.
 
     Args:
         probs: finite values, shape (n, C).
@@ -102,7 +102,7 @@ def sums_of_distributions(
 
     Raises:
         InputError: if a value is outside [0, 1], or a row misses 1 by more than C times the rounding and by more than
-            1e-3, or by more than 1e-2; the text ends in the hint.
+            1e-3, or by more than 5e-2; the text ends in the hint.
     """
     if probs.min() < 0 or probs.max() > 1:
         outside = (probs < 0) | (probs > 1)

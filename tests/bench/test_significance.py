@@ -73,3 +73,11 @@ def test_the_table_carries_the_marks(spec_file, tmp_path):
     assert r"50.00 $\blacktriangledown$" in rendered(spec, table, "latex")
     with pytest.raises(UnknownNameError, match="Did you mean 'ours'"):
         marks(plan, "our")
+
+
+def test_a_metric_that_is_not_defined_has_no_mark():
+    impossible = Predictions(probs=[[1.0, 0.0], [0.4, 0.6], [0.3, 0.7], [0.8, 0.2]], y=[1, 1, 1, 0])
+    constant = Predictions(probs=[[0.4, 0.6]] * 4, y=[1, 1, 1, 0])
+    columns = [METRICS.get(name) for name in ("nll", "rps", "qwk")]
+    for one in (impossible, constant):
+        assert compared([(one, one)], columns) == ["", "", ""]

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize, minimize_scalar
@@ -329,3 +330,36 @@ def test_gap_scaling_does_not_make_certainty_of_rows_that_are_all_right():
     with pytest.warns(CalibrationWarning, match="every row is predicted right"):
         few = calibrators.create("gap").fit(logits[:30], y[:30])
     assert few.predict_proba(logits).max() < 31 / 32
+
+
+def test_small_probabilities_are_not_raised_to_what_stood_for_zero():
+    rng = np.random.default_rng(0)
+    probs, y = rng.dirichlet(np.full(3, 8.0), size=200), rng.integers(3, size=200)
+    new = np.array([[1e-6, 0.001, 0.998999]])
+    by_probs = calibrators.create("temperature").fit(probs=probs, y=y)
+    by_logits = calibrators.create("temperature").fit(np.log(probs), y)
+    assert by_probs.predict_proba(probs=new) == pytest.approx(by_logits.predict_proba(np.log(new)), abs=1e-9)
+    # a zero is no larger than the smallest that the row names, whatever else is in the batch
+    zero = np.array([[0.0, 0.5, 0.5], [0.0, 1e-9, 1 - 1e-9]])
+    both, first = by_probs.predict_proba(probs=zero), by_probs.predict_proba(probs=zero[:1])
+    assert (both[0] == first[0]).all()
+    assert both[1, 0] <= both[1, 1]
+
+
+def test_the_projection_of_probabilities_depends_on_the_row_alone():
+    row, other = [0.5, 0.0, 0.5, 0.0], [1e-9, 0.0, 0.5, 0.5 - 1e-9]
+    expected = [[0.5, 0.25, 0.25, 0.0]]
+    projection = calibrators.create("projection")
+    assert projection.predict_proba(probs=[row]) == pytest.approx(np.array(expected))
+    assert projection.predict_proba(probs=torch.tensor([row], dtype=torch.float64)).tolist() == expected
+    alone, beside = (projection.predict_logits(probs=rows)[0] for rows in ([row], [row, other]))
+    assert (alone == beside).all()
+    assert np.exp(alone) == pytest.approx(expected[0], abs=1e-12)
+
+
+def test_a_fit_that_fails_leaves_nothing_fitted():
+    calibrator = calibrators.create("temperature", search="nowhere")
+    with pytest.raises(InputError):
+        calibrator.fit(np.random.default_rng(0).normal(size=(50, 3)), np.arange(50) % 3)
+    with pytest.raises(InputError, match="not fitted"):
+        calibrator.predict_proba(np.zeros((1, 3)))

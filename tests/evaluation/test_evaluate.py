@@ -384,7 +384,7 @@ def test_what_is_true_of_all_rows_is_not_said_where_groups_cancel_out():
     assert {first.split()[0], second.split()[0]} == {"north", "south"}
     assert "south is over-confident by 1" in headline(evaluation)[1]
     assert "north is under-confident by 1" in headline(evaluation)[1]
-    assert "give each its own" in next_step(evaluation)
+    assert "orcu calibrate fit --group" in next_step(evaluation)
     assert next_step(evaluation) in evaluation.to_html()
 
 
@@ -431,7 +431,7 @@ def test_models_of_other_subjects_are_not_paired():
     probs, y = [[0.6, 0.4], [0.7, 0.3], [0.2, 0.8]], [0, 0, 1]
     first = Predictions(probs=probs, y=y, subject=["ann", "bob", "cid"])
     swapped = first.replace(subject=["bob", "ann", "cid"])
-    with pytest.raises(InputError, match="row 1 is of subject 'bob', the first model's of 'ann'"):
+    with pytest.raises(InputError, match="row 1 has subject 'bob', the first model's 'ann'"):
         evaluate(first, compare={"other": swapped}, bootstrap=0)
 
 
@@ -464,3 +464,41 @@ def test_rows_that_were_rounded_to_two_digits_are_taken_as_far_as_rounding_goes(
     file.write_text("\n".join([*lines, "1,0.20,0.50,0.20,0.05,0.08"]))
     with pytest.raises(InputError, match=r"row 3 sums to 1\.03"):
         Predictions.read(file, label="y", probs="p_*")
+
+
+def test_models_are_paired_in_the_same_way_or_not_at_all(ordinal_sample, softmax):
+    logits, y = ordinal_sample(300)
+    probs, who = softmax(logits), np.arange(300) // 3
+    with pytest.raises(InputError, match="a subject is known of the first model's rows and not of other"):
+        evaluate(probs=probs, y=y, subject=who, compare={"other": Predictions(probs=probs, y=y)}, bootstrap=20)
+    weighted = Predictions(probs=probs, y=y, weight=np.linspace(0.5, 1, 300))
+    with pytest.raises(InputError, match="a weight is known of other and not of the first model's rows"):
+        evaluate(probs=probs, y=y, compare={"other": weighted}, bootstrap=20)
+
+
+def test_rows_that_were_impossible_are_counted_alike_with_weights():
+    plain = evaluate(logits=[[0.0, 1e6], [1.0, 0.0], [0.0, 1.0]], y=[0, 0, 1], bootstrap=0)
+    weighted = evaluate(logits=[[0.0, 1e6], [1.0, 0.0], [0.0, 1.0]], y=[0, 0, 1], weight=[2.0, 1.0, 1.0], bootstrap=0)
+    assert plain.impossible_rows == weighted.impossible_rows == 1
+    without = evaluate(logits=[[0.0, 1e6], [1.0, 0.0], [0.0, 1.0]], y=[0, 0, 1], weight=[0.0, 1.0, 1.0], bootstrap=0)
+    assert without.impossible_rows == 0
+
+
+@pytest.mark.parametrize("num_classes", [4, 5, 8])
+def test_classes_in_another_order_are_noticed(num_classes):
+    rng = np.random.default_rng(0)
+    center = rng.uniform(-0.5, num_classes - 0.5, size=(400, 1))
+    logits = -((np.arange(num_classes) - center) ** 2)
+    names = [f"grade {k}" for k in range(num_classes)]
+    y = np.array(names)[logits.argmax(axis=1)]
+    order = rng.permutation(num_classes)
+    while order.tolist() in (sorted(order), sorted(order)[::-1]):
+        order = rng.permutation(num_classes)
+    mixed = evaluate(logits=logits[:, order], y=y, classes=[names[k] for k in order], bootstrap=0)
+    (doubt,) = [note for note in mixed.notes if "order" in note and note.startswith("WARNING")]
+    either = [", ".join(one) for one in (names, names[::-1])]
+    assert any(f"in the order {one} (or its reverse)" in doubt for one in either)
+    right = evaluate(logits=logits, y=y, classes=names, bootstrap=0)
+    bumpy = evaluate(logits=rng.normal(size=(400, num_classes)), y=y, classes=names, bootstrap=0)
+    for one in (right, bumpy):
+        assert not [note for note in one.notes if "in the order" in note]

@@ -61,6 +61,14 @@ def test_a_day_that_is_there_is_refused_replaced_or_added_to(log):
         log.add("2026-11-01", predictions(), replace=True, more=True)
 
 
+def test_rows_that_wait_without_an_id_are_not_forgotten(log):
+    log.add("2026-11-01", predictions(slice(0, 2), ids=["a", "b", "c", "d"]), waiting=5)
+    more = log.add("2026-11-01", predictions(slice(2, 3), ids=["a", "b", "c", "d"]), more=True)
+    assert (more.tally.rows, more.waiting) == (3, 4)
+    (day,) = log.days()
+    assert day.waiting == 4
+
+
 def test_ids_show_doubles(log, tmp_path):
     ids = ["a", "b", "c", "d"]
     first = table(tmp_path / "first.csv", ["low", None, "high", ""], ids=ids)

@@ -71,8 +71,9 @@ def compared(pairs: list[tuple[Predictions, Predictions]], columns: list[Metric]
         both = [gather(one, bins=BINS)[0] for one in (mine, theirs)]
         seed_of_rows = _seed(mine)
         draws = [one.resampled(RESAMPLES, seed_of_rows) for one in both]
-        values.append([metric(both[0].totals) - metric(both[1].totals) for metric in columns])
-        drawn.append([metric(draws[0]) - metric(draws[1]) for metric in columns])
+        with np.errstate(invalid="ignore"):  # infinite in both
+            values.append([metric(both[0].totals) - metric(both[1].totals) for metric in columns])
+            drawn.append([metric(draws[0]) - metric(draws[1]) for metric in columns])
     value = np.array(values).mean(0)  # (metrics,)
     differences = np.array(drawn)  # (folds, metrics, resamples)
     picks = np.random.default_rng(seed).integers(len(pairs), size=(len(pairs), RESAMPLES))
@@ -82,7 +83,7 @@ def compared(pairs: list[tuple[Predictions, Predictions]], columns: list[Metric]
         # Noise makes a binned error of a resample larger; what it adds on average is taken out.
         bias = float(here.mean() - own) if metric.binned else 0.0
         low, high = np.quantile(here - bias, TAILS)
-        sign = 0 if low <= 0 <= high else (1 if low > 0 else -1)
+        sign = 1 if low > 0 else -1 if high < 0 else 0  # 0 too where a metric is not defined, or infinite in both
         better = {"higher": 1, "lower": -1}.get(metric.better, 0)
         verdicts.append("" if sign * better == 0 else BETTER if sign == better else WORSE)
     return verdicts

@@ -132,7 +132,7 @@ def lines(
                     cells = {
                         c: _cell(mine, c, versus.get((data.title, name, calibrator, c), ""))
                         for c in spec.columns
-                        if c in mine[0]
+                        if all(c in record for record in mine)  # of a fold where it is infinite there is none
                     }
                     kappas = [record["qwk"] for record in mine if "qwk" in record]
                     collapsed = bool(kappas) and mean(kappas) < COLLAPSED
@@ -180,7 +180,7 @@ def chosen(spec: Spec, validation: list[dict[str, Any]]) -> list[tuple[str, str,
         means: dict[str, float] = {}
         for name in spec.row_names:
             mine = [r for r in validation if (r["data"], r["loss"]) == (data.title, name)]
-            if mine and data.select:
+            if mine and data.select and all(data.select in record for record in mine):
                 means[name] = mean(float(record[data.select]) for record in mine)
         if means:
             cost = column(data.select).cost

@@ -113,9 +113,14 @@ class Calibrator(ABC):
             self.share_for_all_ = share_for_all(effective, num_classes)
             used_weights = used_weights * (effective / len(used_weights))
         self._subject = None if subject is None else as_codes(subject, rows=n, name="subject")[counts]
-        with blas.one_thread() if n < MANY_ROWS else nullcontext():
-            self._fit(used, used_labels, used_weights)
-        self._subject = None
+        try:
+            with blas.one_thread() if n < MANY_ROWS else nullcontext():
+                self._fit(used, used_labels, used_weights)
+        except Exception:
+            del self.num_classes_  # nothing is learned
+            raise
+        finally:
+            self._subject = None
         return self
 
     def predict_logits(self, logits: Any = None, *, probs: Any = None) -> Any:
@@ -265,7 +270,9 @@ class Calibrator(ABC):
             return _bounded(logits)
         predictions = Predictions(probs=probs)
         if self.floor_ is not None:
-            return np.log(np.maximum(predictions.probs, self.floor_))
+            probs = predictions.probs
+            smallest = np.min(probs, axis=1, where=probs > 0, initial=1.0, keepdims=True)
+            return np.log(np.where(probs > 0, probs, np.minimum(self.floor_, smallest / 2)))
         if self.parameters(2) > 0 and not predictions.probs.all():
             row = int(np.argmin(predictions.probs.min(axis=1)))
             raise InputError(
@@ -277,7 +284,7 @@ class Calibrator(ABC):
     def _apply(self, function: Any, logits: Any, probs: Any) -> Any:
         source = logits if logits is not None else probs
         result = function(self._checked(logits, probs))
-        return _like(source, result) if hasattr(source, "detach") else result
+        return like(source, result) if hasattr(source, "detach") else result
 
     def _checked(self, logits: Any, probs: Any) -> FloatArray:
         """Logits that the fitted map can be applied to."""
@@ -317,6 +324,7 @@ def from_dict(state: Mapping[str, Any]) -> Calibrator:
         calibrator.fitted_on_ = UsedRows.from_dict(checked.fitted_on.model_dump())
         calibrator.floor_, calibrator.share_for_all_ = checked.floor, checked.share
         calibrator._restore(checked.state)
+        calibrator._need_fit()
         logits = calibrator._spread(np.zeros((1, getattr(calibrator, "num_classes_", 2))))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"the calibrator's data are damaged ({error!r}); fit it anew.") from None
@@ -359,7 +367,7 @@ def _by_logits(logits: Any, probs: Any) -> bool:
     return logits is not None
 
 
-def _like(tensor: Any, values: FloatArray) -> Any:
+def like(tensor: Any, values: FloatArray) -> Any:
     """The values as a tensor of the same kind, on the same device."""
     return tensor.new_tensor(values) if tensor.is_floating_point() else tensor.float().new_tensor(values)
 

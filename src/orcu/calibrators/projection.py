@@ -1,12 +1,12 @@
 """Unimodal projection: the nearest unimodal distribution, exact, for any predictions."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from orcu import geometry
-from orcu.calibrators.base import CALIBRATORS, Calibrator
+from orcu.calibrators.base import CALIBRATORS, Calibrator, like
 from orcu.inputs import FloatArray, IntArray
 from orcu.predictions.predictions import Predictions
 
@@ -44,23 +44,43 @@ class UnimodalProjection(Calibrator):
         Raises:
             InputError: if it was fitted for another number of classes.
         """
-        if logits is not None or probs is None or hasattr(probs, "detach"):
+        if logits is not None or probs is None:
             return super().predict_proba(logits, probs=probs)
+        return self._projected(probs, lambda unimodal: unimodal)
+
+    def predict_logits(self, logits: Any = None, *, probs: Any = None) -> Any:
+        """The logarithms of the nearest unimodal probabilities, shape (n, C); of 0 that of the smallest number.
+
+        Raises:
+            InputError: if it was fitted for another number of classes.
+        """
+        if logits is not None or probs is None:
+            return super().predict_logits(logits, probs=probs)
+        return self._projected(probs, _logs)
+
+    def _projected(self, probs: Any, form: Callable[[FloatArray], FloatArray]) -> Any:
+        """Of given probabilities, whose zeros need no logit on the way."""
         self._checked(None, probs)
-        return nearest_unimodal(Predictions(probs=probs).probs)
+        values = form(nearest_unimodal(Predictions(probs=probs).probs))
+        return like(probs, values) if hasattr(probs, "detach") else values
 
     def _transform_probs(self, logits: FloatArray) -> FloatArray:
         return nearest_unimodal(geometry.probs(logits))
 
     def _transform(self, logits: FloatArray) -> FloatArray:
-        # the smallest normal number stands for probabilities that underflow
-        return np.log(np.maximum(self._transform_probs(logits), np.finfo(np.float64).tiny))
+        return _logs(self._transform_probs(logits))
 
     def _state(self) -> dict[str, Any]:
         return {}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         pass
+
+
+def _logs(probs: FloatArray) -> FloatArray:
+    """Logarithms; the smallest normal number stands for probabilities that underflow."""
+    logs: FloatArray = np.log(np.maximum(probs, np.finfo(np.float64).tiny))
+    return logs
 
 
 def nearest_unimodal(probs: FloatArray) -> FloatArray:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 GATE_TRIPPED = 4
 FORMATS = ("text", "github", "junit")
 
+FEWEST_OF_GROUPS = 4  # columns: who, how many rows, how far off, with its interval
+
 
 def evaluate(
     files: Annotated[
@@ -265,16 +267,12 @@ def _print(console: Console, evaluation: "Evaluation", gates: list["Gate"], writ
         highlight=False,
     )
     if evaluation.groups:
-        console.print(_group_table(evaluation), "")
+        console.print(_group_table(evaluation, console), "")
     for other, differences in evaluation.differences.items():
         table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-        for heading in (
-            f"{evaluation.name} minus {other}",
-            "difference",
-            "95 % interval",
-            f"in favour of {evaluation.name}",
-        ):
-            table.add_column(escape(heading), justify="left" if "minus" in heading else "right", no_wrap=True)
+        table.add_column(escape(f"{evaluation.name} minus {other}"), overflow="fold")
+        for heading in ("difference", "95 % interval", "in its favour"):
+            table.add_column(heading, justify="right", no_wrap=True)
         for metric in all_metrics():
             difference = shown_difference(differences[metric.name], metric)
             table.add_row(metric.title, *difference)
@@ -286,15 +284,18 @@ def _print(console: Console, evaluation: "Evaluation", gates: list["Gate"], writ
         console.print(f"gate {escape(gate.text)}: {mark} ({escape(gate.reason(evaluation))})", highlight=False)
 
 
-def _group_table(evaluation: "Evaluation") -> Table:
+def _group_table(evaluation: "Evaluation", console: Console) -> Table:
+    """The groups side by side, as many of the metrics as the terminal is wide; the report has all."""
     from orcu.report.pipelines import group_table
 
     headings, rows = group_table(evaluation)
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(headings[0])
-    table.add_column(headings[1], justify="right")
-    for heading in headings[2:]:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for name, *cells in rows:
-        table.add_row(escape(name), *cells)
+    for shown in range(len(headings), FEWEST_OF_GROUPS, -1):
+        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+        table.add_column(headings[0], no_wrap=True)
+        for heading in headings[1:shown]:
+            table.add_column(heading, justify="right", no_wrap=True)
+        for name, *cells in rows:
+            table.add_row(escape(name), *cells[: shown - 1])
+        if console.measure(table).maximum <= console.width:
+            break
     return table

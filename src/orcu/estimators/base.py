@@ -238,14 +238,14 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         calibrated: FloatArray = self.calibrator_.predict_proba(logits)
         return calibrated
 
-    def _fitted_calibrator(self, logits: FloatArray, y: IntArray, weight: FloatArray | None) -> Any:
+    def _fitted_calibrator(self, logits: FloatArray, y: IntArray, weight: FloatArray | None, groups: Any = None) -> Any:
         """The calibrator, fitted; with too few rows only the projection, and a warning."""
         if self.calibrator is None:
             return None
         if len(y) >= FEW:
             named = isinstance(self.calibrator, (str, dict))
             calibrator = calibrators.create(self.calibrator) if named else copy.deepcopy(self.calibrator)
-            return calibrator.fit(logits, y, weight=weight)
+            return calibrator.fit(logits, y, weight=weight, **({} if groups is None else {"subject": groups}))
         warnings.warn(
             f"{len(y)} rows are left for the calibrator, fewer than {FEW}: probabilities are projected, not "
             "calibrated. Fit on more rows, or raise calibration_fraction.",

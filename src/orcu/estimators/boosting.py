@@ -141,7 +141,7 @@ class OrdinalBoosting(OrdinalEstimator):
         self.boosters_ = {one.name: one.boosters for one in self.pool_.kept}
         self.starts_ = {one.name: one.start for one in self.pool_.kept}
         self.n_iter_ = max(one.rounds for one in self.pool_.kept)
-        self.calibrator_ = self._fitted_calibrator(self.pool_.logits, codes, weight)
+        self.calibrator_ = self._fitted_calibrator(self.pool_.logits, codes, weight, groups)
         return self
 
     def _said(self, X: Any) -> FloatArray:

@@ -243,7 +243,7 @@ class OrdinalClassifier(OrdinalEstimator):
         self.scale_, self.chosen_ = (self._fixed_scale() if self._has_orcu() else None), None
         self.n_iter_ = max((epochs for one in members for epochs in getattr(one, "epochs", [])), default=self.epochs)
         self._pooled_labels = fitting.y
-        self.calibrator_ = self._fitted_calibrator(self.pool_.logits, fitting.y, own)
+        self.calibrator_ = self._fitted_calibrator(self.pool_.logits, fitting.y, own, known)
         self._sets = None
         if len(held):
             self._sets = self._together(self._of_members(_rows(x, held))), codes[held]

@@ -66,14 +66,20 @@ def check_same_rows(mine: Evidence, theirs: Evidence, name: str) -> None:
             f"{name}: other labels than the first model's, first in row {row + 1}; models are compared on "
             "the same rows in the same order, or by ids (--id COLUMN)."
         )
-    for what in ("subject", "group"):
+    for what, flag in (("subject", "--cluster"), ("weight", "--weight"), ("group", None)):
         ours, others = getattr(mine.sample, what), getattr(theirs.sample, what)
+        if flag is not None and (ours is None) != (others is None):
+            who, other = ("the first model's rows", name) if others is None else (name, "the first model's rows")
+            raise InputError(
+                f"{name}: a {what} is known of {who} and not of {other}; both models are judged on the same rows in "
+                f"the same way. Name the column in both, or leave it out of both ({flag})."
+            )
         apart = np.zeros(0, bool) if ours is None or others is None else ours != others
         if apart.any():
             row = int(np.argmax(apart))
             here, there = str(ours[row]), str(others[row])
             raise InputError(
-                f"{name}: row {row + 1} is of {what} {there!r}, the first model's of {here!r}; models are compared on "
+                f"{name}: row {row + 1} has {what} {there!r}, the first model's {here!r}; models are compared on "
                 "the same rows in the same order, or by ids (--id COLUMN)."
             )
 
@@ -85,7 +91,8 @@ def paired_differences(mine: Evidence, theirs: Evidence, resamples: int, seed: i
         draws = mine.resampled(resamples, seed), theirs.resampled(resamples, seed)
     differences = {}
     for metric in all_metrics():
-        value = float(metric(mine.totals) - metric(theirs.totals))
+        with np.errstate(invalid="ignore"):  # infinite in both
+            value = float(metric(mine.totals) - metric(theirs.totals))
         if draws is None:
             differences[metric.name] = Difference(value, np.nan, np.nan, None)
             continue

@@ -1,12 +1,13 @@
 """Judge a model's predictions: every metric with its interval and its reference, side by side."""
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from orcu import blas
+from orcu import blas, geometry
 from orcu.errors import InputError
 from orcu.evaluation.comparison import aligned, check_same_rows, paired_differences
 from orcu.evaluation.evaluation import Estimate, Evaluation
@@ -30,7 +31,7 @@ from orcu.metrics.calibration import class_gaps, threshold_gaps
 from orcu.metrics.ordinal import class_mae_of, recall_of
 from orcu.metrics.referral import curve_of
 from orcu.metrics.rows import Rows
-from orcu.metrics.scoring import decomposition
+from orcu.metrics.scoring import decomposition, impossible_rows
 from orcu.metrics.sums import VALUE, Sums
 from orcu.metrics.thresholds import ThresholdFit, decision_rates, threshold_fit
 from orcu.predictions.predictions import Predictions, PredictionsSource, reuse_notes
@@ -39,6 +40,8 @@ from orcu.threads import in_order
 Source = Predictions | PredictionsSource
 REFERENCE_ROWS = 50_000  # from which the noise of a calibrated model is drawn
 FEWEST_DRAWN = 50_000  # of a group, if it has more rows
+MOSTLY = 0.9  # of the rows must be unimodal in another order of the classes before it is spoken of
+FEW_CLASSES, ORDERED_ROWS = 6, 500  # all orders of so many classes are tried, on so many rows
 
 
 def evaluate(
@@ -197,7 +200,7 @@ def _evaluation(
         seed=seed,
         bins=evidence.layout.bins,
         mapping=sample.mapping,
-        notes=[*_notes(evidence, len(rows)), *_label_doubts(sums)],
+        notes=[*_notes(evidence, len(rows)), *_label_doubts(sums), *_order_doubts(rows.probs, sample.classes)],
         decide=evidence.decide,
     )
 
@@ -219,6 +222,31 @@ def _notes(evidence: Evidence, drawn: int) -> list[str]:
     return notes
 
 
+def _order_doubts(probs: FloatArray, classes: Sequence[str]) -> list[str]:
+    """A warning where hardly any row is unimodal, and nearly all were if the classes stood in another order."""
+    num_classes = probs.shape[1]
+    if num_classes < 3 or geometry.is_unimodal(probs).mean() > MOSTLY / 2:
+        return []
+    some = probs[spread(len(probs), ORDERED_ROWS)] if len(probs) > ORDERED_ROWS else probs
+    if num_classes <= FEW_CLASSES:  # an order and its reverse are the same
+        orders = [order for order in itertools.permutations(range(num_classes)) if order[0] < order[-1]]
+    else:  # classes that share rows are neighbours: the order of the graph's second eigenvector
+        shared = some.T @ some
+        np.fill_diagonal(shared, 0)
+        order = np.argsort(np.linalg.eigh(np.diag(shared.sum(axis=0)) - shared)[1][:, 1], kind="stable")
+        orders = [tuple(order.tolist() if order[0] < order[-1] else order[::-1].tolist())]
+    shares = [float(geometry.is_unimodal(some[:, order]).mean()) for order in orders]
+    best = int(np.argmax(shares))
+    if shares[best] < MOSTLY:
+        return []
+    named = ", ".join(classes[k] for k in orders[best])
+    return [
+        f"WARNING: {geometry.is_unimodal(some).mean():.0%} of the rows are unimodal; with the classes in the order "
+        f"{named} (or its reverse) {shares[best]:.0%} were. Are the columns in the order of the classes? Name them "
+        "lowest first: classes= (--classes)."
+    ]
+
+
 def _label_doubts(sums: Sums) -> list[str]:
     """A warning where labels moved by one class would fit far better: they may start elsewhere."""
     total = float(sums.total)
@@ -237,7 +265,7 @@ def _impossible(evidence: Evidence) -> int:
     """Rows with p_y = 0; of a streamed, weighted file their weight, rounded up."""
     if evidence.sampled or evidence.sample.weight is None:
         return int(np.ceil(evidence.totals.score("impossible")))
-    return int(np.isinf(evidence.sample_rows().log_likelihood).sum())
+    return int(impossible_rows(evidence.sample_rows())[evidence.sample.weight > 0].sum())
 
 
 class _Reference:

@@ -83,7 +83,8 @@ class Examination:
         evaluation: of the calibrated judges, each item by maps that have not seen it; ``others`` are the judges as they
             come.
         leniency: of each judge as it comes and of the calibrated ones; of all items, then by group.
-        humans: how far people agree with each other; ``None`` where no item has two human grades.
+        humans: how far people agree with each other; ``None`` where no item has two human grades, or
+            only their means are known.
         curve: by how many graded items.
     """
 
@@ -182,7 +183,8 @@ def examine(
     tell("drawing fewer human grades")
     curve = learning_curve(grades, calibrator=calibrator, seed=seed, sizes=sizes, draws=draws)
     counts = np.where(known.graded[:, None], known.human * known.raters[:, None], 0.0)
-    return Examination(known, panel, evaluation, leniency, agreement(np.rint(counts), known.scale.values), curve)
+    humans = None if known.means else agreement(np.rint(counts), known.scale.values)
+    return Examination(known, panel, evaluation, leniency, humans, curve)
 
 
 def _evaluated(paired: Grades, held: FloatArray, judges: list[str], seed: int) -> Evaluation:

@@ -39,6 +39,7 @@ class Grades:
         group: of each item, or ``None``.
         cluster: of each item, such as its prompt: what belongs together; or ``None``.
         system: that made the item, or ``None``.
+        means: whether some human grades are means of several, so that it is not known how far people differ.
         unread: what could not be read.
         notes: what there is to say about them.
 
@@ -57,6 +58,7 @@ class Grades:
     group: ObjectArray | None = None
     cluster: ObjectArray | None = None
     system: ObjectArray | None = None
+    means: bool = False
     unread: tuple[Unread, ...] = ()
     notes: tuple[str, ...] = field(default=())
 
@@ -194,7 +196,8 @@ class Grades:
             notes.append(f"{int((counts == 0).sum()):,} of {len(self):,} items have no human grade")
         shares[counts == 0] = np.nan
         shares[counts > 0] /= counts[counts > 0, None]
-        return replace(self, human=shares, raters=counts, notes=tuple(notes))
+        means = any(one.is_mean for one in human)
+        return replace(self, human=shares, raters=counts, means=means, notes=tuple(notes))
 
 
 @dataclass(frozen=True)
@@ -206,6 +209,7 @@ class HumanGrade:
     count: int = 1
     rater: str | None = None
     where: str = ""
+    is_mean: bool = False
 
 
 def read(
@@ -587,7 +591,7 @@ def _people(
             for row, cell in enumerate(table.column(human, "human grades"), start=1)
         ]
     people = [
-        HumanGrade(one, *cell, rater=who, where=f"{table.name}: row {row}")
+        HumanGrade(one, *cell, rater=who, where=f"{table.name}: row {row}", is_mean=human_count is not None)
         for row, (one, cell, who) in enumerate(zip(items, shares, raters, strict=True), start=1)
         if cell is not None
     ]

@@ -196,7 +196,7 @@ def _nll_rows(rows: Rows) -> FloatArray:
 
 
 @row_score("impossible")
-def _impossible_rows(rows: Rows) -> FloatArray:
+def impossible_rows(rows: Rows) -> FloatArray:
     """1 where the model gave the label no chance: there the log-likelihood is infinite."""
     return (rows.log_likelihood < -_IMPOSSIBLE).astype(np.float64)
 

@@ -124,7 +124,8 @@ class Day:
                 )
             ids = self.ids | other.ids
             waiting_ids = ((self.waiting_ids or frozenset()) | (other.waiting_ids or frozenset())) - ids
-            waiting = len(waiting_ids)
+            nameless = sum(day.waiting - len(day.waiting_ids or ()) for day in (self, other))
+            waiting = len(waiting_ids) + nameless
         sources = (*self.sources, *(source for source in other.sources if source not in self.sources))
         return Day(self.day, self.classes, self.tally.merge(other.tally), waiting, ids, waiting_ids, sources)
 
@@ -316,8 +317,11 @@ class Log:
                 f"{file}: the day is there already, with {known.tally.rows:,} labelled rows. Put the whole day anew "
                 "(--replace), or add rows that are not in it yet (--more)."
             )
-        if known.ids is None:  # the further rows are taken for some of those that were waiting
-            known = dataclasses.replace(known, waiting=max(0, known.waiting - one.tally.rows))
+        # further rows that were not waiting by their ids are taken for some of those that wait without one
+        named = known.waiting_ids or frozenset()
+        strangers = one.tally.rows - len(named & (one.ids or frozenset()))
+        nameless = known.waiting - len(named)
+        known = dataclasses.replace(known, waiting=known.waiting - min(nameless, strangers))
         return known.joined(one)
 
     def _files(self) -> list[Path]:
