@@ -49,6 +49,34 @@ def test_fit_apply_evaluate(folder):
     assert result.returncode == 0, result.stderr
 
 
+def test_groups_get_a_turn_each(folder):
+    for name in ("val", "test"):
+        data = pd.read_parquet(folder / f"{name}.parquet")
+        data["site"] = np.where(np.arange(len(data)) % 2, "the northern hospital", "the southern clinic")
+        columns = [column for column in data if column.startswith("z_")]
+        data.loc[data["site"] == "the southern clinic", columns] /= 3
+        data.to_parquet(folder / f"sites_{name}.parquet")
+    options = (*BASIC, "--group", "site")
+    result = run("evaluate", "sites_test.parquet", *options, "--bootstrap", "50", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    assert "(orcu calibrate fit --group)" in " ".join(result.stdout.split())
+    assert "the northern hospital  400" in result.stdout  # whole, however narrow the terminal
+    fitted = run("calibrate", "fit", "sites_val.parquet", *options, "-o", "sites.json", cwd=folder)
+    assert fitted.returncode == 0, fitted.stderr
+    assert "2 groups have a turn of their own" in " ".join(fitted.stdout.split())
+    assert "auto, by group" in fitted.stdout
+    applied = ("calibrate", "apply", "sites_test.parquet", "sites.json", *BASIC)
+    result = run(*applied, "-o", "sites_out.parquet", cwd=folder)
+    assert result.returncode == 3
+    assert "name the column of groups" in " ".join(result.stderr.split())
+    result = run(*applied, "--group", "site", "-o", "sites_out.parquet", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    after = Predictions.read(folder / "sites_out.parquet")
+    for site in set(after.group.tolist()):
+        mine = after.group == site
+        assert abs(metrics.overconfidence(after.probs[mine], after.labels[mine])) < 0.07
+
+
 def test_new_cases_need_no_labels(folder):
     data = pd.read_parquet(folder / "test.parquet").drop(columns="grade")
     data.to_csv(folder / "new.csv", index=False)

@@ -31,7 +31,7 @@ LOSSES = ("ce", "orcu")  # of the trees in a committee
 SCALE = 3.0  # s of ORCU, the paper's
 SIZES = (7, 31)  # leaves of a tree: the one suits noisy tables, the other large ones
 # How much further than the rows that stop them ask for: the ensembles of the folds are averaged, which takes off the
-# variance that stops one that stands alone (benchmarks/boosting.py --growth).
+# variance that stops one that stands alone (benchmarks/tree_sizes.py).
 FURTHER = 1.5
 SMALL = 200_000  # numbers in a table that one thread goes through as quickly as several, which wait for each other
 MOST_COLUMNS = 200  # of a table that trees are grown on unasked; wider ones are features of images or texts

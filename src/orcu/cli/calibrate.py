@@ -104,7 +104,8 @@ def fit(
         console.print(escape(calibrator.reason_), highlight=False)
     if isinstance(calibrator, calibrators.GroupedCalibration) and calibrator.turns_:
         console.print(_turns_table(calibrator))
-    console.print(_table({"as it was": before, method: after}, "on the fitting rows, which flatters it"))
+    chosen = getattr(calibrator, "chosen_", method) if group is None else f"{method}, by group"
+    console.print(_table({"as it was": before, chosen: after}, "on the fitting rows, which flatters it"))
     console.print(f"wrote {escape(str(out))}", highlight=False)
 
 

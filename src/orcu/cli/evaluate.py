@@ -296,6 +296,6 @@ def _group_table(evaluation: "Evaluation", console: Console) -> Table:
             table.add_column(heading, justify="right", no_wrap=True)
         for name, *cells in rows:
             table.add_row(escape(name), *cells[: shown - 1])
-        if console.measure(table).maximum <= console.width:
+        if console.measure(table, options=console.options.update(max_width=1000)).maximum <= console.width:
             break
     return table
