@@ -430,3 +430,20 @@ def test_a_group_that_is_no_text_or_number_is_refused(strange):
     group[:] = ["a", strange]
     with pytest.raises(InputError, match="group: row 1 holds .* expected a text or a number"):
         Predictions(probs=[[0.6, 0.4], [0.5, 0.5]], y=[0, 1], group=group)
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (
+            ["low", "hgih", "mid"],
+            r"row 1 has label 'hgih'.*Did you mean 'high'\? .*1 of 3 have a label that is no class",
+        ),
+        (["low", "High", "mid"], r"Did you mean 'high'\?"),
+        (["low", "ungradable", "ungradable"], r"\(low, mid, high\)\. Mend it, or leave such rows out \(2 of 3"),
+        (["a", "b", "c"], "Name the classes in their order"),
+    ],
+)
+def test_a_label_that_is_no_class_is_told_with_what_to_do(labels, words):
+    with pytest.raises(InputError, match=words):
+        Predictions(probs=[[0.2, 0.3, 0.5]] * 3, y=labels, classes=["low", "mid", "high"])

@@ -15,6 +15,7 @@ import orcu
 from orcu.cli.bench import bench_app
 from orcu.cli.calibrate import calibrate_app
 from orcu.cli.data import data_app
+from orcu.cli.decide import decide
 from orcu.cli.evaluate import evaluate
 from orcu.cli.explore import explore
 from orcu.cli.figure import figure
@@ -37,6 +38,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(evaluate)
+app.command()(decide)
 app.command()(figure)
 app.add_typer(calibrate_app, name="calibrate")
 app.add_typer(sets_app, name="sets")

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from orcu.cli.decide import check_rule, rule_of
 from orcu.cli.options import (
     Classes,
     Decimal,
@@ -63,7 +64,7 @@ def evaluate(
     ] = None,
     cluster: Annotated[str | None, typer.Option(help="Column of subjects; the bootstrap draws whole subjects.")] = None,
     decide: Annotated[
-        str, typer.Option(help="How to decide for a class: argmax, median (least MAE) or mean.")
+        str, typer.Option(help="How to decide for a class: argmax, median (least MAE), mean, or a CSV of costs.")
     ] = "argmax",
     bootstrap: Annotated[
         int | None, typer.Option(min=0, help="Resamples; by default chosen by the number of rows.")
@@ -76,7 +77,11 @@ def evaluate(
     report: Annotated[Path | None, typer.Option(help="Write a report here: .html, or .pdf by a browser.")] = None,
     json_path: Annotated[Path | None, typer.Option("--json", help="Write all numbers here.")] = None,
     fail_if: Annotated[
-        list[str] | None, typer.Option(help="Exit with code 4 if this holds: 'sce>0.05', 'sce.low>0.05'; repeatable.")
+        list[str] | None,
+        typer.Option(
+            help="Exit with code 4 if this holds: 'sce>0.05', 'sce.low>0.05', of a group 'north: sce>0.05', of any "
+            "'*: sce>0.05'; repeatable."
+        ),
     ] = None,
     form: Annotated[
         str,
@@ -95,7 +100,6 @@ def evaluate(
 
     Exit codes: 0 fine, 2 wrong usage, 3 bad data, 4 a --fail-if gate tripped.
     """
-    from orcu.decisions.rules import RULES
     from orcu.evaluation.gates import Gate
     from orcu.report.pdf import write_page
 
@@ -107,8 +111,7 @@ def evaluate(
     spread = launching(launcher, jobs=jobs, address=address)
     if form not in FORMATS:
         raise UnknownNameError("format", form, FORMATS)
-    if decide not in RULES:
-        raise UnknownNameError("decision rule", decide, list(RULES))
+    check_rule(decide)
     options = reading_options(
         probs=probs,
         logits=logits,
@@ -175,7 +178,7 @@ def _judge(
             sources[0],
             compare=dict(zip(names[1:], sources[1:], strict=True)),
             name=names[0],
-            decide=decide,
+            decide=rule_of(decide, sources[0].classes),
             bootstrap=bootstrap,
             seed=seed,
             bins=bins,

@@ -1,5 +1,6 @@
 """Names of ordered classes, and how labels are matched to them."""
 
+import difflib
 import math
 import numbers
 import re
@@ -138,11 +139,17 @@ def _codes(
         raise InputError(_no_label(name, row + first_row))
     known = ", ".join(number) if len(number) <= 12 else f"{len(number)} names"
     one_based = texts[wrong] == str(len(classes)) and (how or classes[0] == "0")
-    hint = (
-        "Labels that start at 1 need `y - 1`, or classes= (--classes 1,2,3)."
-        if one_based
-        else "Name the classes in their order with classes= (--classes low,mid,high)."
-    )
+    strange = [k for k, text in enumerate(texts) if text not in number]
+    if one_based:
+        hint = "Labels that start at 1 need `y - 1`, or classes= (--classes 1,2,3)."
+    elif len(strange) < len(texts):  # the others are classes, so these are slips or grades that no column stands for
+        lower = {class_name.lower(): class_name for class_name in number}
+        near = difflib.get_close_matches(texts[wrong].lower(), lower, n=1)
+        hint = f"Did you mean {lower[near[0]]!r}? " if near else ""
+        rows = int(np.isin(index, strange).sum())
+        hint += f"Mend it, or leave such rows out ({rows:,} of {len(index):,} have a label that is no class)."
+    else:
+        hint = "Name the classes in their order with classes= (--classes low,mid,high)."
     raise InputError(
         f"{name}: row {row + first_row} has label {texts[wrong]!r}, which is none of the classes ({known}). {hint}"
     )
