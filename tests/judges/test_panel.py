@@ -97,12 +97,13 @@ def test_groups_get_a_turn_where_they_differ_and_none_where_they_do_not():
     apart, y = world(900, groups=2, shift=1.5, seed=3)
     turned = JudgePanel(calibrator=QUICK).fit(apart[:600])
     common = JudgePanel(calibrator=QUICK).fit(replace(apart, group=None)[:600])
-    assert np.isfinite(turned.pooling_.pull)
-    assert turned.pooling_.turns["g0"][1] > turned.pooling_.turns["g1"][1]  # the second is graded too mildly
+    assert np.isfinite(turned.pooling_.turns.pull)
+    turns = turned.pooling_.turns.by_group
+    assert turns["g0"][1] > turns["g1"][1]  # the second is graded too mildly
     assert rps(turned, apart[600:], y[600:]) < rps(common, replace(apart, group=None)[600:], y[600:])
     alike, _ = world(600, groups=4, shift=0.0, seed=4)
     panel = JudgePanel(calibrator=QUICK).fit(alike)
-    assert np.isinf(panel.pooling_.pull)
+    assert np.isinf(panel.pooling_.turns.pull)
     assert "one map for all" in panel.described()
 
 
