@@ -37,7 +37,8 @@ def dom_with(name, address, *arguments):
     What a page reads from files comes when it comes: the browser's virtual time, by which ``--dump-dom`` waits, knows
     nothing of it. So the browser is asked over its debugging pipe until the element is there.
     """
-    with tempfile.TemporaryDirectory() as profile:
+    # a browser that is told to stop may still be writing its profile
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         to_browser, from_browser = os.pipe(), os.pipe()
         ends = (to_browser[0], from_browser[1])
 

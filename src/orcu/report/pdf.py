@@ -54,7 +54,8 @@ def write_page(html: str, path: str | os.PathLike[str]) -> None:
 
 def _print(html: str, target: Path) -> None:
     program = browser()
-    with tempfile.TemporaryDirectory() as folder:
+    # a browser that is told to stop may still be writing its profile
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         page, printed = Path(folder, "page.html"), Path(folder, "page.pdf")
         page.write_text(html, encoding="utf-8")
         command = [
