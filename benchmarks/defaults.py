@@ -551,7 +551,7 @@ def _whole(probs: FloatArray, fitted_on: IntArray, classes: int) -> FloatArray:
     return out / out.sum(axis=1, keepdims=True)
 
 
-class Judged(NamedTuple):
+class Forecasts(NamedTuple):
     """What a method says of the rows of some folds, and their labels."""
 
     probs: FloatArray
@@ -559,7 +559,7 @@ class Judged(NamedTuple):
     folds: int
 
 
-def kept(folder: Path, task: str, methods: Sequence[str]) -> dict[str, Judged]:
+def kept(folder: Path, task: str, methods: Sequence[str]) -> dict[str, Forecasts]:
     """Of each method that has met a task: probabilities and labels of all folds that every one of them has."""
     files = {method: [_path(folder, task, number, method) for number in range(FOLDS)] for method in methods}
     files = {method: paths for method, paths in files.items() if any(path.exists() for path in paths)}
@@ -568,7 +568,7 @@ def kept(folder: Path, task: str, methods: Sequence[str]) -> dict[str, Judged]:
         return {}
     parts = {method: [np.load(paths[number]) for number in numbers] for method, paths in files.items()}
     return {
-        method: Judged(
+        method: Forecasts(
             np.concatenate([one["probs"] for one in folds]), np.concatenate([one["y"] for one in folds]), len(folds)
         )
         for method, folds in parts.items()

@@ -25,7 +25,7 @@ def main() -> None:
     """Print a row for each task."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", type=Path)
-    parser.add_argument("--tasks", default="LEV,SWD,ERA,ESL,wine, red,fair,car")
+    parser.add_argument("--tasks", default="LEV,SWD,ERA,ESL,red,fair,car")
     parser.add_argument("--folds", type=int, default=2)
     options = parser.parse_args()
     warnings.simplefilter("ignore")

@@ -15,8 +15,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
-import kept
-from kept import Difference
+import archive
+from archive import Difference
 
 from orcu import bench
 from orcu.bench.significance import BETTER, WORSE
@@ -53,18 +53,18 @@ def differences(rows: list[dict[str, Any]], metric: str, first: Any, second: Any
     """The metric of one minus that of the other, by data set, paired by fold and seed.
 
     Args:
-        rows: as `kept.rows` gives them.
+        rows: as `archive.rows` gives them.
         metric: its name.
         first: a loss, or a loss and a calibrator.
         second: likewise.
     """
     one, two = ((name, "none") if isinstance(name, str) else name for name in (first, second))
-    return kept.Folds(rows).differences(metric, one, two)
+    return archive.Folds(rows).differences(metric, one, two)
 
 
 def tallied(rivals: Iterable[Difference], metric: str) -> Tally:
     """How often the first is better, level, worse."""
-    marks = [kept.mark(difference.sign, metric) for difference in rivals]
+    marks = [archive.mark(difference.sign, metric) for difference in rivals]
     return Tally(*(marks.count(one) for one in (BETTER, "", WORSE)))
 
 
@@ -72,7 +72,7 @@ def pairs(metric: str, first: str, second: str) -> list[Difference]:
     """The fine-tuned runs, compared row by row."""
     return [
         Difference(f"{row['data']}, fine-tuned", row["value"], row["low"], row["high"])
-        for row in kept.rows(PAIRS)
+        for row in archive.rows(PAIRS)
         if (row["metric"], row["first"], row.get("second")) == (metric, first, second)
     ]
 
@@ -86,7 +86,7 @@ def collect(results: Path) -> None:
         evidence[run.job.loss_name] = gather(Predictions.read(folder / "test.parquet"), bins=15)[0]
         data = run.job.data.title
     mine = set(evidence)
-    lines = [row for row in kept.rows(PAIRS) if not {row["first"], row.get("second", row["first"])} <= mine]
+    lines = [row for row in archive.rows(PAIRS) if not {row["first"], row.get("second", row["first"])} <= mine]
     for first, one in evidence.items():
         for metric in METRICS_OF_PAIRS:
             own = {"data": data, "first": first, "metric": metric}
@@ -97,7 +97,7 @@ def collect(results: Path) -> None:
                 ends = {end: getattr(every[metric], end) for end in ("value", "low", "high")}
                 lines.append({"data": data, "first": first, "second": second, "metric": metric, **ends})
     lines.sort(key=lambda row: (row["first"], row.get("second", ""), METRICS_OF_PAIRS.index(row["metric"])))
-    kept.keep(PAIRS, lines, command="python tools/claims.py collect", spec=FINETUNED, resamples=2000)
+    archive.keep(PAIRS, lines, command="python tools/claims.py collect", spec=FINETUNED, resamples=2000)
     print(f"{PAIRS}.parquet: {len(evidence)} runs")
 
 
@@ -121,7 +121,7 @@ CALIBRATING = ("ls", "flsd", "mbls", "mdca", "acls")
 
 def claims() -> list[Claim]:
     """Every claim that can be tested here."""
-    early, late = kept.rows("results_posthoc"), kept.rows("results_converged")
+    early, late = archive.rows("results_posthoc"), archive.rows("results_converged")
     return [
         _lowest("sce", "ORCU has the lowest SCE", "Table III, Section V-A", early, late),
         _lowest("ace", "ORCU has the lowest ACE", "Table III, Section V-A", early, late),
@@ -242,7 +242,7 @@ def _signed(rows: Any, loss: str) -> tuple[list[Difference], str]:
     for data, values in _means(rows, "overconfidence", loss).items():
         if len(values) > 1:
             found.append(
-                Difference(data, mean(values), *kept.interval(values, kept.OVERLAP if len(values) >= 5 else 0.0))
+                Difference(data, mean(values), *archive.interval(values, archive.OVERLAP if len(values) >= 5 else 0.0))
             )
     return found, f"{_range([d.value for d in found], lambda v: f'{100 * v:+.1f}')} points" if found else "not run"
 
@@ -268,7 +268,7 @@ def _over_confident(early: Any, late: Any) -> Claim:
 
 
 def _two_stage() -> list[Claim]:
-    rows, specs = kept.rows("results_two_stage"), "two_stage"
+    rows, specs = archive.rows("results_two_stage"), "two_stage"
     none, place = Tally(0, 0, 0), "Table II, Fig. 3"
     active = {loss: [mean(v) for v in _means(rows, "feasible_active", loss).values()] for loss in ("orcu", "hinge")}
     apart = tallied(differences(rows, "feasible_active", "orcu", "hinge"), "feasible_active")
@@ -341,7 +341,7 @@ def _posthoc(rows: Any) -> list[Claim]:
 
 
 def _ablation() -> list[Claim]:
-    rows, none, found = kept.rows("results_ablation"), Tally(0, 0, 0), []
+    rows, none, found = archive.rows("results_ablation"), Tally(0, 0, 0), []
     for metric, name in (("sce", "SCE"), ("unimodality", "unimodality")):
         cells, total = [], none
         for rival in ("MbLS", "MDCA", "ACLS", "SoftPlus"):
@@ -360,7 +360,7 @@ def _ablation() -> list[Claim]:
 
 
 def _scale() -> list[Claim]:
-    rows, none = kept.rows("results_scale"), Tally(0, 0, 0)
+    rows, none = archive.rows("results_scale"), Tally(0, 0, 0)
     pairs_of = [("s = 3", "s = 1"), ("s = 10", "s = 3"), ("s = 3", "s = 0.1")]
     cells, total = [], none
     for high, low in pairs_of:
@@ -376,7 +376,7 @@ def _scale() -> list[Claim]:
 
 def _baselines() -> Claim:
     """Baselines at the setting that validation chooses, against their authors' default."""
-    rows = kept.rows("results_sensitivity")
+    rows = archive.rows("results_sensitivity")
     cells = []
     for label, default in (
         ("co2, original", "co2, original, lambda 0.01"),

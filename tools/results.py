@@ -21,9 +21,9 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
-import kept
+import archive
 import pyarrow.csv
-from kept import KEPT
+from archive import FOLDER
 from scipy.stats import binomtest
 
 from orcu import bench
@@ -102,16 +102,16 @@ def collect(results: Path, names: Sequence[str]) -> None:
         name, file = Path(study).name, results / f"{study}.csv"
         if name in names and file.exists():
             lines_ = pyarrow.csv.read_csv(file).to_pylist()
-            kept.keep(name, lines_, command=f"python {script}")
+            archive.keep(name, lines_, command=f"python {script}")
             print(f"{name}: {len(lines_)} rows")
     for name in (name for name in names if name in SPECS + EXPERIMENTS):
         plan = bench.status(name, results=results)
         if not plan.finished:
             print(f"{name}: no run is finished")
             continue
-        by_cell = {_cell_of(row): row for row in [*kept.rows(name), *plan.records()]}  # the store's own win
+        by_cell = {_cell_of(row): row for row in [*archive.rows(name), *plan.records()]}  # the store's own win
         missing = [run.job.title for run in plan.runs if not any(_is_of(run.job, row) for row in by_cell.values())]
-        kept.keep(
+        archive.keep(
             name,
             [row for _, row in sorted(by_cell.items())],
             spec=(CONFIGS / f"{name}.toml").read_text(encoding="utf-8"),
@@ -135,20 +135,20 @@ def tables_of(names: Sequence[str]) -> list[Kept]:
     """What is in the repository: specs and the rows of their tables."""
     specs = []
     for name in names:
-        records = kept.rows(name)
+        records = archive.rows(name)
         if records:
             spec = load_spec(name)
-            marks = kept.Folds(records).marks(spec.columns, REFERENCES.get(name, CROSS_ENTROPY)) | _finetuned(name)
+            marks = archive.Folds(records).marks(spec.columns, REFERENCES.get(name, CROSS_ENTROPY)) | _finetuned(name)
             specs.append(Kept(spec, len({record["run"] for record in records}), lines(spec, records, marks)))
     return specs
 
 
 def _finetuned(name: str) -> dict[tuple[str, str, str, str], str]:
     """The marks of runs that were done once, from their test rows."""
-    pairs = kept.rows("finetuned_pairs") if name == "results_finetuned" else []
+    pairs = archive.rows("finetuned_pairs") if name == "results_finetuned" else []
     return {
-        (row["data"], row["first"], "none", row["metric"]): kept.mark(
-            kept.Difference(row["data"], row["value"], row["low"], row["high"]).sign, row["metric"]
+        (row["data"], row["first"], "none", row["metric"]): archive.mark(
+            archive.Difference(row["data"], row["value"], row["low"], row["high"]).sign, row["metric"]
         )
         for row in pairs
         if row.get("second") == CROSS_ENTROPY
@@ -164,7 +164,7 @@ def pages() -> dict[Path, str]:
             mine = [line for line in one.lines if line.data == data.title]
             if mine:
                 parts += [f"## {data.title}", "", rendered(one.spec, mine, "markdown")]
-        texts[KEPT / f"{one.spec.name}.md"] = "\n".join(parts).rstrip() + "\n"
+        texts[FOLDER / f"{one.spec.name}.md"] = "\n".join(parts).rstrip() + "\n"
     blocks = {metric: by_loss(specs, metric) for metric in METRICS}
     blocks |= {f"{metric} after": by_calibrator(specs, metric) for metric in ("sce", "rps", "unimodality")}
     blocks |= {"headline": headline(specs), "people": people(), "raw judges": raw_judges()}
@@ -203,7 +203,7 @@ ByTask = dict[str, dict[str, dict[str, Any]]]
 def _compared(name: str) -> ByTask:
     """The rows of a table of `benchmarks/defaults.py`, by task and method; none where it is not there."""
     by_task: ByTask = {}
-    for row in kept.rows(name):
+    for row in archive.rows(name):
         by_task.setdefault(row["task"], {})[row["method"]] = row
     return by_task
 
@@ -349,8 +349,8 @@ def by_calibrator(specs: list[Kept], metric: str) -> str:
     table = []
     for loss in dict.fromkeys(loss for loss, _ in by_cell):
         if len(by_cell[loss, "none"]) == most:
-            own = {name: by_cell[loss, name] for name in names}
-            table.append([_code(loss), *_over_data(own, "none", metric).values()])
+            own = {name: list(by_cell[loss, name].values()) for name in names}
+            table.append([_code(loss), *_beside(own, "none", metric).values()])
     return _markdown([_head(metric), *names], table)
 
 
@@ -360,7 +360,7 @@ def headline(specs: list[Kept]) -> str:
     by_metric = {metric: _by_loss_and_calibrator(specs, metric) for metric in METRICS}
     for calibrator, name in (("none", "none"), ("gap+projection", "gap + projection")):
         columns = [
-            _over_data({loss: by_cell[loss, calibrator] for loss in HEADLINE}, CROSS_ENTROPY, metric)
+            _beside({loss: list(by_cell[loss, calibrator].values()) for loss in HEADLINE}, CROSS_ENTROPY, metric)
             for metric, by_cell in by_metric.items()
         ]
         for loss in HEADLINE:
@@ -377,13 +377,20 @@ def _by_loss_and_calibrator(specs: list[Kept], metric: str) -> dict[tuple[str, s
     return by_cell
 
 
-def _over_data(by_name: dict[str, dict[str, float]], reference: str, metric: str) -> dict[str, text.Cell]:
-    """The mean over data sets of each, the best bold, what differs from the reference beyond chance marked."""
-    means = [mean(values.values()) for values in by_name.values()]
+def _beside(by_name: dict[str, list[float]], reference: str, metric: str, overlap: float = 0.0) -> dict[str, text.Cell]:
+    """The mean of each, the best bold, what differs from the reference beyond chance marked.
+
+    Args:
+        by_name: values of the same folds, draws or data sets, in the same order.
+        reference: one of the names.
+        metric: of the values.
+        overlap: as for `archive.interval`.
+    """
+    means = [mean(values) for values in by_name.values()]
     cells = {}
     for (name, values), own in zip(by_name.items(), means, strict=True):
-        apart = [value - by_name[reference][data] for data, value in values.items()]
-        side = kept.mark(kept.Difference(name, mean(apart), *kept.interval(apart)).sign, metric)
+        apart = [value - other for value, other in zip(values, by_name[reference], strict=True)]
+        side = archive.mark(archive.Difference(name, mean(apart), *archive.interval(apart, overlap)).sign, metric)
         cell = _cell(own, means, metric)
         cells[name] = replace(cell, text=f"{cell.text} {side}".rstrip())
     return cells
@@ -418,28 +425,22 @@ ByMethod = dict[str, list[dict[str, Any]]]
 def _by_judge() -> dict[str, dict[str, ByMethod]]:
     """The rows of each judge, number of human grades and method, all in the same order of divisions and draws."""
     by_judge: dict[str, dict[str, ByMethod]] = {}
-    for row in kept.rows("judges"):
+    for row in archive.rows("judges"):
         by_size = by_judge.setdefault(row["judge"], {}).setdefault(row["human grades"], {})
         by_size.setdefault(row["method"], []).append(row)
     return by_judge
 
 
 def _judged(by_method: ByMethod, metric: str) -> dict[str, text.Cell]:
-    """The mean of each method, the best bold, what differs from ours beyond chance marked."""
-    means = [mean(row[metric] for row in rows) for rows in by_method.values()]
-    cells = {}
-    for (method, rows), own in zip(by_method.items(), means, strict=True):
-        apart = [row[metric] - ours[metric] for row, ours in zip(rows, by_method[JUDGE], strict=True)]
-        side = kept.mark(kept.Difference(method, mean(apart), *kept.interval(apart, HALVES)).sign, metric)
-        cell = _cell(own, means, metric)
-        cells[method] = replace(cell, text=f"{cell.text} {side}".rstrip())
-    return cells
+    """The mean of each method beside ours."""
+    by_name = {method: [row[metric] for row in rows] for method, rows in by_method.items()}
+    return _beside(by_name, JUDGE, metric, HALVES)
 
 
 def rater_shapes() -> str:
     """How many human rating distributions are unimodal, with Wilson's intervals."""
     table = []
-    for row in kept.rows("rater_shapes"):
+    for row in archive.rows("rater_shapes"):
         count = row["texts"]
         shares = [f"{100 * row['if unimodal']:.1f}"]
         for name in ("unimodal", "proven not"):
@@ -457,22 +458,16 @@ def rater_distances() -> str:
     Marks are beside no calibrator, over folds: each fold's difference is the mean over the data sets.
     """
     by_cell: dict[tuple[str, str], dict[int | None, list[float]]] = {}
-    for row in kept.rows("rater_distances"):
+    for row in archive.rows("rater_distances"):
         by_fold = by_cell.setdefault((row["loss"], row["calibrator"]), {})
         by_fold.setdefault(row.get("fold"), []).append(row["distance"])
     by_pipeline = {cell: [mean(values) for values in by_fold.values()] for cell, by_fold in by_cell.items()}
     names = list(dict.fromkeys(calibrator for _, calibrator in by_pipeline if calibrator))
     table = []
     for loss in dict.fromkeys(loss for loss, calibrator in by_pipeline if calibrator):
-        plain, cells = by_pipeline[loss, "none"], []
-        best = min(mean(by_pipeline[loss, name]) for name in names)
-        for name in names:
-            apart = [one - other for one, other in zip(by_pipeline[loss, name], plain, strict=True)]
-            overlap = 1 / (len(apart) - 1)  # test rows over training rows
-            side = kept.mark(kept.Difference(name, mean(apart), *kept.interval(apart, overlap)).sign, "rps")
-            own = mean(by_pipeline[loss, name])
-            cells.append(text.Cell(f"{own:.3f} {side}".rstrip(), "best" if own == best else ""))
-        table.append([_code(loss), *cells])
+        own = {name: by_pipeline[loss, name] for name in names}
+        overlap = 1 / (len(own["none"]) - 1)  # test rows over training rows
+        table.append([_code(loss), *_beside(own, "none", "rps", overlap).values()])
     floor = mean(by_pipeline["floor", ""])
     table.append(["the truth itself would show", f"{floor:.3f}", *[""] * (len(names) - 1)])
     return _markdown(["squared distance ↓", *names], table)
@@ -480,7 +475,7 @@ def rater_distances() -> str:
 
 def peers() -> dict[str, str]:
     """What `benchmarks/peers.py` has found: who there is, whose numbers differ, what breaks, how fast all are."""
-    run = json.loads((KEPT / "peers.json").read_text(encoding="utf-8"))
+    run = json.loads((FOLDER / "peers.json").read_text(encoding="utf-8"))
     versions = ", ".join(f"{name} {number}" for name, number in run["versions"].items())
     left_out = f" Not installed were {', '.join(run['left out'])}." if run["left out"] else ""
     about = f"Run on {run['date']} with {versions} ({run['instructions']} instructions).{left_out}\n"
@@ -515,7 +510,7 @@ def _number(value: float | str) -> str:
 
 def _caption(one: Kept) -> str:
     name = one.spec.name
-    about = kept.about(name)
+    about = archive.about(name)
     versions = ", ".join(f"{package} {number}" for package, number in about["versions"].items())
     missing = f" {len(about['missing'])} runs are still missing." if about["missing"] else ""
     collapsed = f" {COLLAPSED_NOTE}" if any(line.collapsed for line in one.lines) else ""

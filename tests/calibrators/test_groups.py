@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from orcu import Predictions, calibrators, geometry, metrics
-from orcu.calibrators import GroupedCalibration
+from orcu.calibrators import CalibrationWarning, GroupedCalibration
 from orcu.errors import InputError
 
 
@@ -58,7 +58,9 @@ def test_unimodal_rows_stay_unimodal_and_strangers_get_the_common_map():
     assert fitted.turns_
     assert metrics.unimodality(fitted.predict_proba(z, group=site)) == 1
     common = fitted.fitted_.predict_proba(z)
-    assert fitted.predict_proba(z, group=["east"] * len(z)) == pytest.approx(common, abs=1e-9)
+    with pytest.warns(CalibrationWarning, match="not fitted on get the common map: east"):
+        strangers = fitted.predict_proba(z, group=["east"] * len(z))
+    assert strangers == pytest.approx(common, abs=1e-9)
     logits, probs = fitted.predict_logits(z, group=site), fitted.predict_proba(z, group=site)
     assert geometry.probs(logits) == pytest.approx(probs, abs=1e-12)
 
@@ -106,3 +108,10 @@ def test_a_graph_without_groups_takes_no_turns():
     z, y, site = sample()
     with pytest.raises(InputError, match="does not know the group"):
         modules.calibrator_module(GroupedCalibration("temperature").fit(z, y, group=site))
+
+
+def test_what_is_said_of_a_fit_is_of_the_last_one():
+    z, y, site = sample()
+    fitted = GroupedCalibration("temperature").fit(z, y, group=site)
+    assert "3 groups have a turn" in fitted.reason_
+    assert "3 groups" not in fitted.fit(z, y).reason_

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 from command import run
 
-from orcu import decide
+from orcu import Predictions, decide
 
+NAMES = ["none", "mild", "moderate", "severe"]
 COSTS = "true,none,severe,mild,moderate\nsevere,10,0,5,2\nnone,0,1,1,1\nmild,1,1,0,1\nmoderate,2,1,1,0\n"
 
 
@@ -26,6 +27,16 @@ def graded(tmp_path):
 
 
 READ = ("--label", "grade", "--probs", "p_*", "--classes", "none,mild,moderate,severe")
+
+
+def test_what_decisions_cost_counts_the_weights_of_a_file(graded):
+    folder, probs, y = graded
+    weight = np.where(y == 3, 5.0, 1.0)
+    Predictions(probs=probs, y=np.array(NAMES)[y], classes=NAMES, weight=weight).write(folder / "weighted.parquet")
+    result = run("decide", "weighted.parquet", "--by", "costs.csv", "-o", "weighted.csv", cwd=folder)
+    matrix = np.array([[0, 1, 1, 1], [1, 0, 1, 1], [2, 1, 0, 1], [10, 5, 2, 0]])
+    own = np.average(matrix[y, decide(probs, matrix)], weights=weight)
+    assert f"they cost {own:.4g} a row" in result.stdout
 
 
 def test_decisions_by_what_mistakes_cost(graded):
@@ -58,6 +69,7 @@ def test_decisions_by_what_mistakes_cost(graded):
         (COSTS.replace("true,none,severe,mild,moderate", "true,none,severe,mild,mild2"), "columns are the classes"),
         (COSTS.replace("5", "-5"), "where 'severe' is true costs -5"),
         (COSTS.replace("5", "much"), "expected a number of 0 or more"),
+        ("true,none,mild,moderate,severe\n" + "\n".join(f"{c},true,true,true,true" for c in NAMES), "costs True"),
         (COSTS + "mild,1,1,0,1\n", "there twice"),
     ],
 )

@@ -79,7 +79,7 @@ def test_a_mean_lies_between_the_two_grades_next_to_it():
     grades = read(wide(), probs="p_*", item="item", judge="judge", humans=humans, human="mean", human_count="n")
     np.testing.assert_allclose(grades.human, [[0.75, 0.25, 0], [0, 0, 1]])
     assert grades.raters.tolist() == [4, 2]
-    assert grades.means  # how far people agree with each other is not known
+    assert grades.has_means  # how far people agree with each other is not known
 
 
 def test_what_finds_no_partner_is_counted():

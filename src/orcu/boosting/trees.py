@@ -86,7 +86,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Stopped:
+class Stop:
     """When an ensemble stopped: after how many rounds, and the RPS of the rows that stopped it."""
 
     rounds: int
@@ -161,13 +161,13 @@ def grow(
 
     done = 0
 
-    def told() -> None:
+    def step() -> None:
         nonlocal done
         done += 1
         if progress is not None:
             progress(done, len(folds) * (1 + len(_sizes(growth))))
 
-    size = _settled(work, folds, None if folder is None else folder / f"{name}.json", told)
+    size = _common_size(work, folds, None if folder is None else folder / f"{name}.json", step)
 
     def grown(numbered: tuple[int, Fold]) -> Any:
         number, fold = numbered
@@ -184,7 +184,7 @@ def grow(
     boosters = []
     for booster in in_order(grown, enumerate(folds), threads=min(cores(), len(folds))):
         boosters.append(booster)
-        told()
+        step()
     logits = np.empty((len(y), loss.num_classes))
     for booster, fold in zip(boosters, folds, strict=True):
         logits[fold.held] = library.raw(booster, matrix[fold.held]) + start
@@ -199,29 +199,42 @@ class Size:
     rounds: int
 
 
+def _size(state: Any) -> Size:
+    """What a file holds.
+
+    Raises:
+        InputError: if it is damaged.
+    """
+    try:
+        return Size(
+            as_count(state["leaves"], name="leaves", minimum=2), as_count(state["rounds"], name="rounds", minimum=1)
+        )
+    except (KeyError, TypeError):
+        raise InputError("it does not hold leaves and rounds; delete it, and it is made again.") from None
+
+
 def _sizes(growth: Growth) -> tuple[int, ...]:
     return SIZES if growth.leaves is None else (growth.leaves,)
 
 
-def _settled(work: Work, folds: Sequence[Fold], path: Path | None, told: Callable[[], None]) -> Size:
+def _common_size(work: Work, folds: Sequence[Fold], path: Path | None, step: Callable[[], None]) -> Size:
     """How large the ensembles of all folds become; what a folder holds stays."""
     if path is not None and path.exists():
-        kept = read_json(path, lambda told: Size(int(told["leaves"]), int(told["rounds"])))
         for _ in range(len(folds) * len(_sizes(work.growth))):
-            told()
-        return kept
+            step()
+        return read_json(path, _size)
     library, growth = LIBRARIES[work.growth.library], work.growth
-    stopped: dict[int, list[Stopped]] = {}
+    stops: dict[int, list[Stop]] = {}
     for leaves in _sizes(growth):
-        stopped[leaves] = []
+        stops[leaves] = []
         judged = [fold for fold in folds if len(fold.stop)]
-        for one in in_order(partial(library.stopped, work, leaves), judged, threads=cores()):
-            stopped[leaves].append(one)
-            told()
-    if not all(stopped.values()):  # rows are too few to spare some
-        return Size(min(stopped), growth.rounds)
-    leaves = min(stopped, key=lambda size: sum(one.score for one in stopped[size]))
-    rounds = FURTHER * sum(one.rounds for one in stopped[leaves]) / len(stopped[leaves])
+        for one in in_order(partial(library.stop, work, leaves), judged, threads=cores()):
+            stops[leaves].append(one)
+            step()
+    if not all(stops.values()):  # rows are too few to spare some
+        return Size(min(stops), growth.rounds)
+    leaves = min(stops, key=lambda size: sum(one.score for one in stops[size]))
+    rounds = FURTHER * sum(one.rounds for one in stops[leaves]) / len(stops[leaves])
     size = Size(leaves, min(growth.rounds, max(1, round(rounds))))
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -316,7 +329,7 @@ class Library(ABC):
         return ""
 
     @abstractmethod
-    def stopped(self, work: Work, leaves: int, fold: Fold) -> Stopped:
+    def stop(self, work: Work, leaves: int, fold: Fold) -> Stop:
         """When the stopping rows of a fold stop trees of so many leaves, and their RPS then."""
 
     @abstractmethod
@@ -374,7 +387,7 @@ class LightGBM(Library):
     package = "lightgbm"
     suffix = "txt"
 
-    def stopped(self, work: Work, leaves: int, fold: Fold) -> Stopped:  # noqa: D102
+    def stop(self, work: Work, leaves: int, fold: Fold) -> Stop:  # noqa: D102
         import lightgbm as lgb
 
         train = self._data(work, fold.train)
@@ -386,7 +399,7 @@ class LightGBM(Library):
             feval=lightgbm_metric("rps", num_classes=work.loss.num_classes),
             callbacks=[lgb.early_stopping(work.growth.patience, verbose=False)],
         )
-        return Stopped(booster.best_iteration, float(booster.best_score["valid_0"]["rps"]))
+        return Stop(booster.best_iteration, float(booster.best_score["valid_0"]["rps"]))
 
     def grow(self, work: Work, rows: IntArray, size: Size) -> Any:  # noqa: D102
         import lightgbm as lgb
@@ -478,7 +491,7 @@ class XGBoost(Library):
     package = "xgboost"
     suffix = "json"
 
-    def stopped(self, work: Work, leaves: int, fold: Fold) -> Stopped:  # noqa: D102
+    def stop(self, work: Work, leaves: int, fold: Fold) -> Stop:  # noqa: D102
         booster = self._trained(
             work,
             fold.train,
@@ -488,7 +501,7 @@ class XGBoost(Library):
             early_stopping_rounds=work.growth.patience,
             verbose_eval=False,
         )
-        return Stopped(booster.best_iteration + 1, float(booster.best_score))
+        return Stop(booster.best_iteration + 1, float(booster.best_score))
 
     def grow(self, work: Work, rows: IntArray, size: Size) -> Any:  # noqa: D102
         return self._trained(work, rows, size)

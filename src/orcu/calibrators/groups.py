@@ -1,24 +1,25 @@
 """Groups that differ: one map for all, and each group's turn, pulled to none as far as few rows ask for it."""
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import minimize
 
 from orcu import geometry
+from orcu.calibrators.auto import ERRORS
 from orcu.calibrators.base import CALIBRATORS, Calibrator, from_dict
 from orcu.calibrators.chain import create
 from orcu.calibrators.cross_validation import LogScores, splits
-from orcu.calibrators.projection import nearest_unimodal
-from orcu.errors import InputError
+from orcu.calibrators.projection import logs, nearest_unimodal
+from orcu.errors import CalibrationWarning, InputError
 from orcu.inputs import FloatArray, IntArray, ObjectArray, as_texts, as_weight
 
 PULLS = (float("inf"), 32.0, 8.0, 2.0)  # rows that the pull of a group to all others is worth
-ERRORS = 0.5  # standard errors towards the common map, as for `orcu.calibrators.auto`
 WIDEST_SHARPNESS, WIDEST_TILT = 3.0, 10.0
+FEW = 5  # groups that are named in a sentence
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Turns:
             y: labels 0..C-1, shape (n,).
             weight: of each row.
             group: of each row.
-            fold: of each row, 0..K-1; a row of -1 takes no part in the choice.
+            fold: of each row, 0..K-1; a row of -1 takes no part in choosing the pull.
             subject: of each row, whose rows err together; or ``None``.
         """
         if len(set(group.tolist())) < 2:
@@ -77,6 +78,25 @@ class Turns:
         log_probs = geometry.log_probs(logits)
         pull = _chosen_pull(log_probs, y, weight, group, fold, subject)
         return cls(pull, {} if np.isinf(pull) else _fitted_turns(log_probs, y, weight, group, pull))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, fit for JSON: the pull, ``None`` for an infinite one, and the turns."""
+        return {
+            "pull": None if np.isinf(self.pull) else self.pull,
+            "turns": {name: list(turn) for name, turn in self.by_group.items()},
+        }
+
+    @classmethod
+    def of(cls, pull: float | None, turns: Mapping[str, Sequence[float]]) -> Self:
+        """What `to_dict` gave.
+
+        Raises:
+            ValueError: if a number is not finite.
+        """
+        by_group = {str(name): (float(u), float(v)) for name, (u, v) in turns.items()}
+        if not np.isfinite(list(by_group.values())).all():
+            raise ValueError("a turn is not finite")
+        return cls(float("inf") if pull is None else float(pull), by_group)
 
     def described(self, rows: str = "rows") -> str:
         """What was found, in a few words."""
@@ -98,7 +118,7 @@ def _chosen_pull(
     own = np.empty((len(PULLS), len(y)))
     for number, pull in enumerate(PULLS):
         for part in range(int(fold.max()) + 1):
-            held, rest = fold == part, fold != part
+            held, rest = fold == part, (fold != part) & (fold >= 0)
             known = _fitted_turns(log_probs[rest], y[rest], weight[rest], group[rest], pull)
             logs = geometry.log_probs(Turns(pull, known).applied(log_probs[held], group[held]))
             own[number, held] = -logs[np.arange(len(logs)), y[held]]
@@ -254,8 +274,7 @@ class GroupedCalibration(Calibrator):
     def _turned(self, logits: FloatArray, group: Any) -> FloatArray:
         if not self.turns_:
             return self._transform(logits)
-        # the smallest normal number stands for probabilities that underflow
-        return np.log(np.maximum(self._turned_probs(logits, group), np.finfo(np.float64).tiny))
+        return logs(self._turned_probs(logits, group))
 
     def _turned_probs(self, logits: FloatArray, group: Any) -> FloatArray:
         if not self.turns_:
@@ -265,8 +284,17 @@ class GroupedCalibration(Calibrator):
                 f"group: this calibrator has a turn for each of {len(self.turns_.by_group)} groups; name the column of "
                 "groups: group= (--group)."
             )
+        names = as_texts(group, rows=len(logits), name="group")
+        strange = sorted(set(names.tolist()) - set(self.turns_.by_group))
+        if strange:
+            more = ", ..." if len(strange) > FEW else ""
+            warnings.warn(
+                f"groups that were not fitted on get the common map: {', '.join(strange[:FEW])}{more}.",
+                CalibrationWarning,
+                stacklevel=5,  # of who predicts
+            )
         moved = self.fitted_.predict_logits(logits)
-        turned = geometry.probs(self.turns_.applied(moved, as_texts(group, rows=len(logits), name="group")))
+        turned = geometry.probs(self.turns_.applied(moved, names))
         unimodal = geometry.is_unimodal(geometry.probs(moved))
         return np.where(unimodal[:, None], nearest_unimodal(turned), turned)
 
@@ -285,7 +313,7 @@ class GroupedCalibration(Calibrator):
         ]
         return [*self.fitted_._learned(), *turns]
 
-    @cached_property
+    @property
     def reason_(self) -> str:
         """What was chosen, in a sentence or two."""
         common = getattr(self.fitted_, "reason_", f"{self.fitted_.name}.")
@@ -298,16 +326,8 @@ class GroupedCalibration(Calibrator):
         return plain | {"options": {"calibrator": {"name": common["calibrator"], **common["options"]}}}
 
     def _state(self) -> dict[str, Any]:
-        return {
-            "calibrator": self.fitted_.to_dict(),
-            "pull": None if np.isinf(self.turns_.pull) else self.turns_.pull,
-            "turns": {name: list(turn) for name, turn in self.turns_.by_group.items()},
-        }
+        return {"calibrator": self.fitted_.to_dict(), **self.turns_.to_dict()}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self.fitted_ = from_dict(state["calibrator"])
-        pull = float("inf") if state["pull"] is None else float(state["pull"])
-        turns = {str(name): (float(u), float(v)) for name, (u, v) in state["turns"].items()}
-        if not np.isfinite(list(turns.values())).all():
-            raise ValueError("a turn is not finite")
-        self.turns_ = Turns(pull, turns)
+        self.turns_ = Turns.of(state["pull"], state["turns"])

@@ -56,7 +56,7 @@ class UnimodalProjection(Calibrator):
         """
         if logits is not None or probs is None:
             return super().predict_logits(logits, probs=probs)
-        return self._projected(probs, _logs)
+        return self._projected(probs, logs)
 
     def _projected(self, probs: Any, form: Callable[[FloatArray], FloatArray]) -> Any:
         """Of given probabilities, whose zeros need no logit on the way."""
@@ -68,7 +68,7 @@ class UnimodalProjection(Calibrator):
         return nearest_unimodal(geometry.probs(logits))
 
     def _transform(self, logits: FloatArray) -> FloatArray:
-        return _logs(self._transform_probs(logits))
+        return logs(self._transform_probs(logits))
 
     def _state(self) -> dict[str, Any]:
         return {}
@@ -77,7 +77,7 @@ class UnimodalProjection(Calibrator):
         pass
 
 
-def _logs(probs: FloatArray) -> FloatArray:
+def logs(probs: FloatArray) -> FloatArray:
     """Logarithms; the smallest normal number stands for probabilities that underflow."""
     logs: FloatArray = np.log(np.maximum(probs, np.finfo(np.float64).tiny))
     return logs

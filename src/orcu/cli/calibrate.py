@@ -148,7 +148,7 @@ def apply(
         percent=percent,
     )
     console = Console()
-    with bad_data(), working(f"calibrating {file.name}"):
+    with bad_data(), printed_warnings(), working(f"calibrating {file.name}"):
         fitted = calibrators.load(calibrator)
         predictions = Predictions.read(file, **options)
         check_classes(calibrator, predictions.classes, file)
@@ -157,13 +157,6 @@ def apply(
     _print_notes(console, predictions, fitted.floor_)
     before = calibrated_by(predictions)
     twice = f"WARNING: they were calibrated before ({', '.join(before)}); calibrating twice is seldom meant"
-    if isinstance(fitted, calibrators.GroupedCalibration) and fitted.turns_ and predictions.group is not None:
-        unknown = sorted(set(predictions.group.tolist()) - set(fitted.turns_.by_group))
-        if unknown:
-            listed = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
-            console.print(
-                f"groups that the calibrator was not fitted on get the common map: {escape(listed)}", highlight=False
-            )
     for note in [*reuse_notes(moved.history), *([twice] if before else [])]:
         console.print(f"[bold red]{escape(note)}[/]", highlight=False)
     if out.suffix != ".parquet":

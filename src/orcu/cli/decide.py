@@ -84,7 +84,8 @@ def decide(
     console.print(f"decisions: {escape(counts)}", highlight=False)
     if not isinstance(rule, str) and predictions.y is not None:
         likeliest = predictions.probs.argmax(axis=1)
-        own, plain = (float(rule[predictions.labels, one].mean()) for one in (decision, likeliest))
+        each = (rule[predictions.labels, one] for one in (decision, likeliest))
+        own, plain = (float(np.average(costs, weights=predictions.weight)) for costs in each)
         console.print(f"they cost {own:.4g} a row; the likeliest class would cost {plain:.4g}", highlight=False)
     console.print(f"wrote {escape(str(out))}", highlight=False)
 

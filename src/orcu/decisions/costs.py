@@ -43,7 +43,7 @@ def read_costs(path: str | os.PathLike[str], classes: Sequence[str]) -> FloatArr
     costs = np.empty((len(classes), len(classes)))
     for decided in classes:
         for true, cost in zip(first, table.column(decided).to_pylist(), strict=True):
-            if not isinstance(cost, (int, float)) or not 0 <= cost < float("inf"):
+            if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost < float("inf"):
                 raise InputError(
                     f"{name}: deciding for {decided!r} where {true!r} is true costs {cost!r}; expected a number of 0 "
                     "or more."

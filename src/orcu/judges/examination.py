@@ -183,7 +183,7 @@ def examine(
     tell("drawing fewer human grades")
     curve = learning_curve(grades, calibrator=calibrator, seed=seed, sizes=sizes, draws=draws)
     counts = np.where(known.graded[:, None], known.human * known.raters[:, None], 0.0)
-    humans = None if known.means else agreement(np.rint(counts), known.scale.values)
+    humans = None if known.has_means else agreement(np.rint(counts), known.scale.values)
     return Examination(known, panel, evaluation, leniency, humans, curve)
 
 

@@ -39,7 +39,7 @@ class Grades:
         group: of each item, or ``None``.
         cluster: of each item, such as its prompt: what belongs together; or ``None``.
         system: that made the item, or ``None``.
-        means: whether some human grades are means of several, so that it is not known how far people differ.
+        has_means: whether some human grades are means of several, so that it is not known how far people differ.
         unread: what could not be read.
         notes: what there is to say about them.
 
@@ -58,7 +58,7 @@ class Grades:
     group: ObjectArray | None = None
     cluster: ObjectArray | None = None
     system: ObjectArray | None = None
-    means: bool = False
+    has_means: bool = False
     unread: tuple[Unread, ...] = ()
     notes: tuple[str, ...] = field(default=())
 
@@ -196,8 +196,8 @@ class Grades:
             notes.append(f"{int((counts == 0).sum()):,} of {len(self):,} items have no human grade")
         shares[counts == 0] = np.nan
         shares[counts > 0] /= counts[counts > 0, None]
-        means = any(one.is_mean for one in human)
-        return replace(self, human=shares, raters=counts, means=means, notes=tuple(notes))
+        has_means = any(one.is_mean for one in human)
+        return replace(self, human=shares, raters=counts, has_means=has_means, notes=tuple(notes))
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,12 @@ import numpy.typing as npt
 from scipy.stats import beta
 
 from orcu import geometry
+from orcu.calibrators.auto import ERRORS
 from orcu.calibrators.base import Calibrator
 from orcu.calibrators.base import from_dict as calibrator_from
 from orcu.calibrators.chain import create
 from orcu.calibrators.cross_validation import LogScores
-from orcu.calibrators.groups import ERRORS, Turns
+from orcu.calibrators.groups import Turns
 from orcu.calibrators.pool import pool_weights
 from orcu.calibrators.projection import nearest_unimodal
 from orcu.dealing import Fold, deal
@@ -408,8 +409,7 @@ class JudgePanel:
             "averaged": self.averaged_,
             "weights": pooling.weights,
             "pool": None if pooling.calibrator is None else pooling.calibrator.to_dict(),
-            "pull": None if np.isinf(pooling.turns.pull) else pooling.turns.pull,
-            "turns": {group: list(turn) for group, turn in pooling.turns.by_group.items()},
+            **pooling.turns.to_dict(),
             "members": _members_state(self.members_),
             "folds": [_members_state(every) for every in self.fold_members_],
             "items": list(self.fitted_items_),
@@ -451,9 +451,7 @@ class JudgePanel:
         panel.rows_, panel.notes_, panel.groups_ = checked.rows, tuple(checked.notes), checked.groups
         panel.judges_, panel.averaged_ = checked.judges, checked.averaged
         calibrator = None if checked.pool is None else calibrator_from(checked.pool)
-        pull = float("inf") if checked.pull is None else checked.pull
-        turns = Turns(pull, {group: (u, v) for group, (u, v) in checked.turns.items()})
-        panel.pooling_ = Pooling(checked.weights, calibrator, turns)
+        panel.pooling_ = Pooling(checked.weights, calibrator, Turns.of(checked.pull, checked.turns))
         panel.members_ = {judge: _member(one) for judge, one in checked.members.items()}
         panel.fold_members_ = [{judge: _member(one) for judge, one in every.items()} for every in checked.folds]
         panel.fitted_items_, panel.fold_ = checked.items, np.array(checked.fold, dtype=np.int64)

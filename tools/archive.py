@@ -1,4 +1,4 @@
-"""What docs/results keeps: small Parquet tables that say where their numbers come from, and intervals over their folds.
+"""The archive of docs/results: small Parquet tables that say where their numbers come from, and intervals over folds.
 
 `tools/results.py` and `tools/claims.py` read them; nothing in the documentation has a number that is not in one.
 """
@@ -19,20 +19,20 @@ from orcu.bench.columns import column
 from orcu.bench.significance import BETTER, WORSE
 from orcu.tables.writing import write_table
 
-KEPT = Path(__file__).parents[1] / "docs" / "results"
+FOLDER = Path(__file__).parents[1] / "docs" / "results"
 OVERLAP = 1 / 4  # test rows over training rows of five folds
 
 
 def rows(name: str) -> list[dict[str, Any]]:
     """The rows of a table, without their empty cells; none where it is not there."""
-    file = KEPT / f"{name}.parquet"
+    file = FOLDER / f"{name}.parquet"
     every = pq.read_table(file).to_pylist() if file.exists() else []
     return [{key: value for key, value in row.items() if value is not None} for row in every]
 
 
 def about(name: str) -> dict[str, Any]:
     """Where a table comes from, as `keep` was told."""
-    return json.loads(pq.read_schema(KEPT / f"{name}.parquet").metadata[b"orcu"])
+    return json.loads(pq.read_schema(FOLDER / f"{name}.parquet").metadata[b"orcu"])
 
 
 def keep(name: str, lines: list[dict[str, Any]], **about_: Any) -> None:
@@ -47,7 +47,7 @@ def keep(name: str, lines: list[dict[str, Any]], **about_: Any) -> None:
     told = {"versions": {"python": platform.python_version(), **versions}, **about_}
     names = dict.fromkeys(name for line in lines for name in line)
     table = pa.Table.from_pylist([{name: line.get(name) for name in names} for line in lines])
-    write_table(table.replace_schema_metadata({"orcu": json.dumps(told)}), KEPT / f"{name}.parquet")
+    write_table(table.replace_schema_metadata({"orcu": json.dumps(told)}), FOLDER / f"{name}.parquet")
 
 
 class Difference(NamedTuple):
