@@ -24,7 +24,7 @@ from skordinal.datasets import load_lev, load_swd
 from torch import nn
 
 from orcu import calibrators, geometry, losses, metrics
-from orcu.tables import text
+from orcu.io import text
 
 LOSSES = ("ce", "sord", "orcu")
 METHODS = (

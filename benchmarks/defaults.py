@@ -36,9 +36,9 @@ from orcu.estimators.splitting import rows_by_job
 from orcu.evaluation.comparison import paired_differences
 from orcu.evaluation.evidence import gather
 from orcu.inputs import FloatArray, IntArray
+from orcu.io.files import atomic_write
+from orcu.io.writing import write_table
 from orcu.predictions.predictions import Predictions
-from orcu.tables.files import replacing
-from orcu.tables.writing import write_table
 
 DEFAULT = "orcu, default"
 TREES = "orcu, OrdinalBoosting"
@@ -107,14 +107,14 @@ def _diamonds(label: str) -> tuple[Any, IntArray]:
 def _features(name: str, backbone: str, size: int = 128) -> tuple[Any, IntArray]:
     """Features of a frozen backbone, of a data set in the store."""
     from orcu.data.store import MANIFEST, load, store_folder
-    from orcu.training.run import Run, Settings
+    from orcu.training.run import Run, RunConfig
 
     if not (store_folder() / name / MANIFEST).exists():
         raise AbsentError(f"{name} is not prepared in the store (orcu data prepare)")
     prepared = load(store_folder() / name)
     everything = np.arange(len(prepared.manifest.labels))
     prepared.decode(size)
-    settings = Settings(frozen=True, backbone=backbone, size=size)
+    settings = RunConfig(frozen=True, backbone=backbone, size=size)
     run = Run(prepared, {"train": everything, "validation": everything, "test": everything}, settings, device="cpu")
     return run.features().numpy(), prepared.manifest.labels
 
@@ -533,7 +533,7 @@ def _predict(folder: Path, task: str, number: int, family: Family, x: Any, y: In
     seconds = time.perf_counter() - started
     for method, columns in zip(family.methods, predicted, strict=True):
         probs = _whole(columns, np.unique(y[fit]), int(y.max()) + 1)
-        with replacing(_path(folder, task, number, method)) as temporary, Path(temporary).open("wb") as file:
+        with atomic_write(_path(folder, task, number, method)) as temporary, Path(temporary).open("wb") as file:
             np.savez(file, probs=probs, y=y[judge], seconds=seconds)
         rps = metrics.rps(probs, y[judge])
         console.print(f"{task}, fold {number}, {method}: {seconds:.1f} s, RPS {rps:.4f}", soft_wrap=True)

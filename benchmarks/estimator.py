@@ -120,7 +120,7 @@ def fits(task: Task) -> dict[str, Callable[[IntArray], Any]]:
         "orcu, s = 3, one network": ours(loss="orcu", scale=3.0, folds=1),
         "skorch, orcu's loss, s = 3": skorch(lambda: losses.create("orcu", num_classes=5)),
         "orcu, auto scale, one network": ours(loss="orcu", folds=1),
-        "orcu, a committee of networks": ours(members="network"),
+        "orcu, an ensemble of networks": ours(members="network"),
         "skorch + dlordinal (CDW-CE)": dlordinal,
         "scikit-learn's MLP": perceptron,
         "mord (LogisticAT)": mord,
@@ -161,18 +161,18 @@ def main() -> None:
         ]
         results.add_row(name, f"{seconds:.1f}", *(f"{value:.4f}" for value in values))
     Console(width=140).print(results)
-    committee_cost(1000 if quick else 10_000)
+    ensemble_cost(1000 if quick else 10_000)
 
 
-def committee_cost(rows: int) -> None:
-    """A committee on features, five folds of three losses, beside one network that is fitted on all rows."""
+def ensemble_cost(rows: int) -> None:
+    """An ensemble on features, five folds of three losses, beside one network that is fitted on all rows."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(rows, 1280)).astype(np.float32)
     y = np.digitize(x[:, :20].sum(axis=1) / 4.5 + 0.5 * rng.normal(size=rows), [-1, -0.3, 0.3, 1])
     options = {"epochs": EPOCHS, "patience": None, "calibrator": None, "random_state": 0}
     models = {
         "one network": OrdinalClassifier("ce", folds=1, validation_fraction=0, calibration_fraction=0, **options),
-        "committee, 5 folds x 3 losses": OrdinalClassifier(**options),
+        "ensemble, 5 folds x 3 losses": OrdinalClassifier(**options),
     }
     seconds = {}
     for name, model in models.items():
@@ -180,7 +180,7 @@ def committee_cost(rows: int) -> None:
         model.fit(x, y)
         seconds[name] = time.perf_counter() - started
     first, second = seconds.values()
-    print(f"{rows:,} x 1,280 features: one network {first:.1f} s, committee {second:.1f} s, {second / first:.1f} times")
+    print(f"{rows:,} x 1,280 features: one network {first:.1f} s, ensemble {second:.1f} s, {second / first:.1f} times")
 
 
 if __name__ == "__main__":

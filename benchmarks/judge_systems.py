@@ -31,9 +31,9 @@ import pandas as pd
 from scipy.special import ndtr
 
 from orcu import calibrators, metrics
-from orcu.dealing import deal
 from orcu.errors import InputError
 from orcu.judges.systems import SystemComparison, compare_systems
+from orcu.model_selection import deal
 
 FOLDS, BLOCK = 5, 50
 CALIBRATOR = "ordinal_dirichlet+projection"  # what auto mostly chooses on these sets

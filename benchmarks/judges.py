@@ -25,9 +25,9 @@ from rich.table import Table
 from orcu import metrics
 from orcu.calibrators import CalibrationWarning, create
 from orcu.inputs import FloatArray, IntArray
+from orcu.io.writing import write_table
 from orcu.judges.grades import Grades, read
 from orcu.judges.panel import JudgePanel, fitted_map
-from orcu.tables.writing import write_table
 
 SIZES = (25, 50, 200)
 DIVISIONS = 4

@@ -58,7 +58,7 @@ def steps(rows: int, num_classes: int) -> dict[str, Callable[[], object]]:
 
     candidates = {"F.cross_entropy": step(F.cross_entropy)}
     for name in losses.names():
-        if name not in {"poe", "committee"}:  # take the output of their own heads
+        if name not in {"poe", "ensemble"}:  # take the output of their own heads
             candidates[f"orcu: {name}"] = step(losses.create(name, num_classes=num_classes))
     compiled = torch.compile(losses.create("orcu", num_classes=num_classes))
     candidates["orcu: orcu, torch.compile"] = step(compiled)
@@ -93,7 +93,7 @@ def dense_steps(shape: tuple[int, ...]) -> dict[str, Callable[[], object]]:
         "F.cross_entropy": lambda: torch.autograd.grad(F.cross_entropy(logits, y), logits)
     }
     for name in losses.names():
-        if name not in {"poe", "committee"}:
+        if name not in {"poe", "ensemble"}:
             loss = losses.create(name, num_classes=shape[1])
             candidates[f"orcu: {name}"] = lambda loss=loss: torch.autograd.grad(loss(logits, y), logits)
     orcu = losses.create("orcu", num_classes=shape[1])

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from orcu.inputs import FloatArray
+from orcu.io.text import markdown
 from orcu.metrics.binning import bin_index
 from orcu.metrics.sums import OUTCOME, VALUE, WEIGHT
 from orcu.monitoring.check import REFERENCE_SHARE
 from orcu.monitoring.evidence import Hypothesis, cell_weights, enter, log_evidence, start_weights
-from orcu.tables.text import markdown
 
 CLASSES, BINS, DAYS, ALPHA = 5, 15, 365, 0.05
 REFERENCE_DAYS = 60

@@ -33,7 +33,7 @@ from rich.table import Table
 
 from orcu import losses, metrics
 from orcu.errors import InputError
-from orcu.tables.files import replacing
+from orcu.io.files import atomic_write
 
 REFUSED = "refused"  # the value of a case whose right answer is an error
 
@@ -698,7 +698,7 @@ def fit_seconds() -> dict[str, float]:
     names = {
         "skorch, cross-entropy": "skorch, one network",
         "orcu's ce, one network": "orcu, one network",
-        "orcu, a committee of networks": "orcu, a committee of networks",
+        "orcu, an ensemble of networks": "orcu, an ensemble of networks",
         "scikit-learn's MLP": "scikit-learn, one network",
         "mord (LogisticAT)": "mord, linear",
         "skordinal (POM)": "skordinal, linear",
@@ -746,7 +746,7 @@ def main() -> None:
     }
     show(content)
     if options.write:
-        with replacing(options.write / "peers.json") as fresh:
+        with atomic_write(options.write / "peers.json") as fresh:
             fresh.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

@@ -24,8 +24,8 @@ from orcu.bench.calibrated import calibrated
 from orcu.calibrators.projection import nearest_unimodal
 from orcu.data.store import load, store_folder
 from orcu.inputs import FloatArray
+from orcu.io.writing import write_table
 from orcu.predictions.predictions import Predictions
-from orcu.tables.writing import write_table
 
 SPEC = "results_raters"
 CALIBRATORS = ("none", "temperature", "dirichlet", "gap", "gap+projection")

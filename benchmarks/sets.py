@@ -2,7 +2,7 @@
 
     python benchmarks/sets.py [--draws 100] [--tables DIR]
 
-Simulated grades (four classes, noisy; committees of `OrdinalClassifier`'s networks, no trees) at n = 50, 200 and 1000
+Simulated grades (four classes, noisy; ensembles of `OrdinalClassifier`'s networks, no trees) at n = 50, 200 and 1000
 rows to fit on, and, with the folder of `benchmarks/defaults.py`, the real tables in five folds. A cell is coverage % at
 1 - alpha = 90 %, with the mean number of classes in a set; the simulation's standard error is below 0.5 points.
 """

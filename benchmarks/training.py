@@ -19,8 +19,8 @@ from torch import nn
 from orcu import losses
 from orcu.models.backbones import ImageBackbone
 from orcu.models.classifier import Classifier
+from orcu.training.config import TrainConfig
 from orcu.training.loop import fit
-from orcu.training.recipes import Recipe
 
 STEPS, BATCH, SIZE, CLASSES, ROUNDS = 6, 64, 64, 5, 9
 
@@ -73,7 +73,7 @@ def bare(criterion: nn.Module, train: Ready, validation: Ready) -> Callable[[], 
 def looped(criterion: nn.Module, train: Ready, validation: Ready) -> Callable[[], None]:
     """Our loop: one epoch with its metrics and progress."""
     model = network()
-    recipe = Recipe(epochs=1, head_rate=1e-3, rate=1e-3)
+    recipe = TrainConfig(epochs=1, head_rate=1e-3, rate=1e-3)
 
     def run() -> None:
         fit(model, criterion, train, validation, recipe, progress=lambda moment: None)

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from orcu.tables import text
-from orcu.tables.files import replacing
+from orcu.io import text
+from orcu.io.files import atomic_write
 
 LABELS = (0, 1, 2)  # of five classes; the others are their mirror images
 SCALES = (0.3, 3.0, 10.0)
@@ -30,7 +30,7 @@ def write(docs: Path) -> None:
     for name, page in pages.items():
         file = folder / f"{name}.md"
         if not file.exists() or file.read_text(encoding="utf-8") != page:  # or all is built anew
-            with replacing(file) as fresh:
+            with atomic_write(file) as fresh:
                 fresh.write_text(page, encoding="utf-8")
 
 

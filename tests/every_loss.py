@@ -5,7 +5,7 @@ import pytest
 from orcu import losses
 from orcu.losses.base import LOSSES, REGULARIZERS
 
-NEEDS_ITS_HEAD = {"poe", "committee"}  # tested in test_poe.py and test_committee.py
+NEEDS_ITS_HEAD = {"poe", "ensemble"}  # tested in test_poe.py and test_ensemble.py
 SPECS = {  # as orcu.testing.check_loss takes them
     **{f"loss {name}": name for name in LOSSES.names() if name not in NEEDS_ITS_HEAD},
     **{f"regularizer {name}": REGULARIZERS.get(name) for name in REGULARIZERS.names()},

@@ -13,9 +13,10 @@ SOURCE = Path(__file__).parents[1] / "src"
 FLOORS = [
     ["errors"],
     ["registry", "inputs", "blas", "threads"],
-    ["geometry", "dealing"],
-    ["tables", "targets", "terms"],
+    ["geometry"],
+    ["io", "kernels"],
     ["predictions"],
+    ["model_selection"],
     ["decisions"],
     ["metrics"],
     ["launchers", "calibrators", "losses", "theory", "boosting"],

@@ -57,10 +57,9 @@ def documented_names():
 
 NOT_PYTHON = {"orcu.classes"}  # a key of an ONNX file's metadata
 NAMES = set(documented_names()) - NOT_PYTHON
-OLD_NAMES = set((ROOT / "tests" / "documented_in_0.1.txt").read_text().split())
 
 
-@pytest.mark.parametrize("name", sorted(NAMES | OLD_NAMES))
+@pytest.mark.parametrize("name", sorted(NAMES))
 def test_documented_names_exist(name):
     parts = name.split(".")
     for length in range(len(parts), 0, -1):

@@ -23,9 +23,9 @@ def test_results_stand_in_the_order_of_the_items():
             late.set()
         return 10 * item
 
-    assert list(threads.in_order(work, range(5), threads=3)) == [0, 10, 20, 30, 40]
-    assert list(threads.in_order(abs, [-1, 2], threads=1)) == [1, 2]
-    assert list(threads.in_order(abs, [], threads=4)) == []
+    assert list(threads.map_ordered(work, range(5), threads=3)) == [0, 10, 20, 30, 40]
+    assert list(threads.map_ordered(abs, [-1, 2], threads=1)) == [1, 2]
+    assert list(threads.map_ordered(abs, [], threads=4)) == []
 
 
 def test_few_items_are_taken_ahead():
@@ -36,7 +36,7 @@ def test_few_items_are_taken_ahead():
             taken.append(item)
             yield item
 
-    results = threads.in_order(abs, items(), threads=2)
+    results = threads.map_ordered(abs, items(), threads=2)
     assert next(results) == 0
     assert len(taken) <= 4
     results.close()
@@ -44,7 +44,7 @@ def test_few_items_are_taken_ahead():
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_an_error_arrives_in_its_place(count):
-    results = threads.in_order(lambda item: 1 // item, [1, 0, 1], threads=count)
+    results = threads.map_ordered(lambda item: 1 // item, [1, 0, 1], threads=count)
     assert next(results) == 1
     with pytest.raises(ZeroDivisionError):
         next(results)
@@ -71,7 +71,7 @@ def test_the_same_bits_whatever_the_number_of_threads(streamed, tmp_path, monkey
     columns = {f"p{k}": probs[:, k] for k in range(4)} | {"label": y, "site": site.astype(str)}
     pq.write_table(pa.table(columns), tmp_path / "many.parquet", row_group_size=3_000)
     monkeypatch.setattr("orcu.evaluation.evidence.PART_ROWS", 4_096)
-    monkeypatch.setattr("orcu.tables.reading.BATCH_ROWS", 3_000)
+    monkeypatch.setattr("orcu.io.reading.BATCH_ROWS", 3_000)
     if streamed:
         monkeypatch.setattr("orcu.evaluation.evidence.IN_MEMORY_CELLS", 8_000)
     told = []
@@ -86,7 +86,7 @@ def test_parts_that_do_not_fit_are_read_again(tmp_path, monkeypatch):
     probs, y, _ = large(9_000)
     columns = {f"p{k}": probs[:, k] for k in range(4)} | {"label": y}
     pq.write_table(pa.table(columns), tmp_path / "many.parquet")
-    monkeypatch.setattr("orcu.tables.reading.BATCH_ROWS", 1_000)
+    monkeypatch.setattr("orcu.io.reading.BATCH_ROWS", 1_000)
     monkeypatch.setattr("orcu.evaluation.evidence.IN_MEMORY_CELLS", 8_000)
     told = []
     for kept in (10**9, 50_000, 0):

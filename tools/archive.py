@@ -17,7 +17,7 @@ from scipy.stats import t
 
 from orcu.bench.columns import column
 from orcu.bench.significance import BETTER, WORSE
-from orcu.tables.writing import write_table
+from orcu.io.writing import write_table
 
 FOLDER = Path(__file__).parents[1] / "docs" / "results"
 OVERLAP = 1 / 4  # test rows over training rows of five folds

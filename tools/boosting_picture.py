@@ -17,7 +17,7 @@ from orcu import boosting, geometry, metrics
 from orcu.boosting.columns import TreeColumns
 from orcu.figures.save import save
 from orcu.figures.style import looks
-from orcu.tables.frames import table_of
+from orcu.io.frames import table_of
 
 FILE = Path(__file__).parents[1] / "docs" / "_static" / "boosting.png"
 ROWS, FITTED, ROUNDS = 12_000, 9_600, 400

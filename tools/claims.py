@@ -22,9 +22,9 @@ from orcu import bench
 from orcu.bench.significance import BETTER, WORSE
 from orcu.evaluation.comparison import paired_differences
 from orcu.evaluation.evidence import gather
+from orcu.io.files import atomic_write
 from orcu.metrics.base import METRICS
 from orcu.predictions.predictions import Predictions
-from orcu.tables.files import replacing
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "claims.md"
@@ -430,7 +430,7 @@ def main() -> None:
         collect(options.results)
         return
     content = page()
-    with replacing(PAGE) as fresh:
+    with atomic_write(PAGE) as fresh:
         fresh.write_text(content, encoding="utf-8")
 
 

@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from orcu.tables.files import replacing
+from orcu.io.files import atomic_write
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "install.md"
@@ -92,7 +92,7 @@ def main() -> None:
     print(text)
     if write:
         page = PLACE.sub(lambda place: place[1] + text + place[2], PAGE.read_text(encoding="utf-8"))
-        with replacing(PAGE) as fresh:
+        with atomic_write(PAGE) as fresh:
             fresh.write_text(page, encoding="utf-8")
 
 

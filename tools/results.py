@@ -32,8 +32,8 @@ from orcu.bench.jobs import Job
 from orcu.bench.significance import BETTER, WORSE
 from orcu.bench.spec import CONFIGS, Spec, load_spec
 from orcu.bench.tables import COLLAPSED_NOTE, DAGGER, Line, lines, rendered
-from orcu.tables import text
-from orcu.tables.files import replacing
+from orcu.io import text
+from orcu.io.files import atomic_write
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = (
@@ -558,7 +558,7 @@ def main() -> None:
         return
     for file, content in pages().items():
         if not file.exists() or file.read_text(encoding="utf-8") != content:
-            with replacing(file) as fresh:
+            with atomic_write(file) as fresh:
                 fresh.write_text(content, encoding="utf-8")
             print(f"wrote {file.relative_to(DOCS.parent)}")
 

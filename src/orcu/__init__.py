@@ -1,6 +1,6 @@
 """Ordinal classifiers whose probabilities can be trusted: unimodal and calibrated at once.
 
-Names are resolved on first use, so ``import orcu`` stays quick and does not import torch.
+Names are resolved on first use, so ``import orcu`` is fast and does not import torch.
 """
 
 import importlib
@@ -11,17 +11,31 @@ __version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from orcu import (
+        bench,
         boosting,
         calibrators,
         data,
+        decisions,
         estimators,
+        evaluation,
+        explore,
         figures,
         geometry,
+        integrations,
+        io,
         judges,
+        kernels,
+        launchers,
         losses,
         metrics,
-        targets,
+        model_selection,
+        models,
+        monitoring,
+        predictions,
+        report,
+        testing,
         theory,
+        training,
     )
     from orcu.decisions.conformal import OrdinalPredictionSets
     from orcu.decisions.rules import decide
@@ -36,10 +50,12 @@ if TYPE_CHECKING:
     from orcu.predictions.predictions import Predictions
     from orcu.theory.suggest_scale import Suggestion, suggest_scale
 
-# public name -> the module that holds it ("" = the name is itself a module of orcu)
-_HOMES = {
+# Public name -> the module that defines it.
+_OBJECTS = {
     "CalibratedOrdinal": "estimators.calibrated",
     "Evaluation": "evaluation.evaluation",
+    "InputError": "errors",
+    "MissingExtraError": "errors",
     "ORCULoss": "losses.orcu",
     "OrdinalBoosting": "estimators.boosting",
     "OrdinalClassifier": "estimators.classifier",
@@ -47,24 +63,39 @@ _HOMES = {
     "Predictions": "predictions",
     "Suggestion": "theory.suggest_scale",
     "Tally": "evaluation.tally",
+    "UnknownNameError": "errors",
     "decide": "decisions.rules",
     "evaluate": "evaluation.evaluate",
     "suggest_scale": "theory.suggest_scale",
-    "InputError": "errors",
-    "MissingExtraError": "errors",
-    "UnknownNameError": "errors",
-    "boosting": "",
-    "calibrators": "",
-    "data": "",
-    "estimators": "",
-    "figures": "",
-    "geometry": "",
-    "judges": "",
-    "losses": "",
-    "metrics": "",
-    "targets": "",
-    "theory": "",
 }
+_MODULES = [
+    "bench",
+    "boosting",
+    "calibrators",
+    "data",
+    "decisions",
+    "estimators",
+    "evaluation",
+    "explore",
+    "figures",
+    "geometry",
+    "integrations",
+    "io",
+    "judges",
+    "kernels",
+    "launchers",
+    "losses",
+    "metrics",
+    "model_selection",
+    "models",
+    "monitoring",
+    "predictions",
+    "report",
+    "testing",
+    "theory",
+    "training",
+]
+_NEED_TORCH = {"ORCULoss", "losses", "models", "training"}
 
 __all__ = [
     "CalibratedOrdinal",
@@ -80,35 +111,48 @@ __all__ = [
     "Tally",
     "UnknownNameError",
     "__version__",
+    "bench",
     "boosting",
     "calibrators",
     "data",
     "decide",
+    "decisions",
     "estimators",
     "evaluate",
+    "evaluation",
+    "explore",
     "figures",
     "geometry",
+    "integrations",
+    "io",
     "judges",
+    "kernels",
+    "launchers",
     "losses",
     "metrics",
+    "model_selection",
+    "models",
+    "monitoring",
+    "predictions",
+    "report",
     "suggest_scale",
-    "targets",
+    "testing",
     "theory",
+    "training",
 ]
 
 
-if not TYPE_CHECKING:  # or a checker would believe in any name
+if not TYPE_CHECKING:  # so that type checkers report unknown names
 
     def __getattr__(name: str) -> Any:
-        home = _HOMES.get(name)
-        if home is None:
-            raise AttributeError(f"module 'orcu' has no attribute {name!r}")
-        if home == "":
+        if name in _MODULES:
             return importlib.import_module(f"orcu.{name}")
-        return getattr(importlib.import_module(f"orcu.{home}"), name)
+        if name in _OBJECTS:
+            return getattr(importlib.import_module(f"orcu.{_OBJECTS[name]}"), name)
+        raise AttributeError(f"module 'orcu' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    # help() and editors ask for all that is listed: where torch is missing, not for what would refuse.
-    missing = {"ORCULoss", "losses"} if importlib.util.find_spec("torch") is None else set()
+    # help() and editors resolve every listed name: omit those that would raise without torch.
+    missing = _NEED_TORCH if importlib.util.find_spec("torch") is None else set()
     return sorted(set(__all__) - missing)

@@ -23,7 +23,7 @@ def cores() -> int:
     return min(usable, int(wanted)) if wanted.isdigit() and int(wanted) > 0 else usable
 
 
-def in_order(
+def map_ordered(
     function: Callable[[Item], Result], items: Iterable[Item], *, threads: int | None = None
 ) -> Iterator[Result]:
     """What a function makes of each item, in their order, several at a time.
@@ -37,7 +37,7 @@ def in_order(
         threads: as many as there are `cores` by default; one means none beside the caller's.
 
     Example:
-        >>> list(in_order(abs, [-1, 2, -3]))
+        >>> list(map_ordered(abs, [-1, 2, -3]))
         [1, 2, 3]
     """
     threads = cores() if threads is None else threads

@@ -21,10 +21,10 @@ from orcu.bench.spec import CONFIGS, Spec, TwoStage, load_spec
 from orcu.bench.story import opening
 from orcu.bench.tables import chosen, lines, rendered
 from orcu.errors import InputError, UnknownNameError
+from orcu.io.reading import read_table
 from orcu.launchers import LAUNCHERS
 from orcu.losses.base import LOSSES
 from orcu.predictions.predictions import Predictions
-from orcu.tables.reading import read_table
 from orcu.training.two_stage import branches
 
 
@@ -162,7 +162,7 @@ def test_two_processes_give_the_same_bytes_as_one(spec_file, tmp_path):
     for name, count in (("one", 1), ("two", 2)):
         results = tmp_path / name
         with LAUNCHERS.create("local", jobs=count) as workers:
-            ended = list(workers.in_order(partial(execute, results=results), jobs(spec)))
+            ended = list(workers.map_ordered(partial(execute, results=results), jobs(spec)))
         assert ended == ["done"] * 4
         tables.append(rendered(spec, lines(spec, records(spec, results)), "csv"))
         shutil.rmtree(results / "runs" / "none", ignore_errors=True)
@@ -425,11 +425,11 @@ def test_results_of_the_first_version_are_taken_over(spec_file, tmp_path):
         convert(results)
 
 
-def test_a_committee_stands_beside_the_losses(tmp_path, monkeypatch):
+def test_a_ensemble_stands_beside_the_losses(tmp_path, monkeypatch):
     monkeypatch.setenv("ORCU_DATA", str(tmp_path / "data"))
-    file = tmp_path / "committee.toml"
+    file = tmp_path / "ensemble.toml"
     file.write_text(
-        'name = "committee"\n'
+        'name = "ensemble"\n'
         'losses = ["ce", { label = "trees and networks", folds = 2, members = ["network", "boosting"] }]\n'
         'calibrators = ["none", "auto"]\n'
         '[[data]]\nset = "lev"\nhidden = [8]\nfolds = [0]\nrecipe = { epochs = 2 }\n'
@@ -439,11 +439,11 @@ def test_a_committee_stands_beside_the_losses(tmp_path, monkeypatch):
     assert [run.state for run in plan.runs] == ["finished", "finished"]
     rows = {(row["loss"], row["calibrator"]): row for row in plan.records()}
     assert rows["trees and networks", "auto"]["unimodality"] == 1
-    committee = next(run for run in plan.runs if run.job.loss_name == "trees and networks")
-    held = Predictions.read(plan.file(committee, "validation.parquet"))
+    ensemble = next(run for run in plan.runs if run.job.loss_name == "trees and networks")
+    held = Predictions.read(plan.file(ensemble, "validation.parquet"))
     single = Predictions.read(plan.file(plan.runs[0], "validation.parquet"))
     assert len(held) > 2 * len(single)  # every row of train and validation, out of fold
-    result = json.loads(plan.file(committee, "result.json").read_text())
+    result = json.loads(plan.file(ensemble, "result.json").read_text())
     assert sum(result["weights"].values()) == pytest.approx(1)
 
 
@@ -451,7 +451,7 @@ STORY = """
 [story]
 today = { loss = "ce", calibrator = "temperature", name = "what <b>we</b> did" }
 paper = { loss = "orcu", name = "the paper's" }
-ours = { loss = "committee", calibrator = "auto", name = "the new way", how = "fit it" }
+ours = { loss = "ensemble", calibrator = "auto", name = "the new way", how = "fit it" }
 """
 
 
@@ -476,11 +476,11 @@ def test_a_report_opens_with_its_story(tmp_path, monkeypatch):
     assert "the new way, and 6 more pairs" in compared
     assert "LEV (200 rows)" in compared
     rows = {(row["loss"], row["calibrator"]): row for row in table.plan.records()}
-    today, ours = rows["ce", "temperature"], rows["committee", "auto"]
+    today, ours = rows["ce", "temperature"], rows["ensemble", "auto"]
     percent = 100 * (ours["rps"] / today["rps"] - 1)
     assert f"is {abs(percent):.1f} % {'lower' if percent < 0 else 'higher'} on LEV (beyond chance)" in result
     assert "all its rows are unimodal" in result
-    # three epochs of a committee against one of a network: the result is not left to chance
+    # three epochs of an ensemble against one of a network: the result is not left to chance
     assert "the new way wins against what <b>we</b> did" in result
     assert to_do == "To do: take the new way: fit it."
     page = bench.report(file, results=results).read_text(encoding="utf-8")
@@ -488,7 +488,7 @@ def test_a_report_opens_with_its_story(tmp_path, monkeypatch):
     assert "<b>we</b>" not in page
     assert page.index("To do: take") < page.index("One case, before and after") < page.index("runs are finished")
     result = json.loads(table.plan.file(table.plan.runs[2], "result.json").read_text())
-    assert result["recipe"]["epochs"] == 3  # a committee has a recipe of its own
+    assert result["recipe"]["epochs"] == 3  # an ensemble has a recipe of its own
 
 
 def test_a_story_that_is_not_finished_is_not_told(tmp_path, monkeypatch):
@@ -550,29 +550,29 @@ def test_a_collapsed_model_is_marked_and_never_best(tmp_path):
     [
         ("{ folds = 1 }", "greater than or equal to 2"),
         ("{ folds = 5, loses = ['ce'] }", "loses"),
-        ("{ folds = 5, losses = ['mdca'] }", "mdca cannot be part of a committee"),
+        ("{ folds = 5, losses = ['mdca'] }", "mdca cannot be part of an ensemble"),
         ("{ folds = 5, losses = ['nix'] }", "nix"),
     ],
 )
-def test_a_committee_that_cannot_be_is_told_before_the_runs(tmp_path, entry, words):
-    file = tmp_path / "committee.toml"
-    file.write_text(f'name = "committee"\nlosses = [{entry}]\n[[data]]\nset = "lev"\nhidden = [8]\n')
+def test_a_ensemble_that_cannot_be_is_told_before_the_runs(tmp_path, entry, words):
+    file = tmp_path / "ensemble.toml"
+    file.write_text(f'name = "ensemble"\nlosses = [{entry}]\n[[data]]\nset = "lev"\nhidden = [8]\n')
     with pytest.raises(InputError, match=words):
         bench.plan(file, results=tmp_path)
 
 
-def test_a_committee_in_folds_needs_frozen_features(tmp_path):
-    file = tmp_path / "committee.toml"
+def test_a_ensemble_in_folds_needs_frozen_features(tmp_path):
+    file = tmp_path / "ensemble.toml"
     for more, words in (("", "frozen = true"), ("frozen = true\n", "grown on tables")):
         members = ', members = ["boosting"]' if more else ""
         file.write_text(
-            f'name = "committee"\nlosses = ["ce", {{ folds = 5{members} }}]\n'
+            f'name = "ensemble"\nlosses = ["ce", {{ folds = 5{members} }}]\n'
             f'[[data]]\nset = "retinamnist"\nprotocol = "official"\n{more}'
         )
         with pytest.raises(InputError, match=words):
             bench.plan(file, results=tmp_path)
     file.write_text(
-        'name = "committee"\nlosses = ["ce", { folds = 5 }]\n'
-        '[[data]]\nset = "retinamnist"\nprotocol = "official"\nwithout = ["committee"]\n'
+        'name = "ensemble"\nlosses = ["ce", { folds = 5 }]\n'
+        '[[data]]\nset = "retinamnist"\nprotocol = "official"\nwithout = ["ensemble"]\n'
     )
     assert len(bench.plan(file, results=tmp_path).runs) == 1

@@ -31,7 +31,7 @@ def test_ray_and_local_give_the_same_bytes(spec_file, tmp_path):
     for launcher, count in (("local", 1), ("ray", 2)):
         results = tmp_path / launcher
         with LAUNCHERS.create(launcher, jobs=count) as workers:
-            ended = list(workers.in_order(partial(execute, results=results), jobs(spec)))
+            ended = list(workers.map_ordered(partial(execute, results=results), jobs(spec)))
         assert ended == ["done"] * 4
         assert {one.state for one in planned(spec, results)} == {"finished"}
         tables.append(rendered(spec, lines(spec, records(spec, results)), "csv"))

@@ -9,8 +9,8 @@ import pytest
 from orcu import calibrators, geometry, metrics
 from orcu.calibrators.auto import CANDIDATES, AutoCalibration
 from orcu.calibrators.pool import pool, pool_weights, pooled
-from orcu.dealing import deal
 from orcu.errors import InputError
+from orcu.model_selection import deal
 
 
 def sample(rows=600, classes=4, sharpen=2.5, seed=0):

@@ -25,8 +25,8 @@ from orcu.calibrators.cross_validation import splits
 from orcu.calibrators.gap import _objective
 from orcu.calibrators.linear_map import Problem
 from orcu.calibrators.projection import nearest_unimodal
-from orcu.dealing import stratified_folds
 from orcu.errors import InputError, UnknownNameError
+from orcu.model_selection import stratified_folds
 
 
 def sample(rows=800, num_classes=4, sharpen=2.0, seed=0):

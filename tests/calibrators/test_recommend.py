@@ -12,9 +12,9 @@ from orcu import CalibratedOrdinal, decide, metrics
 from orcu.calibrators import GapScaling, recommend
 from orcu.calibrators.cross_validation import cross_validated
 from orcu.calibrators.recommend import cross_fitted
-from orcu.dealing import stratified_folds
 from orcu.errors import InputError
 from orcu.estimators.calibrated import ordered_labels
+from orcu.model_selection import stratified_folds
 
 
 def sample(rows=600, num_classes=4, sharpen=2.5, noise=0.5, seed=0):

@@ -11,10 +11,10 @@ from orcu import Predictions, metrics
 from orcu.calibrators.base import CALIBRATORS
 from orcu.data.base import DATASETS
 from orcu.figures.base import FIGURES
+from orcu.kernels.soft_targets import distances
 from orcu.launchers import LAUNCHERS
 from orcu.losses.base import LOSSES, REGULARIZERS
 from orcu.metrics.base import METRICS, metric
-from orcu.targets import distances
 
 REGISTRIES = (LOSSES, REGULARIZERS, distances, METRICS, CALIBRATORS, DATASETS, FIGURES, LAUNCHERS)
 
@@ -26,7 +26,9 @@ class OfAPlugin(OrdinalLoss):
     def per_sample(self, logits, y):
         return {2}
 """
-DISTANCE = "from orcu.targets import distances\n@distances.register('cubed')\ndef cubed(d):\n    return d ** 3\n"
+DISTANCE = (
+    "from orcu.kernels.soft_targets import distances\n@distances.register('cubed')\ndef cubed(d):\n    return d ** 3\n"
+)
 FIGURE = """
 from orcu.figures.base import FIGURES, Figure
 

@@ -293,7 +293,7 @@ def test_a_damaged_cache_is_made_again(name, class_folders, tmp_path):
 
 
 def test_one_process_at_a_time_writes_a_cache(many, tmp_path):
-    from orcu.tables.files import locked
+    from orcu.io.files import locked
 
     with locked(tmp_path / ".cache_8.lock"), pytest.raises(InputError, match="another process"):
         build(many.manifest, tmp_path / "cache_8", 8)

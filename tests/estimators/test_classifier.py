@@ -20,7 +20,7 @@ from orcu.errors import InputError, UnknownNameError
 # Failures that follow from what the estimator is for, with the reason.
 EXPECTED = {
     "check_classifiers_classes": "strings without an order are refused: the alphabet is no order",
-    "check_fit_score_takes_y": "calls partial_fit after fit, and a committee does not go on",
+    "check_fit_score_takes_y": "calls partial_fit after fit, and an ensemble does not go on",
     "check_sample_weight_equivalence_on_dense_data": "rows are dealt to jobs; a row given twice is dealt twice",
 }
 QUICK = {"members": "network", "hidden": (16,), "epochs": 12, "learning_rate": 0.03, "random_state": 0}

@@ -1,4 +1,4 @@
-"""Trees beside networks in one committee."""
+"""Trees beside networks in one ensemble."""
 
 import pickle
 
@@ -70,10 +70,10 @@ def test_sets_seeds_and_files(fitted):
     assert ((low <= y) & (y <= high)).mean() > 0.7
 
 
-def test_no_module_answers_as_a_committee_with_trees(fitted):
-    with pytest.raises(AttributeError, match="this committee has trees.*members='network'"):
+def test_no_module_answers_as_a_ensemble_with_trees(fitted):
+    with pytest.raises(AttributeError, match="this ensemble has trees.*members='network'"):
         _ = fitted.model_
-    with pytest.raises(InputError, match="partial_fit: a committee does not go on"):
+    with pytest.raises(InputError, match="partial_fit: an ensemble does not go on"):
         fitted.partial_fit(*sample(50))
     assert fitted.diagnose() is not None
 

@@ -228,7 +228,7 @@ def test_a_stream_gives_the_same_bits_as_memory(long_file, monkeypatch):
     options = {"label": "y", "logits": "z_*", "group": "site", "weight": "w"}
     whole = evaluate(open_predictions(long_file, **options), bootstrap=100)
     monkeypatch.setattr("orcu.evaluation.evidence.IN_MEMORY_CELLS", 10_000)
-    monkeypatch.setattr("orcu.tables.reading.BATCH_ROWS", 611)
+    monkeypatch.setattr("orcu.io.reading.BATCH_ROWS", 611)
     streamed = evaluate(open_predictions(long_file, **options), bootstrap=100)
     assert not whole.sampled
     assert streamed.sampled

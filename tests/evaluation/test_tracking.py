@@ -141,7 +141,7 @@ import wandb
 from wandb.proto.wandb_internal_pb2 import Record
 from wandb.sdk.internal.datastore import DataStore
 
-quiet = wandb.Settings(silent=True, x_disable_stats=True, x_disable_meta=True, disable_git=True, disable_code=True)
+quiet = wandb.RunConfig(silent=True, x_disable_stats=True, x_disable_meta=True, disable_git=True, disable_code=True)
 with wandb.init(mode="offline", dir=folder, project="grades", settings=quiet) as run:
     evaluation.log(run)
     evaluation.log(wandb, report=False)  # the module logs to its current run

@@ -12,8 +12,8 @@ import pytest
 
 from orcu import cli, explore
 from orcu.errors import InputError
+from orcu.kernels.soft_targets import distances
 from orcu.losses.base import REGULARIZERS
-from orcu.targets import distances
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_what_cannot_be_written_is_told(tmp_path, monkeypatch):
     def refused(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("orcu.explore.replacing", refused)
+    monkeypatch.setattr("orcu.explore.atomic_write", refused)
     with pytest.raises(InputError, match=r"page\.html: cannot be written \(Permission denied\)"):
         explore.write(tmp_path / "page.html")
 

@@ -9,7 +9,7 @@ from explore_layout import laid_out
 from explore_reference import library
 
 from orcu import explore, geometry
-from orcu.targets import log_targets
+from orcu.kernels.soft_targets import log_targets
 from orcu.theory import equilibrium
 
 pytestmark = MARKS

@@ -8,7 +8,7 @@ from browser import MARKS, dom_with, told, without_policy
 from explore_reference import library
 
 from orcu import explore, geometry
-from orcu.targets import log_targets
+from orcu.kernels.soft_targets import log_targets
 from orcu.theory import equilibrium
 
 pytestmark = MARKS

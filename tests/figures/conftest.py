@@ -49,11 +49,11 @@ def results(home):
 @pytest.fixture(scope="session")
 def stages(home):
     """What `orcu two-stage` leaves of two folds."""
-    from orcu.training.run import Settings
+    from orcu.training.run import RunConfig
     from orcu.training.two_stage import two_stage
 
     lev = data.prepare("lev", out=home / "two_stage_data")[0]
-    settings = Settings(hidden=(16,))
+    settings = RunConfig(hidden=(16,))
     for fold in range(2):
         two_stage(
             lev, lev.split("five_folds", fold), settings, home / "stages" / f"fold_{fold}", epochs=(6, 2), device="cpu"
@@ -64,7 +64,7 @@ def stages(home):
 @pytest.fixture(scope="session")
 def image_runs(home):
     """Folders of tiny convolutional networks, trained with four losses on made images."""
-    from orcu.training.run import Run, Settings
+    from orcu.training.run import Run, RunConfig
 
     rng = np.random.default_rng(0)
     for label, name in enumerate(("0_none", "1_mild", "2_severe")):
@@ -78,7 +78,7 @@ def image_runs(home):
     build(prepared.manifest, cache_folder(prepared.folder, 64), 64)
     splits = {"train": np.arange(0, 60, 2), "validation": np.arange(1, 60, 4), "test": np.arange(3, 60, 4)}
     for loss in LOSSES:
-        settings = Settings(
+        settings = RunConfig(
             loss=loss,
             backbone="test_resnet",
             weights="random",

@@ -37,7 +37,7 @@ def net(loss="orcu", **options):
     )
 
 
-@pytest.mark.parametrize("loss", [name for name in losses.names() if name not in {"poe", "committee"}])
+@pytest.mark.parametrize("loss", [name for name in losses.names() if name not in {"poe", "ensemble"}])
 def test_every_loss_gives_probabilities(table, loss):
     fitted = net(loss).fit(*table)
     probs = fitted.predict_proba(table[0])

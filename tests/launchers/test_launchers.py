@@ -22,13 +22,13 @@ from orcu.predictions.predictions import open_predictions
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_results_come_in_order(jobs):
     with LAUNCHERS.create("local", jobs=jobs) as workers:
-        assert list(workers.in_order(abs, [-3, 2, -1])) == [3, 2, 1]
-        assert list(workers.in_order(abs, [-5])) == [5]  # again, in the same context
+        assert list(workers.map_ordered(abs, [-3, 2, -1])) == [3, 2, 1]
+        assert list(workers.map_ordered(abs, [-5])) == [5]  # again, in the same context
 
 
 def test_every_worker_sees_one_card():
     with LAUNCHERS.create("local", jobs=1, gpus=[3]) as workers:
-        assert list(workers.in_order(seen_card, [0, 1])) == ["3", "3"]
+        assert list(workers.map_ordered(seen_card, [0, 1])) == ["3", "3"]
 
 
 def test_a_killed_worker_does_not_stop_the_others(tmp_path):

@@ -167,9 +167,9 @@ def test_losses_of_heads_say_that_they_take_rows():
     output = POEOutput(torch.zeros(2, 5, 3), torch.zeros(2, 4), torch.zeros(2, 4), None)
     with pytest.raises(InputError, match="output: POE judges one row per sample"):
         losses.create("poe", num_classes=5)(output, torch.zeros(2, 3).long())
-    from orcu.losses.committee import CommitteeOutput
+    from orcu.losses.ensemble import EnsembleOutput
 
-    with pytest.raises(InputError, match="output: a committee judges one row per sample"):
-        losses.create("committee", num_classes=5)(
-            CommitteeOutput(torch.zeros(2, 5, 4), torch.zeros(3, 2, 5, 4)), torch.zeros(2, 4).long()
+    with pytest.raises(InputError, match="output: an ensemble judges one row per sample"):
+        losses.create("ensemble", num_classes=5)(
+            EnsembleOutput(torch.zeros(2, 5, 4), torch.zeros(3, 2, 5, 4)), torch.zeros(2, 4).long()
         )

@@ -343,7 +343,7 @@ def test_bad_options_are_named(tmp_path):
 
 
 def test_files_are_streamed_in_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr("orcu.tables.reading.BATCH_ROWS", 7)
+    monkeypatch.setattr("orcu.io.reading.BATCH_ROWS", 7)
     data = frame(40)
     data.to_parquet(tmp_path / "d.parquet", row_group_size=5)
     source = open_predictions(tmp_path / "d.parquet", **OPTIONS)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from orcu import geometry
 from orcu.errors import InputError
+from orcu.kernels.soft_targets import distances
 from orcu.losses import ORCULoss
-from orcu.targets import distances
 from orcu.theory import equilibrium
 
 SCALES = [0.01, 0.05, 0.3, 1.0, 3.0, 10.0, 100.0]

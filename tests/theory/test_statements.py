@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orcu import geometry
-from orcu.targets import distances
+from orcu.kernels.soft_targets import distances
 from orcu.theory import statements, verify
 from orcu.theory.setting import Setting
 from orcu.theory.statements import STATEMENTS

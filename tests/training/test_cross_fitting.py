@@ -6,14 +6,14 @@ import torch
 
 from orcu import geometry, losses
 from orcu.calibrators.pool import pool
-from orcu.dealing import deal
 from orcu.errors import InputError
-from orcu.models.committee import Committee, Stack, perceptrons
-from orcu.training.committee import as_module
+from orcu.model_selection import deal
+from orcu.models.ensemble import Ensemble, Stack, perceptrons
+from orcu.training.config import TrainConfig
 from orcu.training.cross_fitting import out_of_fold, train_together
-from orcu.training.recipes import Recipe
+from orcu.training.ensemble import as_module
 
-RECIPE = Recipe(epochs=8, batch_size=64, rate=0.02, head_rate=0.02, schedule="cosine", select="rps", patience=5)
+RECIPE = TrainConfig(epochs=8, batch_size=64, rate=0.02, head_rate=0.02, schedule="cosine", select="rps", patience=5)
 
 
 def sample(rows=400, seed=0):
@@ -113,18 +113,18 @@ def test_a_pool_answers_as_its_members_weighed():
     x, y = sample()
     folds = deal(y, 4)
     fitted = train_together(criteria("ce", "sord", "orcu"), x, y, folds, RECIPE, num_classes=4, hidden=(16,))
-    committee = pool(fitted, folds, y)
-    assert sum(committee.weights.values()) == pytest.approx(1)
-    module = as_module(committee)
-    assert len(module.members) == 4 * len(committee.kept)
-    assert isinstance(module, Committee)
+    ensemble = pool(fitted, folds, y)
+    assert sum(ensemble.weights.values()) == pytest.approx(1)
+    module = as_module(ensemble)
+    assert len(module.members) == 4 * len(ensemble.kept)
+    assert isinstance(module, Ensemble)
     with torch.no_grad():
         together = module(x).double().numpy()
-    by_fold = committee.by_fold(np.stack([one.said(x) for one in committee.kept]))
+    by_fold = ensemble.by_fold(np.stack([one.said(x) for one in ensemble.kept]))
     np.testing.assert_allclose(by_fold.mean(axis=0), together, atol=1e-5)
-    mine = by_fold[committee.fold, np.arange(len(y))]
-    np.testing.assert_allclose(mine, committee.logits, atol=1e-5)  # out of fold
-    assert -geometry.log_probs(committee.logits)[np.arange(len(y)), y].mean() < 0.9
+    mine = by_fold[ensemble.fold, np.arange(len(y))]
+    np.testing.assert_allclose(mine, ensemble.logits, atol=1e-5)  # out of fold
+    assert -geometry.log_probs(ensemble.logits)[np.arange(len(y)), y].mean() < 0.9
 
 
 def test_weights_of_rows_count_and_a_training_that_diverges_says_so():

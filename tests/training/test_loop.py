@@ -17,12 +17,12 @@ from orcu.errors import InputError, UnknownNameError
 from orcu.models.classifier import Classifier, predict
 from orcu.models.tabular import Mlp
 from orcu.training import checkpoint
+from orcu.training.config import TRAIN_CONFIGS, TrainConfig
 from orcu.training.loop import fit
 from orcu.training.optim import Plateau, adamw, rates, schedule
-from orcu.training.recipes import RECIPES, Recipe
-from orcu.training.run import Run, Settings
+from orcu.training.run import Run, RunConfig
 
-QUICK = Recipe(epochs=6, batch_size=32, head_rate=3e-3, rate=3e-3)
+QUICK = TrainConfig(epochs=6, batch_size=32, head_rate=3e-3, rate=3e-3)
 
 
 def sample(seed=0, rows=300):
@@ -55,7 +55,7 @@ def same(one, two):
 
 
 def test_the_papers_settings_are_the_defaults():
-    images, texts = RECIPES["images"], RECIPES["texts"]
+    images, texts = TRAIN_CONFIGS["images"], TRAIN_CONFIGS["texts"]
     assert (images.epochs, images.batch_size, images.head_rate, images.rate) == (100, 64, 0.01, 0.001)
     assert (images.weight_decay, images.schedule) == (0.01, "plateau")
     assert (images.plateau_factor, images.plateau_patience, images.plateau_threshold) == (0.1, 10, 1e-4)
@@ -98,7 +98,7 @@ def test_the_parts_of_the_loss_are_told():
 def test_labels_that_mean_nothing_do_worse(lev):
     splits = lev.split("five_folds", 0)
     every = np.arange(len(lev.manifest))
-    matrix, _ = next(Run(lev, splits, Settings(loss="ce")).batches("train", rows=every).epoch(0))
+    matrix, _ = next(Run(lev, splits, RunConfig(loss="ce")).batches("train", rows=every).epoch(0))
     rng = np.random.default_rng(0)
 
     def accuracy(labels):
@@ -181,7 +181,7 @@ KILLED = """
 import os, pathlib, signal, sys, torch
 from orcu import data
 from orcu.training import loop
-from orcu.training.run import Run, Settings
+from orcu.training.run import Run, RunConfig
 
 def kill(moment):
     if moment.epoch == 3 and moment.step == 2:
@@ -190,7 +190,7 @@ def kill(moment):
 loop.SAVE_EVERY = 0.0
 torch.set_num_threads(1)
 prepared = data.load(sys.argv[1])
-run = Run(prepared, prepared.split("five_folds", 0), Settings(recipe={"epochs": 6}), device="cpu")
+run = Run(prepared, prepared.split("five_folds", 0), RunConfig(recipe={"epochs": 6}), device="cpu")
 run.train(pathlib.Path(sys.argv[2]), progress=kill)
 """
 
@@ -200,7 +200,7 @@ def test_a_killed_process_goes_on_to_the_bit(tmp_path, lev):
     assert killed.returncode == -signal.SIGKILL
     assert (tmp_path / "killed" / "checkpoint" / "state.json").exists()
     for name in ("killed", "whole"):
-        run = Run(lev, lev.split("five_folds", 0), Settings(recipe={"epochs": 6}), device="cpu")
+        run = Run(lev, lev.split("five_folds", 0), RunConfig(recipe={"epochs": 6}), device="cpu")
         run.train(tmp_path / name)
     for file in ("model.safetensors", "test.parquet", "curves.parquet"):
         assert (tmp_path / "killed" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()

@@ -14,10 +14,10 @@ from orcu.data.store import Prepared
 from orcu.errors import InputError, UnknownNameError
 from orcu.models import kinds
 from orcu.models.kinds import Plan
-from orcu.training.committee_run import CommitteeRun
+from orcu.training.ensemble_run import EnsembleRun
 from orcu.training.experiment import Watcher, divided, shares, small_classes, train, train_and_judge
 from orcu.training.predict import predict_new
-from orcu.training.run import Run, Settings
+from orcu.training.run import Run, RunConfig
 
 QUICK = {"epochs": 3}
 with_weights = pytest.mark.skipif(
@@ -37,7 +37,7 @@ def cells(tmp_path_factory):
 
 def test_a_run_writes_what_everything_downstream_needs(lev, tmp_path):
     splits = lev.split("five_folds", 1)
-    result = Run(lev, splits, Settings(recipe=QUICK), device="cpu").train(tmp_path / "run")
+    result = Run(lev, splits, RunConfig(recipe=QUICK), device="cpu").train(tmp_path / "run")
     test = Predictions.read(tmp_path / "run" / "test.parquet")
     assert test.ids.tolist() == [lev.manifest.ids[row] for row in splits["test"]]
     assert (test.y == lev.manifest.labels[splits["test"]]).all()
@@ -50,13 +50,13 @@ def test_a_run_writes_what_everything_downstream_needs(lev, tmp_path):
     assert told["spec"]["manifest"] == lev.manifest.digest
     assert told["versions"]["torch"] == torch.__version__
     with pytest.raises(InputError, match="holds a run with another seed"):
-        Run(lev, splits, Settings(recipe=QUICK, seed=1), device="cpu").train(tmp_path / "run")
+        Run(lev, splits, RunConfig(recipe=QUICK, seed=1), device="cpu").train(tmp_path / "run")
 
 
 def test_seeds_make_runs_repeat(lev, tmp_path):
     splits = lev.split("five_folds", 0)
     told = [
-        Run(lev, splits, Settings(recipe=QUICK, seed=seed), device="cpu").train(tmp_path / str(k)).predictions["test"]
+        Run(lev, splits, RunConfig(recipe=QUICK, seed=seed), device="cpu").train(tmp_path / str(k)).predictions["test"]
         for k, seed in enumerate((0, 0, 1))
     ]
     assert (told[0].logits == told[1].logits).all()
@@ -65,18 +65,18 @@ def test_seeds_make_runs_repeat(lev, tmp_path):
 
 def test_a_loss_gets_the_head_it_needs(lev):
     splits = lev.split("five_folds", 0)
-    assert Run(lev, splits, Settings(loss="poe"), device="cpu").plan.head == "poe"
+    assert Run(lev, splits, RunConfig(loss="poe"), device="cpu").plan.head == "poe"
     with pytest.raises(InputError, match="needs its own head"):
-        Run(lev, splits, Settings(loss="poe", head="linear"), device="cpu")
+        Run(lev, splits, RunConfig(loss="poe", head="linear"), device="cpu")
     with pytest.raises(InputError, match="needs another head than poe"):
-        Run(lev, splits, Settings(loss="ce", head="poe"), device="cpu")
+        Run(lev, splits, RunConfig(loss="ce", head="poe"), device="cpu")
     rows = np.flatnonzero(lev.manifest.labels != 4)
     with pytest.raises(InputError, match="no training row has class 5"):
-        Run(lev, {**splits, "train": rows}, Settings(), device="cpu")
+        Run(lev, {**splits, "train": rows}, RunConfig(), device="cpu")
 
 
 def test_images_are_trained_from_the_cache(cells, tmp_path):
-    settings = Settings(backbone="test_resnet", weights="random", size=32, recipe={"epochs": 3, "channels_last": True})
+    settings = RunConfig(backbone="test_resnet", weights="random", size=32, recipe={"epochs": 3, "channels_last": True})
     result = Run(cells, cells.split("five_folds", 0), settings, device="cpu").train(tmp_path / "run")
     assert result.curves[-1]["train_loss"] < result.curves[0]["train_loss"]
     assert len(result.plan.mean) == 3
@@ -84,14 +84,14 @@ def test_images_are_trained_from_the_cache(cells, tmp_path):
 
 
 @with_weights
-def test_a_committee_on_features_that_are_kept_starts_without_the_body(cells, tmp_path, monkeypatch):
+def test_a_ensemble_on_features_that_are_kept_starts_without_the_body(cells, tmp_path, monkeypatch):
     splits = cells.split("five_folds", 0)
-    settings = Settings(backbone="efficientnet_lite0", frozen=True, size=32, hidden=(4,), recipe={"epochs": 1})
+    settings = RunConfig(backbone="efficientnet_lite0", frozen=True, size=32, hidden=(4,), recipe={"epochs": 1})
     first = Run(cells, splits, settings, device="cpu")
     features = first.features()
     built = []
     monkeypatch.setattr(Plan, "build", lambda plan, **options: built.append(plan.backbone))
-    again = CommitteeRun(Run(cells, splits, settings, device="cpu"), ["ce"], folds=2)
+    again = EnsembleRun(Run(cells, splits, settings, device="cpu"), ["ce"], folds=2)
     assert torch.equal(again.run.matrix(), features)
     assert (again.run.plan.mean, again.run.plan.std) == (first.plan.mean, first.plan.std)
     assert built == []
@@ -103,7 +103,7 @@ def test_a_committee_on_features_that_are_kept_starts_without_the_body(cells, tm
 
 @with_weights
 def test_frozen_features_are_computed_once_and_predict_as_judged(cells, tmp_path):
-    settings = Settings(backbone="efficientnet_lite0", frozen=True, size=32, recipe={"epochs": 5})
+    settings = RunConfig(backbone="efficientnet_lite0", frozen=True, size=32, recipe={"epochs": 5})
     splits = cells.split("five_folds", 0)
     judged = train_and_judge(cells, splits, settings, tmp_path / "run", device="cpu", calibrator="temperature")
     assert len(list(cells.folder.glob("features_*.safetensors"))) == 1
@@ -135,7 +135,7 @@ def test_texts_train_and_predict(tmp_path):
             f"label\ttext\n0\tthe worst {part}\n4\tthe best {part}\n" + "\n".join(lines) + "\n"
         )
     prepared, _ = data.prepare("sst5", tmp_path, out=tmp_path / "data")
-    settings = Settings(
+    settings = RunConfig(
         backbone="bert-tiny", weights="random", recipe={"epochs": 6, "batch_size": 16, "rate": 2e-3, "head_rate": 2e-3}
     )
     result = Run(prepared, prepared.split("official", 0), settings, device="cpu").train(tmp_path / "run")
@@ -159,7 +159,7 @@ def test_real_sentences_are_learned(real_data, tmp_path):
     root = real_data("sst5")
     prepared, _ = data.prepare("sst5", root, out=tmp_path / "data")
     splits = {name: rows[::30] for name, rows in prepared.split("paper", 0).items()}
-    settings = Settings(backbone="bert-tiny", weights="random", recipe={"epochs": 2, "batch_size": 16})
+    settings = RunConfig(backbone="bert-tiny", weights="random", recipe={"epochs": 2, "batch_size": 16})
     result = Run(prepared, splits, settings, device="cpu").train(tmp_path / "run")
     assert result.curves[-1]["train_loss"] < result.curves[0]["train_loss"]
     assert len(result.predictions["test"]) == len(splits["test"])
@@ -167,7 +167,7 @@ def test_real_sentences_are_learned(real_data, tmp_path):
 
 def test_train_and_judge_writes_a_model_that_predicts_as_judged(lev, tmp_path):
     splits = divided(lev, (70, 15, 15), seed=0)
-    judged = train_and_judge(lev, splits, Settings(recipe={"epochs": 10}), tmp_path / "m", device="cpu")
+    judged = train_and_judge(lev, splits, RunConfig(recipe={"epochs": 10}), tmp_path / "m", device="cpu")
     card = json.loads((tmp_path / "m" / "card.json").read_text())
     assert sum(card["data"]["rows"]["test"].values()) == len(splits["test"])
     assert card["test"]["calibrated"]["unimodality"]["value"] == 1
@@ -269,7 +269,7 @@ def test_wrong_names_are_told_before_the_data_are_looked_at(tmp_path):
 
 def test_a_table_has_no_backbone_to_freeze(lev):
     with pytest.raises(InputError, match="frozen: a table has no backbone"):
-        Run(lev, lev.split("five_folds", 0), Settings(frozen=True), device="cpu")
+        Run(lev, lev.split("five_folds", 0), RunConfig(frozen=True), device="cpu")
 
 
 def test_splits_are_checked(lev, tmp_path):
@@ -290,19 +290,19 @@ def test_splits_are_checked(lev, tmp_path):
 
 def test_a_run_that_failed_at_once_does_not_block_its_folder(lev, tmp_path):
     splits = lev.split("five_folds", 0)
-    wild = Settings(recipe={"epochs": 1, "rate": 1e30, "head_rate": 1e30, "clip": None})
+    wild = RunConfig(recipe={"epochs": 1, "rate": 1e30, "head_rate": 1e30, "clip": None})
     with pytest.raises(InputError, match="the training loss is"):
         Run(lev, splits, wild, device="cpu").train(tmp_path / "run")
-    Run(lev, splits, Settings(recipe={"epochs": 1}), device="cpu").train(tmp_path / "run")
+    Run(lev, splits, RunConfig(recipe={"epochs": 1}), device="cpu").train(tmp_path / "run")
 
 
 def test_a_last_batch_of_one_row_is_left_out(lev, tmp_path):
     splits = lev.split("five_folds", 0)
     count = len(splits["train"])
-    settings = Settings(loss="poe", recipe={"epochs": 1, "batch_size": (count - 1) // 2})
+    settings = RunConfig(loss="poe", recipe={"epochs": 1, "batch_size": (count - 1) // 2})
     if (count - 1) % 2 == 0:
         Run(lev, splits, settings, device="cpu").train(tmp_path / "run")
     else:
         trimmed = {**splits, "train": splits["train"][:-1]}
-        settings = Settings(loss="poe", recipe={"epochs": 1, "batch_size": (count - 2) // 2})
+        settings = RunConfig(loss="poe", recipe={"epochs": 1, "batch_size": (count - 2) // 2})
         Run(lev, trimmed, settings, device="cpu").train(tmp_path / "run")

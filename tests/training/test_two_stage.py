@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from orcu import geometry, losses
 from orcu.errors import UnknownNameError
 from orcu.theory.alignment import activity, alignment, regularizer_gradient
-from orcu.training.run import Settings
+from orcu.training.run import RunConfig
 from orcu.training.two_stage import branches, summary, train, two_stage
 
 
@@ -58,7 +58,7 @@ def test_deep_inside_the_hinge_is_silent_and_the_barrier_is_not():
 
 
 def test_the_diagnostic_runs_and_shows_what_the_paper_says(lev, tmp_path):
-    records = two_stage(lev, lev.split("five_folds", 0), Settings(), tmp_path, scale=3.0, epochs=(8, 6), device="cpu")
+    records = two_stage(lev, lev.split("five_folds", 0), RunConfig(), tmp_path, scale=3.0, epochs=(8, 6), device="cpu")
     assert len(records) == 3 * 6
     table = {row["branch"]: row for row in summary(records)}
     assert set(table) == {"sord", "hinge", "orcu"}
@@ -71,7 +71,7 @@ def test_the_diagnostic_runs_and_shows_what_the_paper_says(lev, tmp_path):
     shares = {record["feasible_share"] for record in records}
     assert len(shares) == 1
     assert (tmp_path / "two_stage.parquet").exists()
-    again = two_stage(lev, lev.split("five_folds", 0), Settings(), tmp_path, scale=3.0, epochs=(8, 6), device="cpu")
+    again = two_stage(lev, lev.split("five_folds", 0), RunConfig(), tmp_path, scale=3.0, epochs=(8, 6), device="cpu")
     assert str(again) == str(records)
 
 

@@ -12,8 +12,8 @@ from orcu.bench.jobs import run_id
 from orcu.bench.store import RESULT, Store
 from orcu.errors import InputError
 from orcu.figures.sources import INDEX
+from orcu.io.files import atomic_write
 from orcu.predictions.predictions import Predictions
-from orcu.tables.files import replacing
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def convert(results: Path) -> Conversion:
         if "test" in result:
             before = result["test"].get("none")
             changed["test"] = before if before is not None else values(Predictions.read(old / "test.parquet"))
-        with replacing(new / RESULT) as temporary:
+        with atomic_write(new / RESULT) as temporary:
             temporary.write_text(json.dumps(changed, indent=1, sort_keys=True) + "\n")
         _note_size(new)
         new.rename(store.runs / run)

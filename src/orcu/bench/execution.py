@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from orcu.bench.calibrated import values, values_after
 from orcu.bench.jobs import Job
 from orcu.bench.prepared import how_to_prepare, prepared_for
-from orcu.bench.spec import CommitteeSpec, TwoStage
+from orcu.bench.spec import EnsembleSpec, TwoStage
 from orcu.bench.states import Outcome
 from orcu.bench.store import LostLockError, Store
 from orcu.data.store import Prepared
 from orcu.errors import InputError
 
 if TYPE_CHECKING:
-    from orcu.training.run import Settings
+    from orcu.training.run import RunConfig
 
 KEPT = ("test.parquet", "validation.parquet", "train.parquet", "curves.parquet", "features.safetensors", "run.json")
 MODEL = ("model.safetensors", "model.json")
@@ -71,12 +71,12 @@ def execute(job: Job, results: Path) -> Outcome:
     return Outcome.DONE
 
 
-def settings_of(job: Job) -> "Settings":
+def settings_of(job: Job) -> "RunConfig":
     """What a job says of its training."""
-    from orcu.training.run import Settings
+    from orcu.training.run import RunConfig
 
     data = job.data
-    return Settings(
+    return RunConfig(
         loss=job.loss_spec or "sord",
         backbone=data.backbone,
         weights=data.weights,
@@ -104,9 +104,9 @@ def _result(job: Job, prepared: Prepared, work: Path, files: Path) -> dict[str, 
     about: dict[str, Any] = {"job": job.described()}
     if job.two_stage is not None:
         return about | _both_stages(job.two_stage, prepared, splits, settings, work / "training", files)
-    committee = CommitteeSpec.of(job.loss)
-    if committee is not None:
-        return about | _committee(committee, prepared, splits, settings, work / "training", files)
+    ensemble = EnsembleSpec.of(job.loss)
+    if ensemble is not None:
+        return about | _ensemble(ensemble, prepared, splits, settings, work / "training", files)
     if is_auto(settings.loss):
         result, choice = train_with_scale(prepared, splits, settings, work / "training")
         about["scale"] = choice.best.scale
@@ -124,16 +124,16 @@ def _result(job: Job, prepared: Prepared, work: Path, files: Path) -> dict[str, 
     }
 
 
-def _committee(
-    committee: CommitteeSpec, prepared: Prepared, splits: Any, settings: "Settings", work: Path, files: Path
+def _ensemble(
+    ensemble: EnsembleSpec, prepared: Prepared, splits: Any, settings: "RunConfig", work: Path, files: Path
 ) -> dict[str, Any]:
-    """A committee on the rows of train and validation; what it says of them out of fold is what calibrators see."""
+    """An ensemble on the rows of train and validation; what it says of them out of fold is what calibrators see."""
     from orcu.data.base import TABLE
-    from orcu.training.committee_run import committee_run
+    from orcu.training.ensemble_run import ensemble_run
 
-    settings = replace(settings, recipe=committee.recipe)
-    kinds = committee.members or (["boosting", "network"] if prepared.manifest.about.kind == TABLE else ["network"])
-    run = committee_run(prepared, splits, settings, committee.losses, folds=committee.folds, kinds=kinds, device="cpu")
+    settings = replace(settings, recipe=ensemble.recipe)
+    kinds = ensemble.members or (["boosting", "network"] if prepared.manifest.about.kind == TABLE else ["network"])
+    run = ensemble_run(prepared, splits, settings, ensemble.losses, folds=ensemble.folds, kinds=kinds, device="cpu")
     result, together = run.train(work)
     shutil.copy2(work / "out_of_fold.parquet", files / "validation.parquet")
     shutil.copy2(work / "test.parquet", files / "test.parquet")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from orcu.bench.jobs import Job
 from orcu.figures.sources import INDEX
-from orcu.tables.files import replacing
+from orcu.io.files import atomic_write
 
 
 def write_index(folder: Path, runs: list[tuple[str, Job]]) -> None:
@@ -20,5 +20,5 @@ def write_index(folder: Path, runs: list[tuple[str, Job]]) -> None:
         for run, job in runs
     ]
     folder.mkdir(parents=True, exist_ok=True)
-    with replacing(folder / INDEX) as temporary:
+    with atomic_write(folder / INDEX) as temporary:
         temporary.write_text(json.dumps(entries, indent=1) + "\n")

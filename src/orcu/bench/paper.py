@@ -14,7 +14,7 @@ from orcu.bench.plan import Benchmark, status
 from orcu.bench.spec import DataSpec, Spec, TwoStage, loss_name
 from orcu.bench.tables import DAGGER, FORMATS, Cell, Line, lines
 from orcu.errors import InputError, UnknownNameError
-from orcu.tables import text
+from orcu.io import text
 
 # Every number of the tables of the ORCU paper (Kim, Chung and Jang): times 100, A_TF aside.
 PAPER = Path(__file__).with_name("paper_results.csv")

@@ -12,7 +12,7 @@ from orcu.bench.calibrated import check_calibrator, values_after
 from orcu.bench.convert import refuse_old
 from orcu.bench.jobs import Job, jobs, run_id
 from orcu.bench.prepared import how_to_prepare, is_carried, is_prepared
-from orcu.bench.spec import CommitteeSpec, Spec, load_spec, loss_name
+from orcu.bench.spec import EnsembleSpec, Spec, load_spec, loss_name
 from orcu.bench.states import State
 from orcu.bench.store import Store
 from orcu.data.base import DATASETS
@@ -256,17 +256,17 @@ def check_parts(spec: Spec) -> None:
     from orcu import losses
     from orcu.models.kinds import model_kind
     from orcu.training.auto_scale import is_auto
-    from orcu.training.recipes import RECIPES
+    from orcu.training.config import TRAIN_CONFIGS
 
     for data in spec.data:
         kind = DATASETS.create(data.set, **data.options).card.kind
         if not model_kind(kind).has_backbone and (data.backbone or data.frozen):
             raise InputError(f"{data.title}: a {kind} has no backbone; leave out backbone and frozen.")
-        RECIPES["frozen" if data.frozen else kind].but(**data.recipe)
+        TRAIN_CONFIGS["frozen" if data.frozen else kind].but(**data.recipe)
     for loss in [*spec.losses, *(loss for more in spec.more.values() for loss in more)]:
-        committee = CommitteeSpec.of(loss)
-        if committee is not None:
-            _check_committee(committee, loss_name(loss), spec)
+        ensemble = EnsembleSpec.of(loss)
+        if ensemble is not None:
+            _check_ensemble(ensemble, loss_name(loss), spec)
             continue
         parts: Any = loss
         if isinstance(loss, dict):
@@ -277,21 +277,21 @@ def check_parts(spec: Spec) -> None:
         check_calibrator(calibrator)
 
 
-def _check_committee(committee: CommitteeSpec, called: str, spec: Spec) -> None:
+def _check_ensemble(ensemble: EnsembleSpec, called: str, spec: Spec) -> None:
     from orcu import losses
     from orcu.models.kinds import model_kind
+    from orcu.training.config import TrainConfig
     from orcu.training.cross_fitting import stacks
-    from orcu.training.recipes import Recipe
 
-    Recipe().but(**committee.recipe)
-    for loss in committee.losses:
+    TrainConfig().but(**ensemble.recipe)
+    for loss in ensemble.losses:
         if not stacks(losses.create(loss, num_classes=5)):
-            raise InputError(f"losses: {loss} cannot be part of a committee.")
+            raise InputError(f"losses: {loss} cannot be part of an ensemble.")
     for data in spec.data:
         kind = model_kind(DATASETS.create(data.set, **data.options).card.kind)
         if called in data.without:
             continue
         if kind.has_backbone and not data.frozen:
-            raise InputError(f"{data.title}: a committee in folds needs a frozen backbone; say frozen = true.")
-        if kind.has_backbone and "boosting" in (committee.members or ()):
+            raise InputError(f"{data.title}: an ensemble in folds needs a frozen backbone; say frozen = true.")
+        if kind.has_backbone and "boosting" in (ensemble.members or ()):
             raise InputError(f'{data.title}: trees are grown on tables; say members = ["network"].')

@@ -6,7 +6,7 @@ from orcu.bench.jobs import Job
 from orcu.data.base import DATASETS
 from orcu.data.prepare import prepare
 from orcu.data.store import MANIFEST, Prepared, load, store_folder
-from orcu.tables.files import locked
+from orcu.io.files import locked
 
 
 def is_prepared(job: Job) -> bool:
@@ -45,12 +45,12 @@ def share(job: Job, progress: Callable[[int, int], None]) -> None:
         job: one of those runs.
         progress: told what is done of how much.
     """
-    from orcu.training.run import Run, Settings
+    from orcu.training.run import Run, RunConfig
 
     prepared, data = prepared_for(job), job.data
     if prepared is None:
         return
     prepared.decode(data.size, progress=lambda _, done, total: progress(done, total))
     if data.frozen:
-        settings = Settings(backbone=data.backbone, weights=data.weights, frozen=True, size=data.size)
+        settings = RunConfig(backbone=data.backbone, weights=data.weights, frozen=True, size=data.size)
         Run(prepared, prepared.split(data.protocol, job.fold), settings).features(progress)

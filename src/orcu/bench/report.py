@@ -20,10 +20,10 @@ from orcu.figures.bands import Band
 from orcu.figures.panels import reliability, two_stage
 from orcu.figures.sources import TWO_STAGE
 from orcu.figures.svg import render
+from orcu.io.reading import read_table
 from orcu.predictions.predictions import Predictions
 from orcu.report.build import page_template
 from orcu.report.pdf import write_page
-from orcu.tables.reading import read_table
 
 REPORT = "report.html"
 

@@ -36,7 +36,7 @@ class DataSpec(_Strict):
         protocol: how it is divided.
         folds: which folds; all by default.
         seeds: in place of the spec's, where one division is all there is.
-        backbone: see `orcu.training.run.Settings`, as for the following.
+        backbone: see `orcu.training.run.RunConfig`, as for the following.
         weights: of the backbone.
         frozen: train on features of a frozen backbone.
         hidden: layers of the perceptron, for tables and frozen features.
@@ -87,15 +87,15 @@ class TwoStage(_Strict):
     epochs: tuple[PositiveInt, PositiveInt] = (50, 50)
 
 
-class CommitteeSpec(_Strict):
-    """A committee in place of a loss: cross-fitted members, weighed by what they say out of fold.
+class EnsembleSpec(_Strict):
+    """An ensemble in place of a loss: cross-fitted members, weighed by what they say out of fold.
 
     Attributes:
         label: what it is called in tables.
         folds: that the rows of train and validation are dealt into.
         losses: of its networks, as for `orcu.losses.create`.
         members: their kinds; as `orcu train` chooses them by default: trees and networks on tables, networks elsewhere.
-        recipe: changes to the committee's own recipe; the data set's is that of single networks.
+        recipe: changes to the ensemble's own recipe; the data set's is that of single networks.
     """
 
     label: str = ""
@@ -105,14 +105,14 @@ class CommitteeSpec(_Strict):
     recipe: dict[str, Any] = Field(default_factory=dict)
 
     @classmethod
-    def of(cls, loss: Any) -> "CommitteeSpec | None":
-        """The committee that an entry of ``losses`` describes, which is one if it has folds.
+    def of(cls, loss: Any) -> "EnsembleSpec | None":
+        """The ensemble that an entry of ``losses`` describes, which is one if it has folds.
 
         Raises:
             InputError: if it has folds and cannot be one.
 
         Example:
-            >>> CommitteeSpec.of({"folds": 5}).losses, CommitteeSpec.of("ce")
+            >>> EnsembleSpec.of({"folds": 5}).losses, EnsembleSpec.of("ce")
             (['ce', 'sord', 'orcu'], None)
         """
         if not isinstance(loss, dict) or "folds" not in loss:
@@ -120,7 +120,7 @@ class CommitteeSpec(_Strict):
         try:
             return cls(**loss)
         except ValidationError as error:
-            raise InputError(f"losses: {json.dumps(loss)} is no committee ({_fault(error)}).") from None
+            raise InputError(f"losses: {json.dumps(loss)} is no ensemble ({_fault(error)}).") from None
 
 
 class Pipeline(_Strict):
@@ -165,7 +165,7 @@ class Spec(_Strict):
         name: of the benchmark, and of its folder among the results.
         title: a sentence for tables and the report.
         data: the data sets.
-        losses: names or tables, as for `orcu.losses.create`; a table with ``folds`` is a `CommitteeSpec`.
+        losses: names or tables, as for `orcu.losses.create`; a table with ``folds`` is a `EnsembleSpec`.
         seeds: each makes every run once more.
         calibrators: what follows each run: "none", names, chains such as "gap+projection", or tables of a name, its
             options and a label.
@@ -228,7 +228,7 @@ def loss_name(loss: str | dict[str, Any]) -> str:
     """
     if isinstance(loss, str):
         return loss
-    unnamed = "committee" if "folds" in loss else json.dumps(loss, sort_keys=True)
+    unnamed = "ensemble" if "folds" in loss else json.dumps(loss, sort_keys=True)
     return str(loss.get("label") or loss.get("name") or unnamed)
 
 

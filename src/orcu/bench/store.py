@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from orcu.errors import InputError
-from orcu.tables.files import replacing
+from orcu.io.files import atomic_write
 
 HEARTBEAT, SILENCE = 10.0, 60.0  # seconds
 RESULT, TIMINGS = "result.json", "timings.json"
@@ -81,7 +81,7 @@ class Store:
         folder = self.folder / "calibrated" / run
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
-            with replacing(folder / f"{key}.json") as temporary:
+            with atomic_write(folder / f"{key}.json") as temporary:
                 temporary.write_text(json.dumps(values, indent=1, sort_keys=True) + "\n")
 
     def seconds(self, run: str) -> float | None:
@@ -96,7 +96,7 @@ class Store:
 
     def fail(self, run: str, error: str) -> None:
         """Note an error; the next attempt removes it."""
-        with replacing(self.runs / f"{run}.error") as temporary:
+        with atomic_write(self.runs / f"{run}.error") as temporary:
             temporary.write_text(error)
 
     def is_held(self, run: str) -> bool:

@@ -10,7 +10,7 @@ from orcu.bench.plan import Benchmark, Plan, status
 from orcu.bench.significance import BETTER, WORSE, marks
 from orcu.bench.spec import Spec
 from orcu.errors import UnknownNameError
-from orcu.tables import text
+from orcu.io import text
 
 FORMATS = ("markdown", "latex", "csv", "html")
 

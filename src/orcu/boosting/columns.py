@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from orcu.errors import InputError
 from orcu.inputs import FloatArray
-from orcu.tables.frames import unseen_note
+from orcu.io.frames import unseen_note
 
 
 class TreeColumns:

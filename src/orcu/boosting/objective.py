@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from orcu import geometry, terms
+from orcu import geometry
 from orcu.errors import InputError, UnknownNameError
 from orcu.inputs import FloatArray, IntArray, as_count, as_fraction, as_labels, as_positive, as_weight
-from orcu.targets import distances, log_targets
-from orcu.terms import ClassFirst, Term
-from orcu.threads import cores, in_order
+from orcu.kernels import terms
+from orcu.kernels.soft_targets import distances, log_targets
+from orcu.kernels.terms import ClassFirst, Term
+from orcu.threads import cores, map_ordered
 
 CHUNK = 16384  # rows at a time: what a core's cache holds
 LEAST = 1e-6  # curvature of a logit, so that no leaf's step is endless
@@ -81,7 +82,7 @@ class Objective:
             np.maximum(second.T, LEAST, out=curvature[rows])
 
         starts = range(0, len(z), CHUNK)
-        for _ in in_order(part, starts, threads=cores() if len(starts) > 1 else 1):
+        for _ in map_ordered(part, starts, threads=cores() if len(starts) > 1 else 1):
             pass
         if weight is not None:
             gradient *= weight[:, None]

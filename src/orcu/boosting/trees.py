@@ -17,17 +17,17 @@ from orcu import geometry
 from orcu.boosting.adapters import for_lightgbm, for_xgboost, lightgbm_metric, xgboost_metric
 from orcu.boosting.columns import TreeColumns
 from orcu.boosting.objective import Objective
-from orcu.dealing import Fold
 from orcu.errors import InputError, UnknownNameError, first_line
 from orcu.inputs import FloatArray, IntArray, as_count, as_positive
-from orcu.tables.files import read_json, replacing, write_json
-from orcu.threads import cores, in_order
+from orcu.io.files import atomic_write, read_json, write_json
+from orcu.model_selection import Fold
+from orcu.threads import cores, map_ordered
 
 # Of a logit by one leaf, before the learning rate. Where a class is rare its curvature all but vanishes, and without a
 # bound a single leaf moves logits by thousands, in LightGBM's own multiclass as well.
 LONGEST_STEP = 0.7
-BOOSTING, NETWORK = "boosting", "network"  # kinds of members of a committee
-LOSSES = ("ce", "orcu")  # of the trees in a committee
+BOOSTING, NETWORK = "boosting", "network"  # kinds of members of an ensemble
+LOSSES = ("ce", "orcu")  # of the trees in an ensemble
 SCALE = 3.0  # s of ORCU, the paper's
 SIZES = (7, 31)  # leaves of a tree: the one suits noisy tables, the other large ones
 # How much further than the rows that stop them ask for: the ensembles of the folds are averaged, which takes off the
@@ -144,7 +144,7 @@ def grow(
         matrix: all rows, as ``columns`` gives them, (n, D).
         columns: which of them hold categories.
         y: labels 0..C-1.
-        folds: as `orcu.dealing.deal` gives them.
+        folds: as `orcu.model_selection.deal` gives them.
         growth: how.
         name: what the ensembles are called.
         weight: one per row, or ``None``.
@@ -177,12 +177,12 @@ def grow(
         booster = library.grow(work, np.sort(np.concatenate([fold.train, fold.stop])), size)
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(path) as temporary:
+            with atomic_write(path) as temporary:
                 temporary.write_text(library.text(booster), encoding="utf-8")
         return booster
 
     boosters = []
-    for booster in in_order(grown, enumerate(folds), threads=min(cores(), len(folds))):
+    for booster in map_ordered(grown, enumerate(folds), threads=min(cores(), len(folds))):
         boosters.append(booster)
         step()
     logits = np.empty((len(y), loss.num_classes))
@@ -228,7 +228,7 @@ def _common_size(work: Work, folds: Sequence[Fold], path: Path | None, step: Cal
     for leaves in _sizes(growth):
         stops[leaves] = []
         judged = [fold for fold in folds if len(fold.stop)]
-        for one in in_order(partial(library.stop, work, leaves), judged, threads=cores()):
+        for one in map_ordered(partial(library.stop, work, leaves), judged, threads=cores()):
             stops[leaves].append(one)
             step()
     if not all(stops.values()):  # rows are too few to spare some
@@ -274,7 +274,7 @@ def _described(shape: tuple[int, int]) -> str:
 
 
 def check_kinds(kinds: Any) -> None:
-    """Refuse kinds of members that a committee cannot have.
+    """Refuse kinds of members that an ensemble cannot have.
 
     Raises:
         InputError: if there is none, one is not known, or trees are asked for and LightGBM is missing.
@@ -291,7 +291,7 @@ def check_kinds(kinds: Any) -> None:
 
 
 def join_unasked(columns: int, *, without: str) -> bool:
-    """Whether trees are part of a committee on a table unless it is said otherwise; a warning where they are missing.
+    """Whether trees are part of an ensemble on a table unless it is said otherwise; a warning where they are missing.
 
     Args:
         columns: of the table.
@@ -302,7 +302,7 @@ def join_unasked(columns: int, *, without: str) -> bool:
     missing = LIBRARIES["lightgbm"].missing
     if missing:
         warnings.warn(
-            f"LightGBM {missing}: the committee has networks only. On tables trees are the better half of it: "
+            f"LightGBM {missing}: the ensemble has networks only. On tables trees are the better half of it: "
             f"pip install 'orcu[boosting]'; {without} asks for networks alone.",
             UserWarning,
             stacklevel=6,

@@ -15,11 +15,11 @@ from orcu import blas, geometry
 from orcu.calibrators.shrinkage import effective_rows, share_for_all, softened
 from orcu.errors import CalibrationWarning, InputError
 from orcu.inputs import FloatArray, IntArray, as_codes, as_labels, as_logits, as_weight, refuse_distributions
+from orcu.io.card import card
+from orcu.io.files import read_json, write_json
 from orcu.predictions.predictions import Predictions
 from orcu.predictions.used_rows import UsedRows
 from orcu.registry import Registry
-from orcu.tables.card import card
-from orcu.tables.files import read_json, write_json
 
 STATE_VERSION = 2
 MANY_ROWS = 100_000

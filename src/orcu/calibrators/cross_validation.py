@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from orcu.dealing import deal, stratified_folds
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray
+from orcu.model_selection import deal, stratified_folds
 
 FOLDS = 5
 MOST_ROWS = 5_000  # for choosing options; with more, any choice does as well

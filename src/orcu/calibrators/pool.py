@@ -8,9 +8,9 @@ import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
 from orcu import geometry
-from orcu.dealing import Fold
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray
+from orcu.model_selection import Fold
 
 # Rows that the pull towards equal weights is worth: for members that differ by chance it decides, where one is clearly
 # better it is gone after some hundred rows.
@@ -192,7 +192,7 @@ def pool(fitted: Sequence[CrossFit], folds: Sequence[Fold], y: IntArray, weight:
 
     Args:
         fitted: networks or trees.
-        folds: as `orcu.dealing.deal` gives them.
+        folds: as `orcu.model_selection.deal` gives them.
         y: labels 0..C-1.
         weight: one per row, or ``None``.
     """

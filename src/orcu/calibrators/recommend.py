@@ -12,11 +12,11 @@ from orcu.calibrators.base import CALIBRATORS, Calibrator
 from orcu.calibrators.chain import create
 from orcu.calibrators.cross_validation import FOLDS
 from orcu.calibrators.projection import nearest_unimodal
-from orcu.dealing import stratified_folds
 from orcu.errors import CalibrationWarning, InputError
 from orcu.inputs import FloatArray, IntArray, as_labels, as_logits
-from orcu.tables.card import card
-from orcu.tables.text import Cell
+from orcu.io.card import card
+from orcu.io.text import Cell
+from orcu.model_selection import stratified_folds
 
 METHODS = ("temperature", "vector", "dirichlet", "ordinal_dirichlet", "gap")
 COLUMNS = ("nll", "rps", "sce", "ece", "unimodality", "accuracy", "mae")

@@ -181,7 +181,7 @@ def table(markdown: Annotated[bool, typer.Option("--markdown", help="Print Markd
     """Counts and shares of each label in every prepared set (the paper's appendix, Table I)."""
     from orcu import data
     from orcu.data.store import prepared_names, store_folder
-    from orcu.tables import text
+    from orcu.io import text
 
     sets: dict[str, list[int]] = {}
     for name in prepared_names():

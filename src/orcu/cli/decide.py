@@ -51,8 +51,8 @@ def decide(
     import pyarrow as pa
 
     from orcu.decisions.rules import decide_checked
+    from orcu.io.writing import write_table
     from orcu.predictions.predictions import Predictions
-    from orcu.tables.writing import write_table
 
     check_paths([file], [out])
     check_rule(by)

@@ -19,7 +19,7 @@ from orcu.cli.options import (
     working,
 )
 from orcu.errors import InputError
-from orcu.tables.files import write_json
+from orcu.io.files import write_json
 
 if TYPE_CHECKING:
     from orcu.judges.grades import Grades
@@ -78,7 +78,7 @@ def read(
     """Read a judge's grades into a table of distributions, and say what could not be read."""
     import pyarrow
 
-    from orcu.tables.writing import write_table
+    from orcu.io.writing import write_table
 
     check_paths([file], [out])
     options: dict[str, Any] = {"grades": grades, "probs": probs, "votes": votes, "grade": grade, "item": item}
@@ -166,8 +166,8 @@ def apply(
     no_formulas: NoFormulas = False,
 ) -> None:
     """Apply calibrated judges to new items: distribution, expected grade, decision, set, and whom to ask."""
+    from orcu.io.writing import write_table
     from orcu.judges.panel import COSTS, JudgePanel
-    from orcu.tables.writing import write_table
 
     check_paths([file, panel], [out])
     if cost not in COSTS:

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from orcu.errors import InputError
-from orcu.tables.files import write_json
+from orcu.io.files import write_json
 
 if TYPE_CHECKING:
     from orcu.launchers import Launcher

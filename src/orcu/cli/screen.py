@@ -102,16 +102,16 @@ class Screen(Watcher):
     def member(self, loss: str, done: int, total: int, rps: float) -> None:
         """A bar for each loss."""
         if loss.endswith(" trees"):
-            self._bar(loss, f"committee, {loss}: fold {done}/{total}", done, total)
+            self._bar(loss, f"ensemble, {loss}: fold {done}/{total}", done, total)
             return
-        self._bar(loss, f"committee, {loss}: epoch {done}/{total} at most", done, total)
+        self._bar(loss, f"ensemble, {loss}: epoch {done}/{total} at most", done, total)
         self._scalars({f"{loss}/validation_rps": rps}, done - 1)
 
     def finished(self, experiment: Experiment) -> None:
         """What was chosen, the headline, and what was written."""
         self._stop()
         if experiment.choice:
-            self.console.print(f"[dim]committee: {escape(experiment.choice)}[/]", highlight=False)
+            self.console.print(f"[dim]ensemble: {escape(experiment.choice)}[/]", highlight=False)
         for sentence in headline(experiment.evaluation):
             self.console.print(escape(sentence), highlight=False)
         sets = ", sets.json" if experiment.choice else ""

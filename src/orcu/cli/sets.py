@@ -99,9 +99,9 @@ def apply(
     import pyarrow as pa
 
     from orcu.decisions.conformal import OrdinalPredictionSets
+    from orcu.io.writing import write_table
     from orcu.predictions.predictions import Predictions
     from orcu.predictions.used_rows import UsedRows
-    from orcu.tables.writing import write_table
 
     check_paths([file, sets], [out])
     options = reading_options(

@@ -43,11 +43,11 @@ def train(
     ] = None,
     folds: Annotated[
         int | None,
-        typer.Option(min=1, help="Of the committee; 1 for one network. 5 by default on tables and frozen features."),
+        typer.Option(min=1, help="Of the ensemble; 1 for one network. 5 by default on tables and frozen features."),
     ] = None,
     members: Annotated[
         str | None,
-        typer.Option(help="Of the committee: boosting (trees), network, or both with a comma; both on tables."),
+        typer.Option(help="Of the ensemble: boosting (trees), network, or both with a comma; both on tables."),
     ] = None,
     backbone: Backbone = "",
     head: Annotated[str, typer.Option(help="linear, unimodal or poe; what the loss needs by default.")] = "",
@@ -111,14 +111,14 @@ def predict(
     inputs: Annotated[Path, typer.Argument(help="A folder of images, a table (.csv, .parquet), or texts (.txt).")],
     out: Annotated[Path, typer.Option("-o", "--out", help="Write predictions here (.parquet, .csv).")],
     alpha: Annotated[
-        float, typer.Option(min=0.001, max=0.5, help="Share of misses that prediction sets aim at; of committees.")
+        float, typer.Option(min=0.001, max=0.5, help="Share of misses that prediction sets aim at; of ensembles.")
     ] = 0.1,
     skip_bad: SkipBad = False,
     device: Device = "auto",
     no_formulas: NoFormulas = False,
 ) -> None:
     """Apply a trained model and its calibrator to new cases: probabilities, decision, set and confidence."""
-    from orcu.tables.writing import write_table
+    from orcu.io.writing import write_table
     from orcu.training.predict import answer
 
     check_paths([], [out])

@@ -29,7 +29,7 @@ Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")
 
 
 def recipe_changes(entries: list[str]) -> dict[str, Any]:
-    """Settings of a recipe from texts: numbers, true, false and none are what they say.
+    """RunConfig of a recipe from texts: numbers, true, false and none are what they say.
 
     Raises:
         InputError: if an entry is no KEY=VALUE.

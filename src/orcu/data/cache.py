@@ -17,7 +17,7 @@ from orcu.data.images import read_image, resized
 from orcu.data.manifest import Manifest
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, as_count
-from orcu.tables.files import locked, replacing
+from orcu.io.files import atomic_write, locked
 
 VERSION = 2
 BLOCK = 256  # images that are checked and resumed together
@@ -173,7 +173,7 @@ def _resumed(part: Path, ticket: dict[str, Any], shape: tuple[int, ...]) -> dict
             return {entry["block"]: entry["sha256"] for entry in entries if entry}
     shutil.rmtree(part)
     part.mkdir()
-    with replacing(journal) as temporary:
+    with atomic_write(journal) as temporary:
         temporary.write_text(json.dumps(first) + "\n")
     return {}
 

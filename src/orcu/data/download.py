@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orcu.errors import InputError
-from orcu.tables.files import replacing
+from orcu.io.files import atomic_write
 
 _CHUNK = 1 << 20
 
@@ -44,7 +44,7 @@ class Download:
         target = root / self.name
         if not (target.exists() and self._right(target)):
             root.mkdir(parents=True, exist_ok=True)
-            with replacing(target) as temporary:
+            with atomic_write(target) as temporary:
                 self._copy(temporary, progress)
                 if not self._right(temporary):
                     raise InputError(

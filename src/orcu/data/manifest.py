@@ -17,7 +17,7 @@ from orcu.data.base import DATASETS, Dataset, Row
 from orcu.data.folds import Cases
 from orcu.errors import InputError
 from orcu.inputs import IntArray
-from orcu.tables.writing import write_table
+from orcu.io.writing import write_table
 
 SCHEMA_VERSION = 1
 FEATURE = "feature:"  # so that a column of the user's may be called label or id

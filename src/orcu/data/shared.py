@@ -18,7 +18,7 @@ from orcu.data.kinds import kind_of
 from orcu.data.prepare import Findings, prepare
 from orcu.data.store import FOLDS, MANIFEST, Prepared, store_folder
 from orcu.errors import InputError
-from orcu.tables.files import replacing
+from orcu.io.files import atomic_write
 
 SHARED = ".shared"
 FINDINGS = "findings.json"
@@ -51,7 +51,7 @@ def prepare_own(
     else:
         out.mkdir(parents=True, exist_ok=True)
         for file in (FOLDS, MANIFEST):  # the manifest last: with it the folder counts as prepared
-            with replacing(out / file) as temporary:
+            with atomic_write(out / file) as temporary:
                 Path(temporary).write_bytes((scan / file).read_bytes())
     return shared(out), findings
 
@@ -89,9 +89,9 @@ def _keep(scan: Path, prepared: Prepared, findings: Findings) -> None:
     try:
         scan.mkdir(parents=True, exist_ok=True)
         for file in (FOLDS, MANIFEST):
-            with replacing(scan / file) as temporary:
+            with atomic_write(scan / file) as temporary:
                 Path(temporary).write_bytes((prepared.folder / file).read_bytes())
-        with replacing(scan / FINDINGS) as temporary:
+        with atomic_write(scan / FINDINGS) as temporary:
             Path(temporary).write_text(json.dumps(asdict(findings), default=dict), encoding="utf-8")
     except OSError:
         return

@@ -10,7 +10,7 @@ from orcu.data.folds import chance
 from orcu.data.images import read_image
 from orcu.data.manifest import Manifest
 from orcu.data.store import Prepared
-from orcu.tables.files import replacing
+from orcu.io.files import atomic_write
 
 TILE, GAP, HEAD = 160, 8, 44  # pixels
 
@@ -41,7 +41,7 @@ def contact_sheets(prepared: Prepared, folder: Path, *, count: int = 24, columns
         tiles = [read_image(manifest.root, manifest.column("path")[row]) for row in rows]
         safe = re.sub(r"[^\w.-]+", "_", name).strip("_")
         path = folder / f"{prepared.name}_{label}_{safe}.png"
-        with replacing(path) as temporary:
+        with atomic_write(path) as temporary:
             sheet(tiles, title, columns).save(temporary, format="PNG")
         written.append(path)
     return written

@@ -18,7 +18,7 @@ from orcu.data.folds import SPLITS, Protocol
 from orcu.data.kinds import Kind, kind_of
 from orcu.data.manifest import Manifest
 from orcu.errors import InputError, UnknownNameError
-from orcu.tables.writing import write_table
+from orcu.io.writing import write_table
 
 MANIFEST, FOLDS = "manifest.parquet", "folds.parquet"
 

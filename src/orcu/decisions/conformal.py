@@ -10,8 +10,8 @@ import numpy as np
 
 from orcu.errors import CalibrationWarning, InputError
 from orcu.inputs import FloatArray, IntArray, as_fraction, as_labels, as_probs
+from orcu.io.files import read_json, write_json
 from orcu.predictions.used_rows import UsedRows
-from orcu.tables.files import read_json, write_json
 
 STATE_VERSION = 2
 REUSED = (
@@ -302,7 +302,7 @@ class CrossConformalSets:
 
     def _restore(self, state: Any) -> "CrossConformalSets":
         if not isinstance(state, Mapping) or state.get("prediction_sets") != "cross":
-            raise InputError("these are no prediction sets of a committee: expected the sets.json of `orcu train`.")
+            raise InputError("these are no prediction sets of an ensemble: expected the sets.json of `orcu train`.")
         if state.get("state_version") != STATE_VERSION:
             raise InputError(f"state_version: this orcu reads {STATE_VERSION}; train anew.")
         from orcu.predictions.schemas import FittedCrossSets, validated

@@ -8,7 +8,7 @@ import numpy as np
 
 from orcu.errors import InputError
 from orcu.inputs import FloatArray
-from orcu.tables.reading import read_table
+from orcu.io.reading import read_table
 
 
 def read_costs(path: str | os.PathLike[str], classes: Sequence[str]) -> FloatArray:

@@ -1,4 +1,4 @@
-"""What members of a committee disagree about: the part of the uncertainty that more data would remove."""
+"""What members of an ensemble disagree about: the part of the uncertainty that more data would remove."""
 
 from typing import Any
 

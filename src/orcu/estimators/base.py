@@ -18,9 +18,9 @@ from orcu.decisions.rules import RULES, decide_checked
 from orcu.errors import CalibrationWarning, InputError, UnknownNameError
 from orcu.estimators.labels import carries_order, class_codes, ordered_labels
 from orcu.inputs import FloatArray, IntArray
+from orcu.io.frames import check_numbers, is_frame, table_of
 from orcu.metrics.ordinal import accuracy, qwk
 from orcu.predictions.labels import canonical, check_no_gaps
-from orcu.tables.frames import check_numbers, is_frame, table_of
 
 FEW = 10  # rows for which a calibrator is not worth it
 ROWS_PER_FOLD = 4  # at least
@@ -43,7 +43,7 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
     metric: str
     classes_: npt.NDArray[Any]
     calibrator_: Any
-    weights_: dict[str, float]  # of the losses in the committee
+    weights_: dict[str, float]  # of the losses in the ensemble
     pool_: Pool | None  # what its members say out of fold; None for a single network
     _pooled_labels: IntArray  # of the rows of the pool
 
@@ -56,7 +56,7 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
 
         Args:
             X: rows.
-            members: those of every member of the committee instead, each calibrated alike, shape (M, n, C); see
+            members: those of every member of the ensemble instead, each calibrated alike, shape (M, n, C); see
                 `orcu.decisions.disagreement.mutual_information` for what they disagree about.
         """
         if not members:
@@ -65,7 +65,7 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         return np.stack([self._probs(logits) for logits in said.reshape(-1, *said.shape[2:])])
 
     def predict_logits(self, X: Any) -> FloatArray:
-        """The committee's logits (of a single network its own), before the calibrator, shape (n, C)."""
+        """The ensemble's logits (of a single network its own), before the calibrator, shape (n, C)."""
         return self._together(self._said(X))
 
     def _together(self, said: FloatArray) -> FloatArray:

@@ -14,10 +14,10 @@ from orcu.boosting.columns import TreeColumns
 from orcu.boosting.objective import objective
 from orcu.boosting.trees import LIBRARIES, LOSSES, SCALE, Growth, grow
 from orcu.calibrators.pool import pool
-from orcu.dealing import deal
 from orcu.errors import InputError, require
 from orcu.estimators.base import OrdinalEstimator
 from orcu.inputs import FloatArray, as_count, as_fraction, as_positive
+from orcu.model_selection import deal
 
 
 class OrdinalBoosting(OrdinalEstimator):

@@ -17,25 +17,25 @@ from orcu.boosting.columns import TreeColumns
 from orcu.boosting.trees import BOOSTING, NETWORK, CrossFittedTrees, Growth, check_kinds, grow, join_unasked
 from orcu.boosting.trees import LOSSES as TREE_LOSSES
 from orcu.calibrators.pool import pool
-from orcu.dealing import deal, first_rows
 from orcu.decisions.conformal import OrdinalPredictionSets
 from orcu.errors import InputError, UnknownNameError, require
 from orcu.estimators.base import OrdinalEstimator
 from orcu.estimators.diagnosis import Diagnosis, beside_baseline
 from orcu.estimators.splitting import rows_by_job
 from orcu.inputs import FloatArray, IntArray, as_count, as_fraction, as_positive
+from orcu.model_selection import deal, first_rows
 from orcu.predictions.labels import canonical
 
 if TYPE_CHECKING:
     import torch
 
-    from orcu.dealing import Fold
     from orcu.estimators.network import Cases
+    from orcu.model_selection import Fold
+    from orcu.training.config import TrainConfig
     from orcu.training.cross_fitting import CrossFitted
-    from orcu.training.recipes import Recipe
 
 DIAGNOSED = 80  # rows that a diagnosis takes
-COMMITTEE = ("ce", "sord", "orcu")
+ENSEMBLE = ("ce", "sord", "orcu")
 SETS = ("cv+", "split")
 # Options that are neither numbers nor names of a list: which values can be used, and how to call them.
 USABLE: dict[str, tuple[Callable[[Any], bool], str]] = {
@@ -70,7 +70,7 @@ USABLE: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 class OrdinalClassifier(OrdinalEstimator):
-    """A committee of boosted trees and networks, cross-fitted, calibrated on all rows, unimodal.
+    """An ensemble of boosted trees and networks, cross-fitted, calibrated on all rows, unimodal.
 
     The rows are dealt into five folds. For each fold trees are grown on the others, and for each loss a perceptron (or
     your module) is trained; what they say of their own fold's rows, which they have not seen, weighs them and fits one
@@ -87,14 +87,14 @@ class OrdinalClassifier(OrdinalEstimator):
             both in a tuple; "auto": both on tables of up to 200 columns where LightGBM is installed and ``loss`` and
             ``module`` are not set, else networks.
         folds: how many; 1 for networks that do not see all rows.
-        scale: s of ORCU: a number, or "auto": the paper's 3 in a committee, whose calibrator does what another scale
+        scale: s of ORCU: a number, or "auto": the paper's 3 in an ensemble, whose calibrator does what another scale
             would; chosen on the validation rows where ORCU is alone and ``folds=1`` (see `orcu.suggest_scale`).
         calibrator: a name or a chain such as "gap+projection"; "auto" chooses one (see
             `orcu.calibrators.AutoCalibration`); ``None`` for none.
         sets: how `predict_sets` is fitted: "cv+" from what was predicted out of fold; "split" on
             ``calibration_fraction`` of the rows, which nothing else sees: a stronger promise, and fewer rows to learn
             from. ``folds=1`` always splits.
-        budget: seconds after which no further loss is added to the committee, trees first; ``None`` for all of them.
+        budget: seconds after which no further loss is added to the ensemble, trees first; ``None`` for all of them.
         hidden: layers of the perceptron.
         module: any ``nn.Module`` from a float32 tensor of rows to logits (n, C), in place of the perceptron.
         epochs: passes over the training rows, at most.
@@ -103,7 +103,7 @@ class OrdinalClassifier(OrdinalEstimator):
         weight_decay: AdamW's.
         patience: epochs without a lower validation RPS before training stops; ``None`` for all epochs.
         validation_fraction: share of the rows that stop the training and choose s; 0 for none.
-        calibration_fraction: share for the calibrator, and again for the sets; 0 for neither. Of a committee only
+        calibration_fraction: share for the calibrator, and again for the sets; 0 for neither. Of an ensemble only
             ``sets="split"`` takes it.
         class_weight: ``None``, "balanced", or a dictionary from class to weight.
         decide: how ``predict`` decides, as for `orcu.decide`.
@@ -124,17 +124,17 @@ class OrdinalClassifier(OrdinalEstimator):
         ((400, 4), 1.0)
     """
 
-    model_: Any  # nn.Module; of a committee with trees there is none
+    model_: Any  # nn.Module; of an ensemble with trees there is none
     scale_: float | str | None
     chosen_: Any  # of `orcu.training.choose_scale`, where the scale was chosen
     n_iter_: int
     _sets: tuple[FloatArray, IntArray] | None  # logits and labels of the rows held back for sets
     _fitted_on: "tuple[Cases, dict[str, IntArray]] | None"  # the rows of the fit and their jobs
-    _dealt: "list[Fold]"  # of a committee
+    _dealt: "list[Fold]"  # of an ensemble
 
     def __init__(
         self,
-        loss: Any = COMMITTEE,
+        loss: Any = ENSEMBLE,
         *,
         members: Any = "auto",
         folds: int = 5,
@@ -202,19 +202,19 @@ class OrdinalClassifier(OrdinalEstimator):
         x, codes, weight, classes, groups = self._read(X, y, sample_weight, groups=groups)
         folds = self._used_folds(len(codes), fewest=1)
         if folds > 1:
-            return self._fit_committee(x, codes, weight, classes, groups, folds)
+            return self._fit_ensemble(x, codes, weight, classes, groups, folds)
         if groups is not None:
             raise InputError("groups: with folds=1 rows are divided one by one; use folds=2 or more.")
         return self._fit_divided(x, codes, weight, classes)
 
-    def _fit_committee(
+    def _fit_ensemble(
         self, x: Any, codes: IntArray, weight: FloatArray | None, classes: npt.NDArray[Any], groups: Any, folds: int
     ) -> Self:
         """Cross-fit every loss, weigh them, calibrate on what was said out of fold."""
-        from orcu.training.committee import as_module
+        from orcu.training.ensemble import as_module
 
         if self.warm_start:
-            raise InputError("warm_start: a committee is fitted anew; use folds=1 to go on from the last fit.")
+            raise InputError("warm_start: an ensemble is fitted anew; use folds=1 to go on from the last fit.")
         self.classes_ = classes
         seed = int(check_random_state(self.random_state).randint(2**31))
         self._seed, self._passes = seed, 0
@@ -254,7 +254,7 @@ class OrdinalClassifier(OrdinalEstimator):
         """The kinds of members; those that "auto" stands for."""
         if self.members != "auto":
             return (self.members,) if isinstance(self.members, str) else tuple(self.members)
-        plain = self.module is None and self.loss == COMMITTEE
+        plain = self.module is None and self.loss == ENSEMBLE
         return (BOOSTING, NETWORK) if plain and join_unasked(len(x), without="members='network'") else (NETWORK,)
 
     def _spent(self, started: float) -> bool:
@@ -370,7 +370,7 @@ class OrdinalClassifier(OrdinalEstimator):
         from orcu.training.choose_scale import FIRST
 
         if getattr(self, "pool_", None) is not None:
-            raise InputError("partial_fit: a committee does not go on; fit one network with folds=1, or none before.")
+            raise InputError("partial_fit: an ensemble does not go on; fit one network with folds=1, or none before.")
         first = not hasattr(self, "model_")
         known = self.classes if first else self.classes_
         if classes is not None and known is not None and list(classes) != list(known):
@@ -418,7 +418,7 @@ class OrdinalClassifier(OrdinalEstimator):
     def __getattr__(self, name: str) -> Any:
         if name == "model_" and self.__dict__.get("pool_") is not None:
             raise AttributeError(
-                "model_: this committee has trees, and no module answers as it does; fit with members='network' to "
+                "model_: this ensemble has trees, and no module answers as it does; fit with members='network' to "
                 "have one."
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -449,7 +449,7 @@ class OrdinalClassifier(OrdinalEstimator):
     def diagnose(self) -> Diagnosis:
         """Compare with plain cross-entropy and temperature scaling on rows that neither was trained on.
 
-        The baseline is a single network, trained on the same rows and stopped by the same ones; of a committee both are
+        The baseline is a single network, trained on the same rows and stopped by the same ones; of an ensemble both are
         judged out of fold, on all rows. Both calibrators are cross-fitted on the rows that are judged.
 
         Raises:
@@ -465,7 +465,7 @@ class OrdinalClassifier(OrdinalEstimator):
             )
         cases, jobs = self._fitted_on
         if self.pool_ is not None:
-            return self._diagnose_committee(cases)
+            return self._diagnose_ensemble(cases)
         held = cases[np.concatenate([jobs["calibration"], jobs["sets"]])]
         if len(held.y) < DIAGNOSED:
             needed = f"at least {DIAGNOSED} are needed; fit on more rows, or raise calibration_fraction."
@@ -476,7 +476,7 @@ class OrdinalClassifier(OrdinalEstimator):
         chain = "none" if self.calibrator_ is None else self.calibrator
         return beside_baseline(ours, theirs, held.y, chain, what=self._name(self._one_loss()))
 
-    def _diagnose_committee(self, cases: "Cases") -> Diagnosis:
+    def _diagnose_ensemble(self, cases: "Cases") -> Diagnosis:
         pool = self.pool_
         assert pool is not None  # noqa: S101
         if len(cases.y) < DIAGNOSED:
@@ -486,7 +486,7 @@ class OrdinalClassifier(OrdinalEstimator):
             plain = copy.copy(self).set_params(loss="ce")
             theirs = plain._cross_fitted(cases, self._dealt, self._seed, time.monotonic())[0].log_probs
         chain = "none" if self.calibrator_ is None else self.calibrator
-        return beside_baseline(pool.logits, theirs, cases.y, chain, what="the committee")
+        return beside_baseline(pool.logits, theirs, cases.y, chain, what="the ensemble")
 
     # --- the parts of a fit ---
 
@@ -526,7 +526,7 @@ class OrdinalClassifier(OrdinalEstimator):
             raise InputError(
                 "members: trees take tables, and with module= rows may be anything; use members='network'."
             )
-        if NETWORK not in kinds and self.loss != COMMITTEE:
+        if NETWORK not in kinds and self.loss != ENSEMBLE:
             raise InputError("loss: is that of the networks, and members names none; use OrdinalBoosting(loss=...).")
 
     def _check_same_network(self, classes: npt.NDArray[Any]) -> None:
@@ -611,13 +611,13 @@ class OrdinalClassifier(OrdinalEstimator):
         options = {} if self.class_weight is None else {"weight": self._class_weights(codes)}
         return self._loss(self._one_loss(), scale, **options)
 
-    def _recipe(self, *, selects: bool) -> "Recipe":
+    def _recipe(self, *, selects: bool) -> "TrainConfig":
         """How the network is trained; with rows to validate by it selects its best epoch."""
-        from orcu.training.recipes import Recipe
+        from orcu.training.config import TrainConfig
 
         rate = float(self.learning_rate)
         patience = None if self.patience is None or not selects else max(1, self.patience)
-        return Recipe(
+        return TrainConfig(
             epochs=self.epochs,
             batch_size=self.batch_size,
             head_rate=rate,

@@ -12,9 +12,9 @@ from orcu.data.batches import ArrayBatches
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray
 from orcu.metrics.scoring import rps
+from orcu.training.config import TrainConfig
 from orcu.training.loop import Curve, DivergedError, fit, logits_of, threads_for
 from orcu.training.optim import fused_adamw
-from orcu.training.recipes import Recipe
 
 AT_ONCE = 8192  # rows of a forward without gradients
 LOOKED_AT = 1000  # training rows whose logits must stay finite, where no rows validate
@@ -33,7 +33,7 @@ class Cases:
 
 
 def train(
-    model: nn.Module, criterion: nn.Module, cases: Cases, validation: Cases | None, recipe: Recipe, *, seed: int
+    model: nn.Module, criterion: nn.Module, cases: Cases, validation: Cases | None, recipe: TrainConfig, *, seed: int
 ) -> list[float]:
     """Train in place; the validation RPS of each epoch, or the training loss where no rows validate.
 

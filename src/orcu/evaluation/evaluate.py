@@ -35,7 +35,7 @@ from orcu.metrics.scoring import decomposition, impossible_rows
 from orcu.metrics.sums import VALUE, Sums
 from orcu.metrics.thresholds import ThresholdFit, decision_rates, threshold_fit
 from orcu.predictions.predictions import Predictions, PredictionsSource, reuse_notes
-from orcu.threads import in_order
+from orcu.threads import map_ordered
 
 Source = Predictions | PredictionsSource
 REFERENCE_ROWS = 50_000  # from which the noise of a calibrated model is drawn
@@ -151,7 +151,7 @@ def _evaluate(
     drawn = max(FEWEST_DRAWN, DRAWN_ROWS // max(len(groups), 1))  # of each group: as many together as of all rows
     tell("intervals of groups", evidence.rows)
     judge = partial(_evaluation, bootstrap=bootstrap, seed=seed, most_drawn=drawn)
-    judged = in_order(lambda name: judge(name, groups[name]), groups, threads=_threads(evidence.rows))
+    judged = map_ordered(lambda name: judge(name, groups[name]), groups, threads=_threads(evidence.rows))
     evaluation.groups = dict(zip(groups, judged, strict=True))
     for other_name, other in compare.items():
         if other_name == name or other_name in evaluation.differences:
@@ -179,7 +179,7 @@ def _evaluation(
         resamples = 0
     draws = evidence.resampled(resamples, seed) if resamples else None
     rows.cumulative, rows.columns  # noqa: B018 - made once, before several threads read them
-    fits = list(in_order(partial(threshold_fit, rows), range(rows.num_classes - 1), threads=_threads(len(rows))))
+    fits = list(map_ordered(partial(threshold_fit, rows), range(rows.num_classes - 1), threads=_threads(len(rows))))
     fit_draws = _fit_draws(evidence, fits, unit, resamples, seed) if resamples else None
     reference = _Reference(evidence, rows, draws, seed)
     return Evaluation(

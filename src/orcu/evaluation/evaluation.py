@@ -12,13 +12,13 @@ from orcu.evaluation import tracking
 from orcu.evaluation.comparison import Difference
 from orcu.evaluation.intervals import LEVEL
 from orcu.evaluation.printed import ARROWS, shown, shown_interval
+from orcu.io.text import markdown, markdown_text
 from orcu.metrics.base import Metric, all_metrics
 from orcu.metrics.binning import PAPER
 from orcu.metrics.referral import ReferralCurve
 from orcu.metrics.sums import Sums
 from orcu.predictions.predictions import Predictions
 from orcu.registry import Registry
-from orcu.tables.text import markdown, markdown_text
 
 RESULT_VERSION = 1
 # A page needs figures, which are drawn from evaluations: what makes one stands above, and registers itself here.

@@ -21,7 +21,7 @@ from orcu.metrics.layout import Layout
 from orcu.metrics.rows import Rows
 from orcu.metrics.sums import Sums
 from orcu.predictions.predictions import Predictions, PredictionsSource, RowsRead, UncheckedPart
-from orcu.threads import in_order
+from orcu.threads import map_ordered
 
 IN_MEMORY_CELLS = 16_000_000  # rows times classes; larger files are streamed
 DRAWN_ROWS = 200_000  # enough for everything that is drawn
@@ -176,7 +176,7 @@ def _load_if_small(source: PredictionsSource, readers: list[_Reader], progress: 
         return None
     parts, read = list[Predictions](), RowsRead()
     for reader in readers:
-        for part in in_order(UncheckedPart.checked, reader.parts()):
+        for part in map_ordered(UncheckedPart.checked, reader.parts()):
             part.labels  # noqa: B018 - refuses rows without labels at once
             parts.append(part)
             read += RowsRead.of(part)
@@ -214,10 +214,10 @@ def _grouped(rows: Rows, bins: int) -> Rows:
     columns = rows.columns
 
     def count(one_pass: Pass) -> Iterator[Counts]:
-        return in_order(lambda part: one_pass.counts(columns[:, part]), parts)
+        return map_ordered(lambda part: one_pass.counts(columns[:, part]), parts)
 
     even = StreamGroups(rows.num_classes, groups=bins, count=count)
-    groups = in_order(lambda k: even.dealer(k).assign(columns[:, parts[k]]), range(len(parts)))
+    groups = map_ordered(lambda k: even.dealer(k).assign(columns[:, parts[k]]), range(len(parts)))
     return replace(rows, groups=np.concatenate(list(groups), axis=1))
 
 
@@ -237,7 +237,9 @@ def _summed(layout: Layout, rows: Rows, unit: IntArray, units: int) -> tuple[Tal
         return tally, sums
 
     whole, total = Tally(layout.num_classes, bins=layout.bins), np.zeros((layout.size, units))
-    for tally, sums in in_order(of_part, range(0, len(rows), PART_ROWS), threads=1 if len(rows) <= PART_ROWS else None):
+    for tally, sums in map_ordered(
+        of_part, range(0, len(rows), PART_ROWS), threads=1 if len(rows) <= PART_ROWS else None
+    ):
         whole = whole.merge(tally)
         total += sums
     return whole, total
@@ -359,7 +361,7 @@ def _stream(
 
     def count(one_pass: Pass) -> Iterator[Counts]:
         rows.clear()
-        for parts in over.in_order(partial(_counted, one_pass=one_pass, **here), readers):
+        for parts in over.map_ordered(partial(_counted, one_pass=one_pass, **here), readers):
             rows.append([number for _, number in parts])
             progress("sorting", sum(map(sum, rows)))
             yield from (counts for counts, _ in parts)
@@ -373,7 +375,7 @@ def _stream(
         tasks.append(_Task(reader, dealers, starts[:-1], share))
         part, first = part + len(numbers), starts[-1]
     all_files = _Summary.empty(Layout(source.num_classes, bins))
-    for of_file in over.in_order(partial(_added, layout=all_files.whole.layout, decide=decide, **here), tasks):
+    for of_file in over.map_ordered(partial(_added, layout=all_files.whole.layout, decide=decide, **here), tasks):
         all_files.merge(of_file)
         progress("counting", all_files.read.rows)
     source.check(all_files.read)
@@ -393,7 +395,7 @@ def _counted(
         return one_pass.counts(columns), columns.shape[1]
 
     parts, rows = [], 0
-    for counted in in_order(count, reader.parts(), threads=threads):
+    for counted in map_ordered(count, reader.parts(), threads=threads):
         parts.append(counted)
         rows += counted[1]
         if progress is not None:
@@ -426,7 +428,7 @@ def _added(
         return summary
 
     whole = _Summary.empty(layout)
-    for part in in_order(add, zip(task.reader.parts(), task.dealers, task.first_row, strict=True), threads=threads):
+    for part in map_ordered(add, zip(task.reader.parts(), task.dealers, task.first_row, strict=True), threads=threads):
         whole.merge(part)
         if progress is not None:
             progress("counting", task.first_row[0] + whole.read.rows)

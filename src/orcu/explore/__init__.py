@@ -10,7 +10,7 @@ from typing import Any
 
 import orcu
 from orcu.errors import InputError, UnknownNameError
-from orcu.tables.files import replacing
+from orcu.io.files import atomic_write
 
 DISTANCES = ("squared", "absolute", "huber", "exponential")
 REGULARIZERS = ("lbe", "hinge", "softplus", "none")  # those that act on the gaps of one sample
@@ -102,7 +102,7 @@ def write(path: str | os.PathLike[str], **options: Any) -> None:
     """
     text = page(**options)
     try:
-        with replacing(path) as temporary:
+        with atomic_write(path) as temporary:
             temporary.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(

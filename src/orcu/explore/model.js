@@ -1,6 +1,6 @@
 "use strict";
 /* The maths of the page, with no drawing in it. The formulas and the places where their branches
-   switch are those of orcu.targets, orcu.geometry, orcu.losses and orcu.theory.equilibrium; the
+   switch are those of orcu.kernels.soft_targets, orcu.geometry, orcu.losses and orcu.theory.equilibrium; the
    tests hold every number against the library. Classes count from 0. */
 const orcuModel = (() => {
   const REMOTE = 80; // as in orcu.theory.equilibrium: beyond it P_k is nothing beside A_k

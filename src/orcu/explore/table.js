@@ -1,5 +1,5 @@
 "use strict";
-/* Reading a CSV as orcu.tables does: its separator, its decimal sign and its header are read off its first lines, and
+/* Reading a CSV as orcu.io does: its separator, its decimal sign and its header are read off its first lines, and
    what cannot be read is refused with words. Rows count from 1 below the header. */
 class Refusal extends Error {}
 

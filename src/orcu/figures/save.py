@@ -6,7 +6,7 @@ from typing import Any
 
 from orcu.errors import InputError
 from orcu.figures import style
-from orcu.tables.files import replacing
+from orcu.io.files import atomic_write
 
 # What would tell the hour and the version of the library that drew it.
 _METADATA: dict[str, dict[str, Any]] = {
@@ -46,7 +46,7 @@ def save(figure: Any, path: str | os.PathLike[str], *, dpi: int = 300) -> None:
     if not path.absolute().parent.is_dir():
         raise InputError(f"{path}: its folder does not exist; make it first.")
     try:
-        with replacing(path) as temporary, matplotlib.rc_context(style.printed(style.PAGE)):
+        with atomic_write(path) as temporary, matplotlib.rc_context(style.printed(style.PAGE)):
             figure.savefig(temporary, format=kind, dpi=dpi, metadata=_METADATA[kind])
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror or error}); choose another place.") from None

@@ -14,8 +14,8 @@ import numpy as np
 from orcu.errors import InputError, UnknownNameError
 from orcu.figures.style import LOOKS, data_title, loss_title
 from orcu.inputs import FloatArray
+from orcu.io.reading import read_table
 from orcu.predictions.predictions import Predictions
-from orcu.tables.reading import read_table
 
 TWO_STAGE = "two_stage.parquet"
 INDEX = "runs.json"  # of a benchmark: which of the shared runs are its own, and what it calls them

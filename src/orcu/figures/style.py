@@ -115,14 +115,14 @@ LOOKS = {
     "mdca": Look(_BLUE, _DASHED, "p"),
     "acls": Look(_SKY, _DASHED, "h"),
     "orcu": Look(GREEN, width=1.7),
-    "committee": Look(_RED, marker="*", width=1.7),
+    "ensemble": Look(_RED, marker="*", width=1.7),
 }
 _OTHERS = [
     Look(color, line, marker)
     for line in ("-", _DASHED, _DOTTED)
     for color, marker in zip((_BLUE, _ORANGE, _PURPLE, _SKY, _RED, _BLACK, _GREY), "^XDv<sP", strict=True)
 ]
-_TITLES = {"committee": "committee", "cdw_ce": "CDW-CE", "mbls": "MbLS", "hinge": "SoftCE + hinge"}
+_TITLES = {"ensemble": "ensemble", "cdw_ce": "CDW-CE", "mbls": "MbLS", "hinge": "SoftCE + hinge"}
 
 
 def looks(names: list[str]) -> dict[str, Look]:

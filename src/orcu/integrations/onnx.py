@@ -21,7 +21,7 @@ from torch import Tensor, nn  # noqa: E402
 from orcu.calibrators.base import Calibrator  # noqa: E402
 from orcu.inputs import as_positive  # noqa: E402
 from orcu.integrations.calibrator_modules import calibrator_module  # noqa: E402
-from orcu.tables.files import replacing  # noqa: E402
+from orcu.io.files import atomic_write  # noqa: E402
 
 _LOGITS_TOLERANCE = 1e-4  # of a network in float32, relative to its largest logit
 
@@ -119,7 +119,7 @@ def to_onnx(
     _forget_origin(program.model)
     program.model.metadata_props.update(meta)
     path = Path(path)
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         program.save(str(temporary), external_data=False)
         if importlib.util.find_spec("onnxruntime") is not None:
             _check(temporary, inputs, logits, calibrator, tolerance)

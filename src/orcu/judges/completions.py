@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from orcu.errors import InputError, first_line
+from orcu.io.files import read_json
 from orcu.judges.replies import OutsideError, Replies, Reply, Unread, UnreadableError, need_replies
 from orcu.judges.scale import Scale
 from orcu.judges.tokens import TokenGrades, token_grades
 from orcu.judges.wording import Mention, Wording
 from orcu.predictions.labels import canonical, is_missing
-from orcu.tables.files import read_json
 
 ITEM_KEYS = ("custom_id", "item")
 NAMELESS = "judge"  # a judge without a name

@@ -420,7 +420,7 @@ class _Table:
     def of(cls, source: Any) -> "_Table":
         import pyarrow
 
-        from orcu.tables.reading import read_table
+        from orcu.io.reading import read_table
 
         name = Path(source).name if isinstance(source, str | os.PathLike) else "frame"
         if isinstance(source, str | os.PathLike):

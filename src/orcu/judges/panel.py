@@ -22,15 +22,15 @@ from orcu.calibrators.cross_validation import LogScores
 from orcu.calibrators.groups import Turns
 from orcu.calibrators.pool import pool_weights
 from orcu.calibrators.projection import nearest_unimodal
-from orcu.dealing import Fold, deal
 from orcu.decisions.conformal import CrossConformalSets
 from orcu.decisions.rules import decide_checked
 from orcu.errors import CalibrationWarning, InputError
 from orcu.inputs import FloatArray, IntArray, ObjectArray, as_codes, as_fraction
+from orcu.io.files import read_json, write_json
 from orcu.judges.grades import PROBS, VOTES, Grades
 from orcu.judges.scale import Scale
 from orcu.judges.votes import fitted_prior, grades_by_vote, smoothed
-from orcu.tables.files import read_json, write_json
+from orcu.model_selection import Fold, deal
 
 STATE_VERSION = 1
 FOLDS = 5

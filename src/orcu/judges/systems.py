@@ -20,8 +20,8 @@ from orcu.errors import InputError, UnknownNameError
 from orcu.evaluation.intervals import LEVEL
 from orcu.evaluation.printed import shown, shown_interval
 from orcu.inputs import FloatArray, as_array, as_count, as_fraction
+from orcu.io import text
 from orcu.predictions.labels import is_missing, is_null
-from orcu.tables import text
 
 DRAWS = 10_000  # of all means together, for the ranks
 FAR_APART = 3.0  # standard errors between graded and ungraded items, beyond which chance is no explanation

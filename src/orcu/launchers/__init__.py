@@ -40,7 +40,7 @@ class Launcher(ABC):
     ) -> None:
         """Let go of the workers."""
 
-    def in_order(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+    def map_ordered(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """The results in the order of the items, each as soon as those before it are ready."""
         ready: dict[int, Result] = {}
         wanted = 0

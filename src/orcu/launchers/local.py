@@ -27,7 +27,7 @@ class Local(Launcher):
 
     Example:
         >>> with Local(jobs=1) as launcher:
-        ...     list(launcher.in_order(abs, [-3, 2]))
+        ...     list(launcher.map_ordered(abs, [-3, 2]))
         [3, 2]
     """
 

@@ -8,10 +8,10 @@ from orcu.errors import require
 
 require("torch", extra="train", what="orcu.losses")
 
+from orcu.kernels.soft_targets import distances  # noqa: E402
 from orcu.losses.base import LOSSES, REGULARIZERS, LossCard, OrdinalLoss  # noqa: E402
 from orcu.losses.compose import Composed, create  # noqa: E402
 from orcu.losses.orcu import ORCULoss  # noqa: E402
-from orcu.targets import distances  # noqa: E402
 
 names = LOSSES.names
 regularizers = REGULARIZERS

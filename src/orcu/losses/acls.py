@@ -7,11 +7,11 @@ from torch import Tensor
 
 from orcu.errors import UnknownNameError
 from orcu.inputs import as_positive
+from orcu.kernels.terms import ClassFirst, Term, adaptive_margin
 from orcu.losses.base import IGNORED, LossCard, register_loss, register_regularizer
 from orcu.losses.ce import CrossEntropyLoss
 from orcu.losses.closed_form import ClosedFormLoss
 from orcu.losses.compose import Composed
-from orcu.terms import ClassFirst, Term, adaptive_margin
 
 FORMULA = "pos max(0, z_top - m)^2 + neg/(C-1) sum_{k not top} max(0, sg(z_top) - z_k - m)^2  (sg: no gradient)"
 PAPER = "Park et al., 2023"

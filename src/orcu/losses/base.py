@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from orcu.errors import InputError, UnknownNameError
 from orcu.inputs import SUM_TOLERANCE, FloatArray, as_count, label_out_of_range
+from orcu.kernels.terms import total_weight
 from orcu.registry import Registry, parameters_of
-from orcu.terms import total_weight
 
 REDUCTIONS = ("mean", "sum", "none")
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)

@@ -7,9 +7,9 @@ import numpy as np
 from torch import Tensor
 
 from orcu.inputs import as_fraction, as_positive
+from orcu.kernels.terms import ClassFirst, Term, distance_weighted, distance_weighted_beyond
 from orcu.losses.base import IGNORED, LossCard, register_loss
 from orcu.losses.closed_form import ClosedFormLoss
-from orcu.terms import ClassFirst, Term, distance_weighted, distance_weighted_beyond
 
 
 @register_loss(

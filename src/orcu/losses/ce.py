@@ -7,9 +7,9 @@ import numpy as np
 import torch.nn.functional as F
 from torch import Tensor
 
+from orcu.kernels.terms import ClassFirst, Term, cross_entropy
 from orcu.losses.base import IGNORED, LossCard, reduce, register_loss
 from orcu.losses.soft_targets import SoftTargetLoss
-from orcu.terms import ClassFirst, Term, cross_entropy
 
 
 @register_loss(LossCard(name="ce", title="Cross-entropy", family="nominal", paper="textbook", formula="-log p_y"))

@@ -1,4 +1,4 @@
-"""Losses that state their gradient beside their value (see `orcu.terms`), and the one autograd node that uses it.
+"""Losses that state their gradient beside their value (see `orcu.kernels.terms`), and the one autograd node that uses it.
 
 Where the closed form is not wanted (second derivatives, `torch.compile`, weights that are learned) autograd
 differentiates the value as usual.
@@ -14,8 +14,8 @@ from torch import Tensor
 
 from orcu.geometry import namespace
 from orcu.inputs import FloatArray
+from orcu.kernels.terms import ClassFirst, Term, columns, total_weight
 from orcu.losses.base import OrdinalLoss, as_rows, is_traced, labels_shape, reduce
-from orcu.terms import ClassFirst, Term, columns, total_weight
 
 # Samples worked on at a time on a CPU: fewer pay for the calls, more for memory fresh from the system.
 CHUNK = 16384

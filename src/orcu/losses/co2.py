@@ -7,11 +7,11 @@ from torch import Tensor
 
 from orcu import geometry
 from orcu.inputs import as_positive
+from orcu.kernels.terms import ClassFirst, Term
 from orcu.losses.base import IGNORED, LossCard, register_loss
 from orcu.losses.ce import CrossEntropyLoss
 from orcu.losses.compose import Composed
 from orcu.losses.gap_regularizers import GapPenalty
-from orcu.terms import ClassFirst, Term
 
 
 class AdjacentProbabilityHinge(GapPenalty):

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from orcu.errors import InputError, UnknownNameError
 from orcu.inputs import as_positive
+from orcu.kernels.soft_targets import distances
+from orcu.kernels.terms import ClassFirst, Term
 from orcu.losses.base import IGNORED, LOSSES, REGULARIZERS, OrdinalLoss
 from orcu.losses.closed_form import ClosedFormLoss
-from orcu.targets import distances
-from orcu.terms import ClassFirst, Term
 
 COMPOSED_KEYS = ("anchor", "regularizer", "strength")
 

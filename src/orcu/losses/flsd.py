@@ -9,9 +9,9 @@ from torch import Tensor
 from orcu.errors import InputError
 from orcu.geometry import indicator
 from orcu.inputs import as_positive
+from orcu.kernels.terms import ClassFirst, Term, focal
 from orcu.losses.base import IGNORED, LossCard, register_loss
 from orcu.losses.closed_form import ClosedFormLoss
-from orcu.terms import ClassFirst, Term, focal
 
 THRESHOLD_SLACK = 1e-6
 

@@ -9,9 +9,9 @@ from torch import Tensor
 from orcu import geometry
 from orcu.errors import InputError
 from orcu.inputs import as_positive
+from orcu.kernels.terms import ClassFirst, Term, expected_gap_penalty, gap_penalty
 from orcu.losses.base import IGNORED, LossCard, register_regularizer
 from orcu.losses.closed_form import ClosedFormLoss
-from orcu.terms import ClassFirst, Term, expected_gap_penalty, gap_penalty
 
 
 class GapPenalty(ClosedFormLoss):

@@ -6,11 +6,11 @@ from typing import Any
 from torch import Tensor
 
 from orcu.inputs import as_positive
+from orcu.kernels.terms import ClassFirst, Term, logit_margin
 from orcu.losses.base import IGNORED, LossCard, register_loss, register_regularizer
 from orcu.losses.ce import CrossEntropyLoss
 from orcu.losses.closed_form import ClosedFormLoss
 from orcu.losses.compose import Composed
-from orcu.terms import ClassFirst, Term, logit_margin
 
 FORMULA = "(1/C) sum_k max(0, max_j z_j - z_k - m)"
 PAPER = "Liu et al., 2022"

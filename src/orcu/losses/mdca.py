@@ -6,12 +6,12 @@ from typing import Any
 from torch import Tensor
 
 from orcu.errors import UnknownNameError
+from orcu.kernels.terms import ClassFirst, Term, confidence_frequency_gap
 from orcu.losses.base import IGNORED, LossCard, register_loss, register_regularizer
 from orcu.losses.ce import CrossEntropyLoss
 from orcu.losses.closed_form import ClosedFormLoss
 from orcu.losses.compose import Composed
 from orcu.losses.flsd import FocalLoss
-from orcu.terms import ClassFirst, Term, confidence_frequency_gap
 
 FORMULA = "(1/C) sum_k |mean_n p_nk - mean_n 1[y_n = k]|"
 PAPER = "Hebbalaguppe et al., 2022"

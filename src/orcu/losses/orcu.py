@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from orcu import geometry
+from orcu.kernels.soft_targets import log_targets
+from orcu.kernels.terms import columns
 from orcu.losses.base import IGNORED, LossCard, register_loss
 from orcu.losses.closed_form import CHUNK, SMALL, Blocks, array_of, from_class_first, scalar
 from orcu.losses.compose import Composed
 from orcu.losses.gap_regularizers import LogBarrier, as_scale
 from orcu.losses.sord import SORDLoss
-from orcu.targets import log_targets
-from orcu.terms import columns
 
 FEW = 1 << 12  # numbers whose logarithms take no longer than anything that would spare them
 

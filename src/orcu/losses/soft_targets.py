@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from orcu.kernels.terms import ClassFirst, Term, soft_cross_entropy
 from orcu.losses.closed_form import ClosedFormLoss
-from orcu.terms import ClassFirst, Term, soft_cross_entropy
 
 
 class SoftTargetLoss(ClosedFormLoss):

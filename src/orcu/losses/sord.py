@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import Tensor
 
+from orcu.kernels.soft_targets import log_targets
 from orcu.losses.base import IGNORED, LossCard, register_loss
 from orcu.losses.soft_targets import SoftTargetLoss
-from orcu.targets import log_targets
 
 
 @register_loss(

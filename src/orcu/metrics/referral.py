@@ -37,7 +37,7 @@ def referral_curve(probs: Any, y: Any, *, weight: Any = None, doubt: Any = None)
         probs: class probabilities, shape (n, C).
         y: labels 0..C-1, shape (n,).
         weight: one non-negative weight per row.
-        doubt: a score per row, such as what the members of a committee disagree about, in place of the confidence.
+        doubt: a score per row, such as what the members of an ensemble disagree about, in place of the confidence.
 
     Raises:
         InputError: if an argument cannot be used; the text names the row.

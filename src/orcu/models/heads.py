@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from orcu.errors import InputError
 from orcu.inputs import as_count
-from orcu.losses.committee import MEMBERS, CommitteeLoss, CommitteeOutput
+from orcu.losses.ensemble import MEMBERS, EnsembleLoss, EnsembleOutput
 from orcu.losses.poe import POEOutput
 
 # Largest number of sampled embedding values held at once (256 MiB in float32).
@@ -139,7 +139,7 @@ class UnimodalHead(nn.Module):
         return -rising.abs()
 
 
-class CommitteeHead(nn.Module):
+class EnsembleHead(nn.Module):
     """A linear head for each of several losses, on the same features: together they teach the body.
 
     Trained with `loss`, their mean; predictions are made from the mean of the heads' log-probabilities. It costs no
@@ -151,7 +151,7 @@ class CommitteeHead(nn.Module):
         losses: names or tables, as for `orcu.losses.create`.
 
     Example:
-        >>> head = CommitteeHead(8, 5, losses=("ce", "orcu"))
+        >>> head = EnsembleHead(8, 5, losses=("ce", "orcu"))
         >>> output = head(torch.randn(4, 8))
         >>> tuple(output.logits.shape), tuple(output.by_loss.shape)
         ((4, 5), (2, 4, 5))
@@ -162,19 +162,19 @@ class CommitteeHead(nn.Module):
     def __init__(self, in_features: int, num_classes: int, *, losses: Sequence[Any] = MEMBERS) -> None:
         super().__init__()
         self.num_classes = as_count(num_classes, name="num_classes", minimum=2)
-        self.loss = CommitteeLoss(self.num_classes, losses=losses)
+        self.loss = EnsembleLoss(self.num_classes, losses=losses)
         width = as_count(in_features, name="in_features", minimum=1)
         self.heads = nn.Linear(width, len(self.loss.members) * self.num_classes)
 
-    def forward(self, features: Tensor) -> CommitteeOutput:
-        """Features (n, in_features) to a `CommitteeOutput`."""
+    def forward(self, features: Tensor) -> EnsembleOutput:
+        """Features (n, in_features) to a `EnsembleOutput`."""
         by_loss = self.heads(features).unflatten(-1, (-1, self.num_classes)).transpose(0, 1)
-        return CommitteeOutput(by_loss.log_softmax(-1).mean(0), by_loss)
+        return EnsembleOutput(by_loss.log_softmax(-1).mean(0), by_loss)
 
 
 HEADS: dict[str, Callable[[int, int], nn.Module]] = {
     "linear": nn.Linear,
     "poe": POEHead,
     "unimodal": UnimodalHead,
-    "committee": CommitteeHead,
+    "ensemble": EnsembleHead,
 }

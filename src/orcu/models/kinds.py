@@ -24,12 +24,12 @@ from orcu.data.store import Prepared
 from orcu.data.transforms import Augmentation, normalized
 from orcu.errors import InputError, UnknownNameError
 from orcu.inputs import IntArray
+from orcu.io.reading import read_table
 from orcu.models.backbones import LITE0_PACKAGE, PRETRAINED, ImageBackbone
 from orcu.models.classifier import Classifier, Frozen
-from orcu.models.committee import CommitteeClassifier
+from orcu.models.ensemble import EnsembleClassifier
 from orcu.models.tabular import MISSING, Mlp, TableEncoder
 from orcu.models.text import MINILM_PACKAGE, TextEncoder
-from orcu.tables.reading import read_table
 
 BATCH = 64  # new cases at once
 JUDGED_ROWS = 4096  # of a matrix at once
@@ -52,10 +52,10 @@ class Plan:
         std: likewise.
         columns: what the table's encoder has learned.
         dataset: whose preprocessing images get.
-        weights: of the log-probabilities of a committee's networks, loss by loss and in each fold by fold; empty for
+        weights: of the log-probabilities of an ensemble's networks, loss by loss and in each fold by fold; empty for
             a single network.
-        folds: of the committee.
-        trees: of the committee: of each loss its name, library, weight and start.
+        folds: of the ensemble.
+        trees: of the ensemble: of each loss its name, library, weight and start.
     """
 
     kind: str
@@ -75,7 +75,7 @@ class Plan:
 
     def build(
         self, *, weights: str = PRETRAINED, download: bool = False, seed: int = 0
-    ) -> Classifier | CommitteeClassifier:
+    ) -> Classifier | EnsembleClassifier:
         """A model of this plan.
 
         Args:
@@ -87,7 +87,7 @@ class Plan:
         if self.weights or self.trees:
             features = replace(self, hidden=[], weights=[], trees=[])
             body = model_kind(self.kind).backbone(features, weights=weights, download=download, seed=seed)
-            return CommitteeClassifier(body, len(self.classes), hidden=self.hidden, weights=self.weights)
+            return EnsembleClassifier(body, len(self.classes), hidden=self.hidden, weights=self.weights)
         backbone = model_kind(self.kind).backbone(self, weights=weights, download=download, seed=seed)
         return Classifier(backbone, len(self.classes), head=self.head)
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from torch import Tensor, nn
 
 from orcu.errors import InputError
-from orcu.tables.frames import unseen_note
+from orcu.io.frames import unseen_note
 
 MISSING = "(missing)"
 

@@ -15,10 +15,10 @@ import numpy as np
 from orcu.errors import InputError
 from orcu.evaluation.tally import Tally
 from orcu.inputs import BoolArray, IntArray, as_count
+from orcu.io.files import locked, read_json, write_json
 from orcu.metrics.sums import WEIGHT
 from orcu.predictions.predictions import Predictions, PredictionsSource, check_unique, open_predictions
 from orcu.predictions.used_rows import UsedRows
-from orcu.tables.files import locked, read_json, write_json
 
 STATE_VERSION = 1
 DIGITS = 16  # of an id's SHA-256: two of a million ids share them once in tens of millions of days

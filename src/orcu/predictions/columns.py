@@ -121,10 +121,10 @@ def ordered_classes(
 def _check_alphabet(names: list[str], file: str) -> None:
     """Refuse three or more names in the order of the alphabet: it is seldom theirs, and most metrics need theirs."""
     numbers = [int(re.findall(r"\d+", name)[-1]) for name in names if re.search(r"\d", name)]
-    in_order = len(numbers) == len(names) and numbers == sorted(
+    map_ordered = len(numbers) == len(names) and numbers == sorted(
         numbers
     )  # grade 1, grade 2; not grade 1, grade 10, grade 2
-    if len(names) > 2 and names == sorted(names) and not in_order:
+    if len(names) > 2 and names == sorted(names) and not map_ordered:
         raise InputError(
             f"{file}: the classes stand in the order of the alphabet ({', '.join(names)}), which says nothing about "
             f"theirs. Say it, lowest first: classes= (--classes {','.join(names)} if this is it)."

@@ -34,6 +34,9 @@ from orcu.inputs import (
     normalised,
     read_only,
 )
+from orcu.io.card import card
+from orcu.io.reading import BATCH_ROWS, TableFile, as_numbers, as_numpy, open_table
+from orcu.io.writing import write_table
 from orcu.predictions.columns import (
     Columns,
     check_positions,
@@ -56,9 +59,6 @@ from orcu.predictions.labels import (
     need_position_zero,
 )
 from orcu.predictions.used_rows import UsedRows
-from orcu.tables.card import card
-from orcu.tables.reading import BATCH_ROWS, TableFile, as_numbers, as_numpy, open_table
-from orcu.tables.writing import write_table
 
 SCHEMA_VERSION = 1
 NUMBERS = ("weight", "doubt")  # optional columns of numbers

@@ -86,7 +86,7 @@ class FittedCalibrator(Schema):
 
 
 class FittedCrossSets(Schema):
-    """Prediction sets of a committee, as `CrossConformalSets.save` writes them."""
+    """Prediction sets of an ensemble, as `CrossConformalSets.save` writes them."""
 
     prediction_sets: Literal["cross"]
     state_version: int

@@ -16,10 +16,10 @@ from orcu.evaluation.printed import ARROWS, shown, shown_interval
 from orcu.figures.panels import confidence, confusion, forest, referral, reliability, single_prediction
 from orcu.figures.style import shortened
 from orcu.figures.svg import render
+from orcu.io.files import atomic_write
 from orcu.metrics.base import all_metrics
 from orcu.report.examples import examples
 from orcu.report.headline import headline, key_figures, next_step, verdict
-from orcu.tables.files import replacing
 
 MOST_DIAGRAMS, FEW_DIAGRAMS = 24, 3  # of classes, and of thresholds: all of them, or where they are more, a few
 SIDE_BY_SIDE = ("accuracy", "mae", "ece", "sce", "threshold_ce", "unimodality", "overconfidence")
@@ -51,7 +51,7 @@ def page_template(name: str) -> "Template":
 
 def write(evaluation: Evaluation, path: str | os.PathLike[str], **options: Any) -> None:
     """Write the report; the file appears whole or not at all. Options as for `build`."""
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         Path(temporary).write_text(build(evaluation, **options), encoding="utf-8")
 
 

@@ -1,10 +1,10 @@
 """An evaluation as a card for notebooks: the headline, the six key figures, a small reliability diagram."""
 
 from orcu.evaluation.evaluation import PAGES, Evaluation
+from orcu.io.card import ACCENT, card
+from orcu.io.text import Cell
 from orcu.metrics.sums import OUTCOME, VALUE, WEIGHT
 from orcu.report.headline import headline, key_figures
-from orcu.tables.card import ACCENT, card
-from orcu.tables.text import Cell
 
 SENTENCES = 2  # the others are in the table, or in the report
 MOST_CLASSES = 8

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from orcu.errors import InputError
-from orcu.tables.files import replacing
+from orcu.io.files import atomic_write
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
 SECONDS = 120  # after which a browser that does not answer is given up
@@ -45,7 +45,7 @@ def write_page(html: str, path: str | os.PathLike[str]) -> None:
     Raises:
         InputError: if a PDF is asked for and no browser can print it.
     """
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         if is_pdf(path):
             _print(html, Path(temporary))
         else:

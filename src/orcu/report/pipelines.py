@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 from orcu.evaluation.evaluation import Evaluation, shown_value
 from orcu.evaluation.gates import Gate
 from orcu.evaluation.printed import ARROWS, shown_interval
+from orcu.io.text import markdown, markdown_text
 from orcu.metrics.base import METRICS
 from orcu.report.headline import headline, next_step, verdict
-from orcu.tables.text import markdown, markdown_text
 
 OF_GROUPS = ("accuracy", "mae", "ece", "sce", "unimodality")
 MARKS = {"beyond chance": " ✗", "within chance": " ✓", "": ""}

@@ -494,7 +494,7 @@ def _ignored_samples_might_as_well_not_be_there(loss: _Loss) -> None:
         close(loss.make()(logits, y), each.sum() / 11, "the mean over what is not ignored")
 
 
-@CONTRACT.rule("Divide by orcu.terms.total_weight, which is 1 where all weights are 0.")
+@CONTRACT.rule("Divide by orcu.kernels.terms.total_weight, which is 1 where all weights are 0.")
 def _where_all_samples_are_ignored_the_loss_is_0(loss: _Loss) -> None:
     logits, y = loss.batch(2, 3, 4)
     value, gradient = value_and_gradient(loss.make(), logits, torch.full_like(y, -100))

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from orcu import geometry
 from orcu.errors import ConvergenceError, InputError
 from orcu.inputs import FloatArray, IntArray, as_count, as_labels, as_probs
-from orcu.targets import log_targets
+from orcu.kernels.soft_targets import log_targets
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -92,7 +92,7 @@ def equilibrium(
         num_classes: how many classes, C.
         label: a class 0..C-1, or an array of them.
         scale: s > 0, or an array that broadcasts against the labels.
-        distance: of the soft targets, see `orcu.targets`.
+        distance: of the soft targets, see `orcu.kernels.soft_targets`.
         label_distribution: probabilities over labels, shape (..., C), in place of ``label``.
 
     Returns:

@@ -51,7 +51,7 @@ def verify(
         num_classes: how many classes, C.
         label: a class 0..C-1.
         scale: s > 0.
-        distance: of the soft targets, see `orcu.targets`.
+        distance: of the soft targets, see `orcu.kernels.soft_targets`.
         seed: of the random logits that statements about all logits are tried on.
 
     Returns:

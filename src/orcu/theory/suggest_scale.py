@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, as_count
-from orcu.tables.card import card
+from orcu.io.card import card
 from orcu.theory.equilibrium import equilibrium
 
 GRID = np.geomspace(0.4, 100.0, 25)  # where the curve of confidence is looked at

@@ -8,7 +8,7 @@ from orcu import geometry
 from orcu.data.store import Prepared
 from orcu.inputs import FloatArray
 from orcu.training.choose_scale import Chosen, choose_scale, shortened
-from orcu.training.run import Result, Run, Settings, Splits
+from orcu.training.run import Result, Run, RunConfig, Splits
 
 AUTO = "auto"
 
@@ -19,7 +19,7 @@ def is_auto(loss: Any) -> bool:
 
 
 def train_with_scale(
-    prepared: Prepared, splits: Splits, settings: Settings, folder: Path, *, device: str = "auto"
+    prepared: Prepared, splits: Splits, settings: RunConfig, folder: Path, *, device: str = "auto"
 ) -> tuple[Result, Chosen[Result]]:
     """A run whose loss has ``scale = "auto"``: the result of the best scale, and what was tried.
 

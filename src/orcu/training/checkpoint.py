@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from orcu.errors import InputError, first_line
-from orcu.tables.files import replacing
+from orcu.io.files import atomic_write
 
 VERSION = 1
 TENSORS, STATE, BEST = "tensors.safetensors", "state.json", "best.safetensors"
@@ -100,5 +100,5 @@ def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 def write_best(path: Path, weights: dict[str, Tensor]) -> None:
     """Write the weights of the best epoch so far; the file appears whole or not at all."""
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         save_file({name: value.contiguous() for name, value in weights.items()}, temporary)

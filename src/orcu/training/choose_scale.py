@@ -10,7 +10,7 @@ from orcu.evaluation.evidence import values_of
 from orcu.inputs import FloatArray, IntArray
 from orcu.metrics.rows import Rows, confusion_counts
 from orcu.theory.suggest_scale import Suggestion, suggest_scale
-from orcu.training.recipes import Recipe
+from orcu.training.config import TrainConfig
 
 FIRST = 3.0  # Paper: the scale of all its image experiments
 AROUND = (1.0, 0.5, 2.0)  # times the suggestion
@@ -80,11 +80,11 @@ def choose_scale(
     return Chosen(best, [trials[scale] for scale in sorted(trials)], suggestion)
 
 
-def shortened(recipe: Recipe, epochs: int) -> dict[str, float]:
+def shortened(recipe: TrainConfig, epochs: int) -> dict[str, float]:
     """What changes in a recipe for a warm start, after a first training that took so many epochs.
 
     Example:
-        >>> shortened(Recipe(rate=0.01, head_rate=0.1), epochs=40)
+        >>> shortened(TrainConfig(rate=0.01, head_rate=0.1), epochs=40)
         {'epochs': 10, 'rate': 0.003, 'head_rate': 0.03}
     """
     return {

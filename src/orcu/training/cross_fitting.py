@@ -15,14 +15,14 @@ import torch
 from torch import Tensor, nn
 
 from orcu import geometry
-from orcu.dealing import Fold
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray
 from orcu.metrics.scoring import rps
-from orcu.models.committee import Stack, perceptrons
+from orcu.model_selection import Fold
+from orcu.models.ensemble import Stack, perceptrons
+from orcu.training.config import TrainConfig
 from orcu.training.loop import threads_for
 from orcu.training.optim import fused_adamw, schedule
-from orcu.training.recipes import Recipe
 
 AT_ONCE = 8192  # rows of a forward without gradients
 
@@ -51,7 +51,7 @@ def train_together(
     x: Tensor,
     y: IntArray,
     folds: Sequence[Fold],
-    recipe: Recipe,
+    recipe: TrainConfig,
     *,
     num_classes: int,
     hidden: Sequence[int],
@@ -128,7 +128,7 @@ def train_together(
 class _Best:
     """The best epoch of every network in a stack, by the RPS of the rows that stop it; the last where none do."""
 
-    def __init__(self, stack: Stack, folds: Sequence[Fold], losses: int, recipe: Recipe) -> None:
+    def __init__(self, stack: Stack, folds: Sequence[Fold], losses: int, recipe: TrainConfig) -> None:
         self._stack, self._recipe = stack, recipe
         self._stops = [fold.stop for fold in folds] * losses
         self._selects = recipe.select is not None and all(len(rows) for rows in self._stops)

@@ -20,18 +20,18 @@ from orcu.data.store import MANIFEST, Prepared, load, store_folder
 from orcu.errors import InputError, UnknownNameError
 from orcu.evaluation.evaluate import evaluate
 from orcu.evaluation.evaluation import Evaluation
-from orcu.losses.committee import MEMBERS
+from orcu.io.files import atomic_write
+from orcu.losses.ensemble import MEMBERS
 from orcu.models.backbones import RANDOM
 from orcu.models.heads import HEADS
 from orcu.models.kinds import model_kind
-from orcu.tables.files import replacing
-from orcu.training.committee_run import SETS, committee_run, fitted_sets
+from orcu.training.config import TrainConfig
 from orcu.training.cross_fitting import stacks
+from orcu.training.ensemble_run import SETS, ensemble_run, fitted_sets
 from orcu.training.loop import Moment
 from orcu.training.parallel import first_before_others, is_first, joined
 from orcu.training.predict import CALIBRATOR
-from orcu.training.recipes import Recipe
-from orcu.training.run import Result, Run, Settings, Splits, best_device
+from orcu.training.run import Result, Run, RunConfig, Splits, best_device
 
 FEW_ROWS = 20  # of a class, in all splits
 DEFAULT_FOLDS = 5
@@ -46,7 +46,7 @@ class Experiment:
     result: Result
     calibrator: calibrators.Calibrator
     evaluation: Evaluation
-    choice: str = ""  # what a committee was put together of, and its calibrator, in words
+    choice: str = ""  # what an ensemble was put together of, and its calibrator, in words
 
 
 class Watcher:
@@ -74,7 +74,7 @@ class Watcher:
         """A step or an epoch is over."""
 
     def member(self, loss: str, done: int, total: int, rps: float) -> None:
-        """The committee's networks of a loss have done so many epochs; the mean RPS of the rows that stop them.
+        """The ensemble's networks of a loss have done so many epochs; the mean RPS of the rows that stop them.
 
         Of trees: so many folds, and NaN.
         """
@@ -103,8 +103,8 @@ def train(
 ) -> Experiment:
     """Train on your own images, texts or table, calibrate, judge on untouched rows, write it all down.
 
-    On a table or on the features of a frozen backbone this is a committee: perceptrons of several losses, and on a
-    table boosted trees, cross-fitted on the rows of train and validation (see `orcu.training.committee_run`). A whole
+    On a table or on the features of a frozen backbone this is an ensemble: perceptrons of several losses, and on a
+    table boosted trees, cross-fitted on the rows of train and validation (see `orcu.training.ensemble_run`). A whole
     backbone is trained once.
 
     What is written is listed in the documentation (Training). A training that was cut off goes on; a finished
@@ -120,15 +120,15 @@ def train(
         split: shares of train, validation and test; the rows of a subject stay together.
         protocol: a protocol of the data set, in place of ``split``.
         fold: the protocol's.
-        folds: of the committee; 1 for a single network. By default 5 where a committee can be trained.
-        members: of the committee: "boosting" (trees, on tables), "network" or both. By default both on tables where
+        folds: of the ensemble; 1 for a single network. By default 5 where an ensemble can be trained.
+        members: of the ensemble: "boosting" (trees, on tables), "network" or both. By default both on tables where
             LightGBM is installed and no loss is named, else networks.
-        calibrator: a name, as for `orcu.calibrators.create`; fitted on what the committee says out of fold, or on
+        calibrator: a name, as for `orcu.calibrators.create`; fitted on what the ensemble says out of fold, or on
             the validation rows of a single network.
         frozen: train on the features of a frozen backbone; by default where there is one and no GPU.
         device: "cpu", "cuda" or "mps"; "auto" takes the best there is.
         watcher: is told what happens.
-        **settings: of the run, as for `Settings`: ``loss`` (or several in a list), ``backbone``, ``recipe``, ``seed``
+        **settings: of the run, as for `RunConfig`: ``loss`` (or several in a list), ``backbone``, ``recipe``, ``seed``
             and so on.
 
     Raises:
@@ -150,7 +150,7 @@ def train(
         watcher = watcher if watcher is not None and is_first() else Watcher()
         prepared = find_or_prepare(data, Path(out), root=root, options=options, skip_bad=skip_bad, watcher=watcher)
         chosen = choose_settings(prepared, device=device, frozen=frozen, watcher=watcher, **settings)
-        folds, specs = _committee(folds, specs, prepared, chosen)
+        folds, specs = _ensemble(folds, specs, prepared, chosen)
         kinds = _kinds(members, folds, specs, prepared)
         chosen = replace(chosen, loss=specs[0])
         splits = prepared.split(protocol, fold) if protocol else divided(prepared, split, chosen.seed)
@@ -158,9 +158,7 @@ def train(
         watcher.starting(prepared, splits, slow=slow)
         options = {"calibrator": calibrator, "device": device, "watcher": watcher}
         if folds > 1:
-            experiment = train_committee(
-                prepared, splits, chosen, Path(out), specs, folds=folds, kinds=kinds, **options
-            )
+            experiment = train_ensemble(prepared, splits, chosen, Path(out), specs, folds=folds, kinds=kinds, **options)
         else:
             experiment = train_and_judge(prepared, splits, chosen, Path(out), **options)
         watcher.finished(experiment)
@@ -168,7 +166,7 @@ def train(
 
 
 def _losses(settings: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """The losses that were asked for, those of the committee by default, and the other settings.
+    """The losses that were asked for, those of the ensemble by default, and the other settings.
 
     Raises:
         InputError: if there is none, or one stands twice.
@@ -184,8 +182,8 @@ def _losses(settings: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     return specs, others
 
 
-def _committee(folds: int | None, specs: list[Any], prepared: Prepared, settings: Settings) -> tuple[int, list[Any]]:
-    """How many folds, and which losses: a committee where perceptrons can be trained, else ORCU or the one asked for.
+def _ensemble(folds: int | None, specs: list[Any], prepared: Prepared, settings: RunConfig) -> tuple[int, list[Any]]:
+    """How many folds, and which losses: an ensemble where perceptrons can be trained, else ORCU or the one asked for.
 
     Raises:
         InputError: if folds, or several losses, are asked of what is trained once.
@@ -200,12 +198,12 @@ def _committee(folds: int | None, specs: list[Any], prepared: Prepared, settings
     if folds == 1 and len(specs) > 1:
         if tuple(specs) != MEMBERS:
             raise InputError("loss: a single network has one loss; name one, or use --folds 5.")
-        specs = [Settings.loss]
+        specs = [RunConfig.loss]
     return folds, specs
 
 
 def _kinds(members: Sequence[str] | None, folds: int, specs: list[Any], prepared: Prepared) -> tuple[str, ...]:
-    """The kinds of members of the committee.
+    """The kinds of members of the ensemble.
 
     Raises:
         InputError: if a kind is not known, or trees are asked for where there can be none.
@@ -229,12 +227,12 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     Raises:
         InputError: if there is no such setting, loss, head or entry of a recipe.
     """
-    known = [field.name for field in fields(Settings)]
+    known = [field.name for field in fields(RunConfig)]
     for name in settings:
         if name not in known:
             raise UnknownNameError("setting", name, known)
-    losses.create(settings.get("loss", Settings.loss), num_classes=3)
-    Recipe().but(**dict(settings.get("recipe") or {}))
+    losses.create(settings.get("loss", RunConfig.loss), num_classes=3)
+    TrainConfig().but(**dict(settings.get("recipe") or {}))
     head = settings.get("head")
     if head and head not in HEADS:
         raise UnknownNameError("head", head, HEADS)
@@ -277,7 +275,7 @@ def find_or_prepare(
 
 def choose_settings(
     prepared: Prepared, *, device: str = "auto", frozen: bool | None = None, watcher: Watcher, **settings: Any
-) -> Settings:
+) -> RunConfig:
     """The run's settings, and what they need at hand; on a CPU nothing is fine-tuned unless asked for.
 
     Args:
@@ -293,7 +291,7 @@ def choose_settings(
         if frozen:
             settings["backbone"] = settings.get("backbone") or kind.default_frozen
             watcher.frozen(settings["backbone"])
-    chosen = Settings(frozen=frozen and kind.has_backbone, **settings)
+    chosen = RunConfig(frozen=frozen and kind.has_backbone, **settings)
     with first_before_others():
         prepared.decode(chosen.size, progress=lambda stage, done, total: watcher.decoding(done, total))
     return chosen
@@ -348,7 +346,7 @@ def small_classes(prepared: Prepared) -> list[str]:
 def train_and_judge(
     prepared: Prepared,
     splits: Splits,
-    settings: Settings,
+    settings: RunConfig,
     folder: Path,
     *,
     calibrator: str = "auto",
@@ -384,9 +382,9 @@ def train_and_judge(
         return experiment
     fitted.save(folder / CALIBRATOR)
     calibrated.write(folder / "test_calibrated.parquet")
-    with replacing(folder / "report.html") as temporary:
+    with atomic_write(folder / "report.html") as temporary:
         temporary.write_text(evaluation.to_html(title=f"{_name(prepared, folder)}: {settings.loss}"), encoding="utf-8")
-    with replacing(folder / "card.json") as temporary:
+    with atomic_write(folder / "card.json") as temporary:
         training = run.spec() | {"epochs": len(result.curves), "last_epoch": result.curves[-1]}
         about = {"name": calibrator, "fitted_on": "validation", "rows": len(splits["validation"])}
         if isinstance(fitted, calibrators.AutoCalibration):
@@ -396,10 +394,10 @@ def train_and_judge(
     return experiment
 
 
-def train_committee(
+def train_ensemble(
     prepared: Prepared,
     splits: Splits,
-    settings: Settings,
+    settings: RunConfig,
     folder: Path,
     specs: Sequence[Any],
     *,
@@ -409,9 +407,9 @@ def train_committee(
     device: str = "auto",
     watcher: Watcher | None = None,
 ) -> Experiment:
-    """As `train_and_judge`, by a committee: the rows of train and validation train and calibrate, test is untouched.
+    """As `train_and_judge`, by an ensemble: the rows of train and validation train and calibrate, test is untouched.
 
-    Writes everything `CommitteeRun.train` does, and calibrator.json, sets.json, test_calibrated.parquet, report.html
+    Writes everything `EnsembleRun.train` does, and calibrator.json, sets.json, test_calibrated.parquet, report.html
     and card.json.
 
     Args:
@@ -421,34 +419,34 @@ def train_committee(
         folder: of the result; losses that are trained already stay.
         specs: the losses.
         folds: how many.
-        kinds: of members, as for `CommitteeRun`.
+        kinds: of members, as for `EnsembleRun`.
         calibrator: a name, as for `orcu.calibrators.create`.
         device: of the frozen backbone.
         watcher: is told what happens.
     """
     watcher = watcher or Watcher()
     fitted: calibrators.Calibrator = calibrators.create(calibrator)
-    committee = committee_run(prepared, splits, settings, specs, folds=folds, kinds=kinds, device=device)
+    ensemble = ensemble_run(prepared, splits, settings, specs, folds=folds, kinds=kinds, device=device)
     if settings.frozen:
         with first_before_others():
-            committee.run.features(watcher.features)
-    result, together = committee.train(folder, progress=watcher.member)
+            ensemble.run.features(watcher.features)
+    result, together = ensemble.train(folder, progress=watcher.member)
     test = result.predictions["test"]
     calibrated = test.calibrated_on(result.predictions["out_of_fold"], fitted)
     choice = together.described(fitted)
     evaluation = evaluate(calibrated, compare={"before calibration": test}, name="calibrated")
-    page = evaluation.to_html(title=f"{_name(prepared, folder)}: committee", about=f"A committee of {choice}")
+    page = evaluation.to_html(title=f"{_name(prepared, folder)}: ensemble", about=f"An ensemble of {choice}")
     experiment = Experiment(prepared, splits, result, fitted, evaluation, choice)
     if not is_first():
         return experiment
     fitted.save(folder / CALIBRATOR)
-    fitted_sets(together, committee.labels, fitted).save(folder / SETS)
+    fitted_sets(together, ensemble.labels, fitted).save(folder / SETS)
     calibrated.write(folder / "test_calibrated.parquet")
-    with replacing(folder / "report.html") as temporary:
+    with atomic_write(folder / "report.html") as temporary:
         temporary.write_text(page, encoding="utf-8")
-    with replacing(folder / "card.json") as temporary:
-        about = {"name": calibrator, "fitted_on": "out of fold", "rows": len(committee.rows), "choice": choice}
-        training = committee.spec() | {"weights": together.weights}
+    with atomic_write(folder / "card.json") as temporary:
+        about = {"name": calibrator, "fitted_on": "out of fold", "rows": len(ensemble.rows), "choice": choice}
+        training = ensemble.spec() | {"weights": together.weights}
         card = _card(experiment, training, about, before=evaluate(test))
         temporary.write_text(json.dumps(card, indent=1) + "\n")
     return experiment

@@ -26,9 +26,9 @@ from orcu.evaluation.evidence import values_of
 from orcu.metrics.base import METRICS
 from orcu.metrics.rows import Rows
 from orcu.training import checkpoint
+from orcu.training.config import TrainConfig
 from orcu.training.optim import adamw, half_precision, rates, schedule
 from orcu.training.parallel import is_first
-from orcu.training.recipes import Recipe
 
 Curve = dict[str, float]
 # Multiplications of a forward that one thread does nearly as quickly as two (a fifth more time at a tenth of this). On
@@ -64,12 +64,12 @@ def fit(
     criterion: nn.Module,
     train: Batches,
     validation: Batches | None,
-    recipe: Recipe,
+    recipe: TrainConfig,
     *,
     folder: Path | None = None,
     seed: int = 0,
     device: str = "cpu",
-    make_optimizer: Callable[[nn.Module, Recipe], Optimizer] = adamw,
+    make_optimizer: Callable[[nn.Module, TrainConfig], Optimizer] = adamw,
     progress: Callable[[Moment], None] | None = None,
     after_epoch: Callable[[int, ModelT], Curve] | None = None,
     alone: bool = False,
@@ -255,7 +255,7 @@ def _is_best(curves: list[Curve], criterion: str) -> bool:
     return _cost(curves[-1], criterion) == min(_cost(curve, criterion) for curve in curves)
 
 
-def _stopped(curves: list[Curve], recipe: Recipe) -> bool:
+def _stopped(curves: list[Curve], recipe: TrainConfig) -> bool:
     if recipe.select is None or recipe.patience is None or not curves:
         return False
     costs = [_cost(curve, recipe.select) for curve in curves]

@@ -13,12 +13,12 @@ from safetensors.torch import load_file, save_file
 
 from orcu.boosting.trees import CrossFittedTrees, read_boosters
 from orcu.errors import InputError, first_line
+from orcu.io.files import atomic_write, read_json
 from orcu.models.backbones import RANDOM
 from orcu.models.classifier import Classifier
-from orcu.models.committee import CommitteeClassifier
+from orcu.models.ensemble import EnsembleClassifier
 from orcu.models.kinds import Plan
 from orcu.predictions.schemas import MOST_CLASSES, Schema, validated
-from orcu.tables.files import read_json, replacing
 
 VERSION = 1
 WEIGHTS, PLAN, TREES = "model.safetensors", "model.json", "trees"
@@ -46,7 +46,7 @@ class _PlanSchema(Schema):
     kind: Literal["images", "texts", "table"]
     classes: list[str] = Field(min_length=2, max_length=MOST_CLASSES)
     backbone: str
-    head: Literal["linear", "poe", "unimodal", "committee"]
+    head: Literal["linear", "poe", "unimodal", "ensemble"]
     hidden: list[Annotated[int, Field(ge=1, le=1 << 16)]]
     frozen: bool
     size: int = Field(ge=1, le=1 << 14)
@@ -59,17 +59,17 @@ class _PlanSchema(Schema):
     trees: list[_Trees] = Field(default_factory=list, max_length=1000)
 
 
-def save_model(folder: Path, model: Classifier | CommitteeClassifier, plan: Plan) -> None:
+def save_model(folder: Path, model: Classifier | EnsembleClassifier, plan: Plan) -> None:
     """Write a model; each file appears whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
     state = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
-    with replacing(folder / WEIGHTS) as temporary:
+    with atomic_write(folder / WEIGHTS) as temporary:
         save_file(state, temporary)
-    with replacing(folder / PLAN) as temporary:
+    with atomic_write(folder / PLAN) as temporary:
         temporary.write_text(json.dumps(asdict(plan) | {"version": VERSION}, indent=1) + "\n")
 
 
-def load_model(folder: Path) -> tuple[Classifier | CommitteeClassifier, Plan]:
+def load_model(folder: Path) -> tuple[Classifier | EnsembleClassifier, Plan]:
     """The model that `save_model` wrote, in evaluation mode, and its plan.
 
     Raises:
@@ -78,13 +78,13 @@ def load_model(folder: Path) -> tuple[Classifier | CommitteeClassifier, Plan]:
     model, plan, trees = load_members(folder)
     if trees:
         raise InputError(
-            f"{folder}: trees are part of this committee, and no module answers as it does; `orcu predict` does, and "
+            f"{folder}: trees are part of this ensemble, and no module answers as it does; `orcu predict` does, and "
             "`orcu train --members network` trains one without trees."
         )
     return model, plan
 
 
-def load_members(folder: Path) -> tuple[Classifier | CommitteeClassifier, Plan, list[CrossFittedTrees]]:
+def load_members(folder: Path) -> tuple[Classifier | EnsembleClassifier, Plan, list[CrossFittedTrees]]:
     """As `load_model`: the networks, the plan, and the trees beside them.
 
     Raises:

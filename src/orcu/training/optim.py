@@ -10,10 +10,10 @@ from torch import nn
 from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from orcu.training.recipes import Recipe
+from orcu.training.config import TrainConfig
 
 
-def adamw(model: nn.Module, recipe: Recipe) -> AdamW:
+def adamw(model: nn.Module, recipe: TrainConfig) -> AdamW:
     """AdamW with the head's learning rate for ``model.head``, if there is one, and the other for everything else."""
     named = getattr(model, "head", None)
     head = list(named.parameters()) if isinstance(named, nn.Module) else []
@@ -23,7 +23,7 @@ def adamw(model: nn.Module, recipe: Recipe) -> AdamW:
     return AdamW([group for group in groups if group["params"]], weight_decay=recipe.weight_decay)
 
 
-def fused_adamw(model: nn.Module, recipe: Recipe) -> AdamW:
+def fused_adamw(model: nn.Module, recipe: TrainConfig) -> AdamW:
     """AdamW with one rate, all parameters in one kernel: quicker where steps are small, with other last digits."""
     return AdamW(model.parameters(), lr=recipe.rate, weight_decay=recipe.weight_decay, fused=True)
 
@@ -47,7 +47,7 @@ class Schedule(Protocol):
 class Plateau:
     """Rates fall when the loss stops falling, by an absolute measure."""
 
-    def __init__(self, optimizer: Optimizer, recipe: Recipe) -> None:
+    def __init__(self, optimizer: Optimizer, recipe: TrainConfig) -> None:
         # A relative threshold would ask a negative loss to rise.
         self._inner = ReduceLROnPlateau(
             optimizer,
@@ -113,7 +113,7 @@ SHARES: dict[str, Callable[[int, int], float]] = {
 }
 
 
-def schedule(optimizer: Optimizer, recipe: Recipe, steps: int) -> Schedule:
+def schedule(optimizer: Optimizer, recipe: TrainConfig, steps: int) -> Schedule:
     """The recipe's schedule for so many optimiser steps in all."""
     if recipe.schedule == "plateau":
         return Plateau(optimizer, recipe)

@@ -17,10 +17,10 @@ from orcu.decisions.disagreement import mutual_information
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray
 from orcu.models.classifier import predict
-from orcu.models.committee import CommitteeClassifier
+from orcu.models.ensemble import EnsembleClassifier
 from orcu.models.kinds import BATCH, Plan, model_kind, tree_columns
 from orcu.predictions.predictions import Predictions
-from orcu.training.committee_run import SETS
+from orcu.training.ensemble_run import SETS
 from orcu.training.model_file import load_members
 from orcu.training.run import best_device
 
@@ -35,7 +35,7 @@ class Answers:
         predictions: calibrated distributions.
         low: the lowest class of each prediction set; ``None`` for a single network, which has none.
         high: the highest.
-        epistemic: what the members of a committee disagree about, in nats (see
+        epistemic: what the members of an ensemble disagree about, in nats (see
             `orcu.decisions.disagreement.mutual_information`); ``None`` for a single network.
     """
 
@@ -45,7 +45,7 @@ class Answers:
     epistemic: FloatArray | None = None
 
     def to_arrow(self) -> pa.Table:
-        """A row per case: id, a column per class, predicted, confidence, and what a committee adds."""
+        """A row per case: id, a column per class, predicted, confidence, and what an ensemble adds."""
         probs, classes = self.predictions.probs, self.predictions.classes
         plain = Predictions(probs=probs, classes=classes, ids=self.predictions.ids)
         table = plain.to_arrow().append_column("predicted", [[classes[k] for k in probs.argmax(axis=1)]])
@@ -81,7 +81,7 @@ def answer(
     skip_bad: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Answers:
-    """What a trained model says of new cases; a committee also gives sets, and what its members disagree about.
+    """What a trained model says of new cases; an ensemble also gives sets, and what its members disagree about.
 
     Args:
         folder: what `orcu train` has written.
@@ -118,7 +118,7 @@ def _said(
     skip_bad: bool,
     progress: Callable[[int, int], None] | None,
 ) -> tuple[Predictions, FloatArray | None, Plan]:
-    """Calibrated predictions, the log-probabilities of a committee's members (M, n, C), and the model's plan."""
+    """Calibrated predictions, the log-probabilities of an ensemble's members (M, n, C), and the model's plan."""
     folder, inputs = Path(folder), Path(inputs)
     model, plan, trees = load_members(folder)
     calibrator = load_calibrator(folder)
@@ -135,7 +135,7 @@ def _said(
                 progress(min(len(cases.ids), (number + 1) * BATCH), len(cases.ids))
 
     members = None
-    if isinstance(model, CommitteeClassifier):
+    if isinstance(model, EnsembleClassifier):
         with torch.no_grad():
             parts = [model.eval().member_log_probs(batch).double().cpu() for (batch,) in counted()]
         members = torch.cat(parts, dim=1).numpy()
@@ -151,7 +151,7 @@ def _said(
 
 
 def _weights(plan: Plan) -> FloatArray:
-    """Of every member of a committee, trees first."""
+    """Of every member of an ensemble, trees first."""
     return np.array([tree["weight"] / plan.folds for tree in plan.trees for _ in range(plan.folds)] + plan.weights)
 
 

@@ -20,18 +20,18 @@ from orcu import losses
 from orcu.data.batches import Batches, RowNumbers
 from orcu.data.store import Prepared
 from orcu.errors import InputError
-from orcu.losses.committee import MEMBERS, CommitteeLoss
+from orcu.io.files import atomic_write
+from orcu.io.writing import write_table
+from orcu.losses.ensemble import MEMBERS, EnsembleLoss
 from orcu.models.backbones import PRETRAINED
 from orcu.models.classifier import Classifier, Frozen, predict
-from orcu.models.committee import CommitteeClassifier
+from orcu.models.ensemble import EnsembleClassifier
 from orcu.models.kinds import MakeBatches, Plan, matrix_batches, model_kind
 from orcu.predictions.predictions import Predictions
-from orcu.tables.files import replacing
-from orcu.tables.writing import write_table
+from orcu.training.config import TRAIN_CONFIGS, TrainConfig
 from orcu.training.loop import Curve, Moment, fit
 from orcu.training.model_file import save_model
 from orcu.training.parallel import first_before_others, is_first
-from orcu.training.recipes import RECIPES, Recipe
 
 Splits = Mapping[str, RowNumbers]
 FEATURE_ROWS = 64  # that go through a frozen body at once
@@ -40,7 +40,7 @@ MOST_TRAIN_ROWS = 2000  # whose predictions are kept, drawn evenly
 
 
 @dataclass(frozen=True)
-class Settings:
+class RunConfig:
     """What a run is made of; everything that its result depends on besides the data.
 
     Args:
@@ -75,11 +75,11 @@ class Result:
     """What a run has written."""
 
     folder: Path
-    model: Classifier | CommitteeClassifier
+    model: Classifier | EnsembleClassifier
     plan: Plan
     curves: list[Curve]
     predictions: dict[str, Predictions]
-    recipe: Recipe
+    recipe: TrainConfig
 
 
 class Run:
@@ -95,7 +95,7 @@ class Run:
         InputError: if a setting cannot be used, a class has no training rows, or weights are not at hand.
     """
 
-    def __init__(self, prepared: Prepared, splits: Splits, settings: Settings, *, device: str = "auto") -> None:
+    def __init__(self, prepared: Prepared, splits: Splits, settings: RunConfig, *, device: str = "auto") -> None:
         self.prepared, self.splits, self.settings = prepared, splits, settings
         self.device = best_device() if device == "auto" else device
         manifest = prepared.manifest
@@ -104,8 +104,8 @@ class Run:
         if absent:
             names = ", ".join(manifest.classes[k] for k in sorted(absent))
             raise InputError(f"no training row has class {names}; every class needs some.")
-        recipe = RECIPES["frozen" if settings.frozen else manifest.about.kind]
-        self.recipe: Recipe = recipe.but(**dict(settings.recipe or {}))
+        recipe = TRAIN_CONFIGS["frozen" if settings.frozen else manifest.about.kind]
+        self.recipe: TrainConfig = recipe.but(**dict(settings.recipe or {}))
         self.criterion = losses.create(settings.loss, num_classes=len(manifest.classes))
         self.plan = self._plan()
         known = self._known_body()
@@ -121,7 +121,7 @@ class Run:
     def model(self) -> Classifier:
         """The network, as it is before and after training.
 
-        Of a frozen body whose features are kept it is built when it is asked for: a committee trains on the features
+        Of a frozen body whose features are kept it is built when it is asked for: an ensemble trains on the features
         alone, and importing timm or transformers takes longer than that.
         """
         settings = self.settings
@@ -152,9 +152,9 @@ class Run:
         if head != self.criterion.head and (self.criterion.needs_head or head not in PLAIN):
             wanted = "its own head" if self.criterion.needs_head else f"another head than {head}"
             raise InputError(f"head: the loss {settings.loss!r} needs {wanted}.")
-        if isinstance(self.criterion, CommitteeLoss) and len(self.criterion.members) != len(MEMBERS):
+        if isinstance(self.criterion, EnsembleLoss) and len(self.criterion.members) != len(MEMBERS):
             raise InputError(
-                f"loss: a model's head has a slice for each of {len(MEMBERS)} losses; the committee has "
+                f"loss: a model's head has a slice for each of {len(MEMBERS)} losses; the ensemble has "
                 f"{len(self.criterion.members)}."
             )
         return Plan(
@@ -210,10 +210,10 @@ class Run:
                     if progress is not None:
                         progress(number, len(batches))
             path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(path) as temporary:
+            with atomic_write(path) as temporary:
                 save_file({"features": torch.cat(parts).contiguous()}, temporary)
         if self._body_note is not None:
-            with replacing(self._body_note) as temporary:
+            with atomic_write(self._body_note) as temporary:
                 temporary.write_text(json.dumps({"features": path.name, "expected": self.kind.expected(body)}) + "\n")
         self._features = load_file(path)["features"]
         return self._features
@@ -276,7 +276,7 @@ class Run:
         write_table(pa.Table.from_pylist(curves), folder / "curves.parquet")
         for split, part in predictions.items():
             part.write(folder / f"{split}.parquet")
-        with replacing(folder / "features.safetensors") as temporary:
+        with atomic_write(folder / "features.safetensors") as temporary:
             save_file(features, temporary)
         return result
 
@@ -342,7 +342,7 @@ def claim(folder: Path, mine: Mapping[str, Any]) -> None:
                 f"{folder}: holds a run with another {', '.join(changed)}; choose another folder or delete it."
             )
         return
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(json.dumps(mine, indent=1) + "\n")
 
 

@@ -15,12 +15,12 @@ from orcu import geometry, metrics
 from orcu.data.store import Prepared
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray, as_positive
+from orcu.io.writing import write_table
 from orcu.models.classifier import Classifier, predict
-from orcu.tables.writing import write_table
 from orcu.theory.alignment import activity
 from orcu.training.experiment import Watcher, check_settings, choose_settings, find_or_prepare
 from orcu.training.loop import Curve, Moment
-from orcu.training.run import Run, Settings, Splits
+from orcu.training.run import Run, RunConfig, Splits
 
 STAGE_ONE = "sord"  # SoftCE on squared distances
 NAN = float("nan")
@@ -68,7 +68,7 @@ def train(
         frozen: train on the features of a frozen backbone.
         device: as for `Run`.
         watcher: is told what happens.
-        **settings: of the runs, as for `Settings`; the losses are set.
+        **settings: of the runs, as for `RunConfig`; the losses are set.
 
     Raises:
         InputError: if a name, the data or the folder cannot be used.
@@ -117,7 +117,7 @@ def branches(scale: float) -> dict[str, tuple[Any, str | None]]:
 def two_stage(
     prepared: Prepared,
     splits: Splits,
-    settings: Settings,
+    settings: RunConfig,
     folder: Path,
     *,
     scale: float = 3.0,

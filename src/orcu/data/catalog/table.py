@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from orcu.data.base import DATASETS, TABLE, Card, Dataset, Row
 from orcu.errors import InputError, UnknownNameError
+from orcu.io.reading import open_table, read_table
 from orcu.predictions.labels import class_names, is_missing, label_codes
-from orcu.tables.reading import open_table, read_table
 
 ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 

@@ -11,7 +11,7 @@ from orcu.figures.base import FIGURES, Figure, class_or_middle, grid, letter, no
 from orcu.figures.sources import Sources
 from orcu.figures.style import COLUMN, GREEN, LOOKS, PAGE, ROLES
 from orcu.inputs import FloatArray, as_positive
-from orcu.targets import log_targets
+from orcu.kernels.soft_targets import log_targets
 
 _LINES = {
     "SoftCE alone": ("#0072b2", (0, (1.2, 1.2))),

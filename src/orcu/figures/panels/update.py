@@ -11,7 +11,7 @@ from orcu.figures.base import FIGURES, Figure, class_or_middle, grid, letter, no
 from orcu.figures.sources import Sources
 from orcu.figures.style import COLUMN, GREEN, LOOKS, PAGE, ROLES, class_axis
 from orcu.inputs import FloatArray, as_positive
-from orcu.targets import log_targets
+from orcu.kernels.soft_targets import log_targets
 from orcu.theory.alignment import regularizer_gradient
 
 # Eight classes as in the paper's example, the label in the middle: all gaps well inside, and a neighbour

@@ -7,8 +7,8 @@ import pytest
 
 from orcu import data
 from orcu.errors import InputError
-from orcu.tables.dialect import dialect_of
-from orcu.tables.reading import open_table, read_table
+from orcu.io.dialect import dialect_of
+from orcu.io.reading import open_table, read_table
 
 ROWS = pd.DataFrame({"size": [0.5, 1.25, 3.0], "kind": ["a", "b, c", "d"], "grade": [1, 2, 3]})
 

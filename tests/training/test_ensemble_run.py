@@ -1,4 +1,4 @@
-"""A committee in a folder: what is written, what goes on, what is missing."""
+"""An ensemble in a folder: what is written, what goes on, what is missing."""
 
 import json
 
@@ -19,7 +19,7 @@ SHORT = {"recipe": {"epochs": 3}, "device": "cpu", "split": (60, 20, 20), "membe
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A table whose rows come in pairs of one subject."""
-    path = tmp_path_factory.mktemp("committee")
+    path = tmp_path_factory.mktemp("ensemble")
     rng = np.random.default_rng(0)
     lines = []
     for k in range(300):
@@ -46,7 +46,7 @@ def test_the_folder_holds_the_members_and_says_what_was_chosen(folder, trained):
     assert card["calibrator"]["rows"] == 240
     assert set(card["training"]["weights"]) == {"ce", "sord", "orcu"}
     assert "5 folds; weights" in card["calibrator"]["choice"]
-    assert "A committee of 5 folds" in (folder / "model" / "report.html").read_text()
+    assert "An ensemble of 5 folds" in (folder / "model" / "report.html").read_text()
     assert trained.evaluation.rows == 60
     said = Predictions.read(folder / "model" / "out_of_fold.parquet")
     assert len(said) == 240
@@ -56,14 +56,14 @@ def test_the_folder_holds_the_members_and_says_what_was_chosen(folder, trained):
 
 def test_subjects_stay_in_a_fold(folder, trained):
     """Labels of a subject's rows do not change what is said of them out of fold."""
-    from orcu.training.committee_run import committee_run
-    from orcu.training.run import Settings
+    from orcu.training.ensemble_run import ensemble_run
+    from orcu.training.run import RunConfig
 
-    committee = committee_run(trained.prepared, trained.splits, Settings(), ["ce"], folds=5, device="cpu")
+    ensemble = ensemble_run(trained.prepared, trained.splits, RunConfig(), ["ce"], folds=5, device="cpu")
     subjects = trained.prepared.manifest.column("subject")
-    for fold in committee.dealt:
-        held = {subjects[row] for row in committee.rows[fold.held]}
-        assert not held & {subjects[row] for row in committee.rows[np.concatenate([fold.train, fold.stop])]}
+    for fold in ensemble.dealt:
+        held = {subjects[row] for row in ensemble.rows[fold.held]}
+        assert not held & {subjects[row] for row in ensemble.rows[np.concatenate([fold.train, fold.stop])]}
 
 
 def test_new_cases_get_probabilities_a_decision_a_set_and_what_members_disagree_about(folder, trained):
@@ -98,10 +98,10 @@ def test_new_cases_get_probabilities_a_decision_a_set_and_what_members_disagree_
 
 
 def test_a_training_that_was_cut_off_goes_on_loss_by_loss(folder, trained, monkeypatch):
-    from orcu.training import committee_run
+    from orcu.training import ensemble_run
 
     calls = []
-    real = committee_run.train_together
+    real = ensemble_run.train_together
 
     def counted(criteria, *args, **kwargs):
         if len(calls) == 2:
@@ -109,12 +109,12 @@ def test_a_training_that_was_cut_off_goes_on_loss_by_loss(folder, trained, monke
         calls.append(list(criteria))
         return real(criteria, *args, **kwargs)
 
-    monkeypatch.setattr(committee_run, "train_together", counted)
+    monkeypatch.setattr(ensemble_run, "train_together", counted)
     data = folder / "model" / "data"
     with pytest.raises(KeyboardInterrupt):
         train(data, folder / "cut", **SHORT)
     monkeypatch.setattr(
-        committee_run,
+        ensemble_run,
         "train_together",
         lambda criteria, *a, **k: (calls.append(list(criteria)), real(criteria, *a, **k))[1],
     )
@@ -143,13 +143,13 @@ def test_a_folder_without_its_sets_or_members_is_refused(folder, trained, tmp_pa
     with pytest.raises(InputError, match="not the weights of the model"):
         answer(copy, folder / "new.csv", device="cpu")
     (tmp_path / "sets.json").write_text('{"prediction_sets": "ordinal"}')
-    with pytest.raises(InputError, match="no prediction sets of a committee"):
+    with pytest.raises(InputError, match="no prediction sets of an ensemble"):
         CrossConformalSets.load(tmp_path / "sets.json")
 
 
-def test_what_cannot_be_a_committee_is_told(folder, trained):
+def test_what_cannot_be_a_ensemble_is_told(folder, trained):
     data = folder / "model" / "data"
-    with pytest.raises(InputError, match="poe cannot be part of a committee; use --folds 1 --loss poe"):
+    with pytest.raises(InputError, match="poe cannot be part of an ensemble; use --folds 1 --loss poe"):
         train(data, folder / "m", loss="poe", folds=3, **SHORT)
     with pytest.raises(InputError, match="a single network has one loss"):
         train(data, folder / "m", loss=["ce", "sord"], folds=1, **SHORT)
@@ -174,7 +174,7 @@ def test_on_a_table_the_default_grows_trees_keeps_them_as_text_and_asks_them(fol
     assert list(card["training"]["weights"]) == ["ce trees", "orcu trees", "ce", "sord", "orcu"]
     assert len(list((out / "trees").glob("*.txt"))) == 10
     assert lgb.Booster(model_file=str(out / "trees" / "ce_trees.0.txt")).num_feature() == 2
-    with pytest.raises(InputError, match="trees are part of this committee"):
+    with pytest.raises(InputError, match="trees are part of this ensemble"):
         load_model(out)
     # the test rows as new cases: the same answers
     manifest, test = experiment.prepared.manifest, experiment.splits["test"]

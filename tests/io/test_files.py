@@ -6,11 +6,11 @@ import sys
 import pytest
 
 from orcu.errors import InputError
-from orcu.tables.files import locked, read_json, replacing, write_json
+from orcu.io.files import atomic_write, locked, read_json, write_json
 
 HOLD = """
 import sys
-from orcu.tables.files import locked
+from orcu.io.files import locked
 with locked(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.read()
@@ -55,7 +55,7 @@ def test_a_lock_is_free_after_an_error(tmp_path):
 
 def test_a_block_that_fails_leaves_the_file_as_it_was(tmp_path):
     write_json(tmp_path / "a.json", [1])
-    with pytest.raises(KeyError), replacing(tmp_path / "a.json") as temporary:
+    with pytest.raises(KeyError), atomic_write(tmp_path / "a.json") as temporary:
         raise KeyError(temporary.write_text("half"))
     assert read_json(tmp_path / "a.json", list) == [1]
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from orcu.errors import InputError, first_line
 from orcu.inputs import FloatArray
-from orcu.tables.dialect import Dialect, dialect_of
+from orcu.io.dialect import Dialect, dialect_of
 
 if TYPE_CHECKING:
     import pyarrow

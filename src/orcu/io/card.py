@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from html import escape
 
-from orcu.tables.text import Row, html_cells
+from orcu.io.text import Row, html_cells
 
 MOST_ROWS = 12
 ACCENT = "#3d8fd6"  # seen on white and on black; text has the notebook's own colour

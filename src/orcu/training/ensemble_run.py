@@ -1,4 +1,4 @@
-"""A committee over one division of a prepared data set: every loss in every fold, then one model in one folder."""
+"""An ensemble over one division of a prepared data set: every loss in every fold, then one model in one folder."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -15,27 +15,27 @@ from orcu.boosting.objective import objective
 from orcu.boosting.trees import BOOSTING, NETWORK, CrossFittedTrees, Growth, grow
 from orcu.boosting.trees import LOSSES as TREE_LOSSES
 from orcu.calibrators.pool import Pool, pool
-from orcu.dealing import Fold, deal
 from orcu.decisions.conformal import CrossConformalSets
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray
-from orcu.losses.committee import MEMBERS
-from orcu.models.committee import CommitteeClassifier, perceptrons
+from orcu.io.files import atomic_write
+from orcu.losses.ensemble import MEMBERS
+from orcu.model_selection import Fold, deal
+from orcu.models.ensemble import EnsembleClassifier, perceptrons
 from orcu.models.kinds import table_features, tree_columns
-from orcu.tables.files import replacing
-from orcu.training.committee import as_module
+from orcu.training.config import ENSEMBLE
 from orcu.training.cross_fitting import CrossFitted, out_of_fold, stacks, train_together
+from orcu.training.ensemble import as_module
 from orcu.training.model_file import TREES, save_model
 from orcu.training.parallel import first_before_others, is_first
-from orcu.training.recipes import COMMITTEE
-from orcu.training.run import Result, Run, Settings, Splits, claim
+from orcu.training.run import Result, Run, RunConfig, Splits, claim
 
 Progress = Callable[[str, int, int, float], None]
 FOLDER = "members"
 SETS = "sets.json"
 
 
-class CommitteeRun:
+class EnsembleRun:
     """Cross-fitted perceptrons of several losses, on a table or on the features of a frozen backbone; trees on a table.
 
     The rows of train and validation are dealt into folds; the test rows stay untouched.
@@ -59,9 +59,9 @@ class CommitteeRun:
         for spec in specs if NETWORK in self.kinds else []:
             criterion = losses.create(spec, num_classes=classes, reduction="sum")
             if not stacks(criterion):
-                raise InputError(f"loss: {spec} cannot be part of a committee; use --folds 1 --loss {spec}.")
+                raise InputError(f"loss: {spec} cannot be part of an ensemble; use --folds 1 --loss {spec}.")
             self.criteria[str(spec)] = criterion
-        self.recipe = run.recipe.but(**(COMMITTEE | dict(run.settings.recipe or {})))
+        self.recipe = run.recipe.but(**(ENSEMBLE | dict(run.settings.recipe or {})))
         self.rows: IntArray = np.concatenate([run.splits["train"], run.splits["validation"]])
         subjects = run.prepared.manifest.column("subject")
         groups = None if subjects[0] is None else np.array([subjects[row] for row in self.rows])
@@ -69,12 +69,12 @@ class CommitteeRun:
         self.dealt: list[Fold] = deal(self.labels, folds, groups=groups, seed=run.settings.seed)
 
     def spec(self) -> dict[str, Any]:
-        """What the committee is made of, and the versions it runs with."""
+        """What the ensemble is made of, and the versions it runs with."""
         mine = self.run.spec()
-        committee = {"loss": list(self.criteria), "folds": self.folds, "recipe": asdict(self.recipe)}
+        ensemble = {"loss": list(self.criteria), "folds": self.folds, "recipe": asdict(self.recipe)}
         if BOOSTING in self.kinds:
-            committee |= {"trees": list(TREE_LOSSES), "growth": asdict(Growth())}
-        return mine | {"spec": mine["spec"] | committee}
+            ensemble |= {"trees": list(TREE_LOSSES), "growth": asdict(Growth())}
+        return mine | {"spec": mine["spec"] | ensemble}
 
     def train(self, folder: Path, *, progress: Progress | None = None) -> tuple[Result, Pool]:
         """Train what is missing, weigh, and write the model.
@@ -115,7 +115,7 @@ class CommitteeRun:
         )
         settings = self.run.settings
         model = plan.build(weights=settings.weights, download=settings.download, seed=settings.seed)
-        assert isinstance(model, CommitteeClassifier)  # noqa: S101 -- the plan has weights
+        assert isinstance(model, EnsembleClassifier)  # noqa: S101 -- the plan has weights
         for mine, trained in zip(model.members, module.members, strict=True):
             mine.load_state_dict(trained.state_dict())
         test = self.run.splits["test"]
@@ -196,7 +196,7 @@ class CommitteeRun:
                 for number, network in enumerate(fitted.networks)
                 for key, value in network.state_dict().items()
             }
-            with replacing(path) as temporary:
+            with atomic_write(path) as temporary:
                 save_file(state, temporary)
         return fitted
 
@@ -208,22 +208,22 @@ def _loaded(path: Path) -> Mapping[str, Tensor]:
         raise InputError(f"{path}: cannot be read; delete it, and its loss is trained again.") from None
 
 
-def committee_run(
+def ensemble_run(
     prepared: Any,
     splits: Splits,
-    settings: Settings,
+    settings: RunConfig,
     specs: Sequence[Any],
     *,
     folds: int,
     device: str,
     kinds: Sequence[str] = (NETWORK,),
-) -> CommitteeRun:
-    """A committee of these losses; ``settings.loss`` is not used."""
+) -> EnsembleRun:
+    """An ensemble of these losses; ``settings.loss`` is not used."""
     run = Run(prepared, splits, replace(settings, loss=specs[0]), device=device)
-    return CommitteeRun(run, specs, folds=folds, kinds=kinds)
+    return EnsembleRun(run, specs, folds=folds, kinds=kinds)
 
 
 def fitted_sets(together: Pool, y: IntArray, calibrator: calibrators.Calibrator) -> CrossConformalSets:
-    """The prediction sets of a committee, from what it said out of fold."""
+    """The prediction sets of an ensemble, from what it said out of fold."""
     probs = calibrator.predict_proba(together.logits)
     return CrossConformalSets().fit(probs, y, fold=together.fold)

@@ -10,7 +10,7 @@ import pytest
 from orcu import Predictions, evaluate, suggest_scale
 from orcu.calibrators import create, recommend
 from orcu.calibrators.base import CALIBRATORS
-from orcu.tables.card import MOST_ROWS, card
+from orcu.io.card import MOST_ROWS, card
 
 CLASSES = ["<b>none</b>", "a & b", "quote \" and '", "severe"]
 WHOLE = {"br", "img", "circle", "rect", "line"}  # elements without an end

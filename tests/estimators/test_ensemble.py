@@ -1,4 +1,4 @@
-"""`OrdinalClassifier` as a committee, which is the default."""
+"""`OrdinalClassifier` as an ensemble, which is the default."""
 
 import pickle
 
@@ -26,7 +26,7 @@ def fitted():
     return OrdinalClassifier(**QUICK).fit(*sample())
 
 
-def test_the_default_is_a_committee_that_is_better_than_one_network(fitted):
+def test_the_default_is_a_ensemble_that_is_better_than_one_network(fitted):
     x, y = sample(4000, seed=9)
     assert set(fitted.weights_) == {"ce", "sord", "orcu"}
     assert sum(fitted.weights_.values()) == pytest.approx(1)
@@ -137,14 +137,14 @@ def test_a_module_is_cross_fitted_too():
 def test_warm_starts_and_further_passes_are_for_one_network(fitted):
     x, y = sample(200)
     before = fitted.predict_proba(x)
-    with pytest.raises(InputError, match="partial_fit: a committee does not go on"):
+    with pytest.raises(InputError, match="partial_fit: an ensemble does not go on"):
         fitted.partial_fit(x, y)
     assert (fitted.predict_proba(x) == before).all()
-    with pytest.raises(InputError, match="warm_start: a committee is fitted anew"):
+    with pytest.raises(InputError, match="warm_start: an ensemble is fitted anew"):
         OrdinalClassifier(**QUICK, warm_start=True).fit(x, y)
 
 
-def test_the_baseline_of_a_diagnosis_is_dealt_as_the_committee_is(monkeypatch):
+def test_the_baseline_of_a_diagnosis_is_dealt_as_the_ensemble_is(monkeypatch):
     x, y = sample(200)
     groups = np.arange(200) // 10
     model = OrdinalClassifier(("sord", "orcu"), **QUICK | {"epochs": 2}).fit(x, y, groups=groups)
@@ -176,7 +176,7 @@ def test_shares_of_rows_are_shares(option, share):
 def test_diagnosis_is_out_of_fold_on_all_rows(fitted):
     diagnosis = fitted.diagnose()
     assert diagnosis.rows == 600
-    assert "the committee beside cross-entropy + temperature" in diagnosis.verdict
+    assert "the ensemble beside cross-entropy + temperature" in diagnosis.verdict
     ordinal = OrdinalClassifier(("sord", "orcu"), **QUICK).fit(*sample())
     assert ordinal.diagnose().rows == 600
 

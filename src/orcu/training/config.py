@@ -11,8 +11,8 @@ CRITERIA = ("loss", "sce", "ece", "rps", "qwk", "accuracy")  # of validation, to
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """Settings of a training.
+class TrainConfig:
+    """RunConfig of a training.
 
     Args:
         epochs: passes over the training rows.
@@ -66,14 +66,14 @@ class Recipe:
         if self.patience is not None and self.select is None:
             raise InputError("patience: name the criterion to stop by with select.")
 
-    def but(self, **changes: Any) -> "Recipe":
+    def but(self, **changes: Any) -> "TrainConfig":
         """The recipe with some settings changed.
 
         Raises:
             UnknownNameError: if there is no such setting.
 
         Example:
-            >>> RECIPES["images"].but(epochs=3).epochs
+            >>> TRAIN_CONFIGS["images"].but(epochs=3).epochs
             3
         """
         known = [field.name for field in fields(self)]
@@ -84,11 +84,11 @@ class Recipe:
 
 
 # Paper: Appendix II-B for images and texts; the plateau's numbers, tables and frozen features are ours.
-RECIPES = {
-    "images": Recipe(),
-    "texts": Recipe(batch_size=256, head_rate=5e-4, rate=5e-4, schedule="linear"),
-    "table": Recipe(epochs=60, head_rate=3e-3, rate=3e-3),
-    "frozen": Recipe(epochs=30, head_rate=1e-3, rate=1e-3),
+TRAIN_CONFIGS = {
+    "images": TrainConfig(),
+    "texts": TrainConfig(batch_size=256, head_rate=5e-4, rate=5e-4, schedule="linear"),
+    "table": TrainConfig(epochs=60, head_rate=3e-3, rate=3e-3),
+    "frozen": TrainConfig(epochs=30, head_rate=1e-3, rate=1e-3),
 }
-# What a committee changes in them: its members stop by themselves.
-COMMITTEE: dict[str, Any] = {"epochs": 50, "batch_size": 128, "schedule": "cosine", "select": "rps", "patience": 10}
+# What an ensemble changes in them: its members stop by themselves.
+ENSEMBLE: dict[str, Any] = {"epochs": 50, "batch_size": 128, "schedule": "cosine", "select": "rps", "patience": 10}

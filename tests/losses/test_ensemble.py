@@ -5,9 +5,9 @@ import torch
 
 from orcu import losses
 from orcu.errors import InputError
-from orcu.losses.committee import CommitteeLoss
+from orcu.losses.ensemble import EnsembleLoss
 from orcu.models.classifier import Classifier
-from orcu.models.heads import CommitteeHead
+from orcu.models.heads import EnsembleHead
 from orcu.models.tabular import Mlp
 
 Y = torch.tensor([0, 1, 3, 4])
@@ -15,7 +15,7 @@ Y = torch.tensor([0, 1, 3, 4])
 
 def test_the_loss_is_the_mean_of_the_losses_of_each_head():
     torch.manual_seed(0)
-    head = CommitteeHead(8, 5)
+    head = EnsembleHead(8, 5)
     output = head(torch.randn(4, 8))
     each = [
         losses.create(name, num_classes=5)(z, Y) for name, z in zip(("ce", "sord", "orcu"), output.by_loss, strict=True)
@@ -35,7 +35,7 @@ def test_the_loss_is_the_mean_of_the_losses_of_each_head():
 
 def test_each_loss_moves_its_own_head_and_all_of_them_the_body():
     torch.manual_seed(0)
-    body, head = torch.nn.Linear(3, 8), CommitteeHead(8, 5, losses=("ce", "orcu"))
+    body, head = torch.nn.Linear(3, 8), EnsembleHead(8, 5, losses=("ce", "orcu"))
     x = torch.randn(4, 3)
     losses.create("ce", num_classes=5)(head(body(x)).by_loss[0], Y).backward()
     moved = head.heads.weight.grad.abs().sum(1)
@@ -51,7 +51,7 @@ def test_a_model_with_the_head_learns_and_its_distributions_can_be_labels():
     torch.manual_seed(0)
     x = torch.randn(300, 4)
     y = torch.bucketize(x[:, 0] - x[:, 1], torch.tensor([-1.0, 0.0, 1.0]))
-    model, loss = Classifier(Mlp(4, hidden=(16,)), 4, head="committee"), losses.create("committee", num_classes=4)
+    model, loss = Classifier(Mlp(4, hidden=(16,)), 4, head="ensemble"), losses.create("ensemble", num_classes=4)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
     for _ in range(80):
         optimizer.zero_grad()
@@ -64,13 +64,13 @@ def test_a_model_with_the_head_learns_and_its_distributions_can_be_labels():
 
 def test_what_cannot_be_one_of_several_is_told():
     with pytest.raises(InputError, match="poe needs a head of its own"):
-        CommitteeLoss(5, losses=("ce", "poe"))
+        EnsembleLoss(5, losses=("ce", "poe"))
     for wrong in ("ce", ()):
         with pytest.raises(InputError, match="losses: expected names"):
-            CommitteeLoss(5, losses=wrong)
-    with pytest.raises(InputError, match="committee of 3 losses needs the output of its own head, got Tensor"):
-        CommitteeLoss(5)(torch.zeros(4, 5), Y)
+            EnsembleLoss(5, losses=wrong)
+    with pytest.raises(InputError, match="ensemble of 3 losses needs the output of its own head, got Tensor"):
+        EnsembleLoss(5)(torch.zeros(4, 5), Y)
     with pytest.raises(InputError, match="got 2 heads"):
-        CommitteeLoss(5)(CommitteeHead(8, 5, losses=("ce", "sord"))(torch.zeros(4, 8)), Y)
+        EnsembleLoss(5)(EnsembleHead(8, 5, losses=("ce", "sord"))(torch.zeros(4, 8)), Y)
     with pytest.raises(InputError, match="label 5"):
-        CommitteeLoss(5)(CommitteeHead(8, 5)(torch.zeros(4, 8)), Y + 1)
+        EnsembleLoss(5)(EnsembleHead(8, 5)(torch.zeros(4, 8)), Y + 1)

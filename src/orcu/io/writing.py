@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orcu.errors import InputError
-from orcu.tables.files import replacing
+from orcu.io.files import atomic_write
 
 if TYPE_CHECKING:
     import pyarrow
@@ -33,7 +33,7 @@ def write_table(table: "pyarrow.Table", path: str | os.PathLike[str], *, no_form
     name = Path(path).name.lower()
     if not name.endswith((".parquet", ".csv", ".csv.gz")):
         raise InputError(f"{path}: expected a name that ends in .parquet, .csv or .csv.gz.")
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         if name.endswith(".parquet"):
             pyarrow.parquet.write_table(table, temporary)
             return

@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary path beside ``path`` that takes its name when the block ends well.
 
     If the block raises, the temporary file is removed and a file of that name stays as it was.
 
     Example:
         >>> target = Path(tempfile.mkdtemp()) / "result.txt"
-        >>> with replacing(target) as temporary:
+        >>> with atomic_write(target) as temporary:
         ...     _ = temporary.write_text("42")
         >>> target.read_text(), len(list(target.parent.iterdir()))
         ('42', 1)
@@ -43,7 +43,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 def write_json(path: str | os.PathLike[str], content: Any) -> None:
     """Write plain data as JSON; the file appears whole or not at all."""
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(json.dumps(content, indent=1) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""Committees: several networks on the same rows, trained as one and answering as one."""
+"""Ensembles: several networks on the same rows, trained as one and answering as one."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from orcu.models.classifier import Classifier, Output
 from orcu.models.tabular import Mlp
 
 
-class Committee(nn.Module):
+class Ensemble(nn.Module):
     """Members whose log-probabilities are averaged: logits sum_m w_m log p_m, shape (n, C).
 
     Args:
@@ -19,7 +19,7 @@ class Committee(nn.Module):
 
     Example:
         >>> always = [nn.Linear(1, 2, bias=True) for _ in range(2)]
-        >>> Committee(always, [0.5, 0.5])(torch.ones(3, 1)).shape
+        >>> Ensemble(always, [0.5, 0.5])(torch.ones(3, 1)).shape
         torch.Size([3, 2])
     """
 
@@ -40,8 +40,8 @@ class Committee(nn.Module):
         return (self.weights[:, None, None] * self.log_probs(inputs)).sum(0)
 
 
-class CommitteeClassifier(Committee):
-    """A committee on the features of one backbone.
+class EnsembleClassifier(Ensemble):
+    """An ensemble on the features of one backbone.
 
     Args:
         backbone: a module with an attribute ``width``, from inputs to features (n, width).

@@ -12,8 +12,8 @@ from orcu.losses.base import LOSSES, LossCard, OrdinalLoss, register_loss
 MEMBERS = ("ce", "sord", "orcu")
 
 
-class CommitteeOutput(NamedTuple):
-    """What `orcu.models.heads.CommitteeHead` hands to the loss.
+class EnsembleOutput(NamedTuple):
+    """What `orcu.models.heads.EnsembleHead` hands to the loss.
 
     Attributes:
         logits: the mean of the heads' log-probabilities, shape (n, C); what a prediction is made from.
@@ -26,15 +26,15 @@ class CommitteeOutput(NamedTuple):
 
 @register_loss(
     LossCard(
-        name="committee",
-        title="Committee of heads",
+        name="ensemble",
+        title="Ensemble of heads",
         family="ordinal calibration",
         paper="ours",
         formula="(1/M) sum_m L_m(z_m, y), a head of logits z_m for each loss L_m",
         notes="Takes the output of its own head, whose logits are the mean of the heads' log-probabilities.",
     )
 )
-class CommitteeLoss(OrdinalLoss):
+class EnsembleLoss(OrdinalLoss):
     """The mean of several losses, each on the logits of its own head: (1/M) sum_m L_m(z_m, y).
 
     Args:
@@ -47,15 +47,15 @@ class CommitteeLoss(OrdinalLoss):
         InputError: if an argument cannot be used, or a loss needs a head of its own.
 
     Example:
-        >>> from orcu.models.heads import CommitteeHead
-        >>> head = CommitteeHead(in_features=8, num_classes=5)
-        >>> value = CommitteeLoss(num_classes=5)(head(torch.randn(4, 8)), torch.tensor([0, 1, 3, 4]))
+        >>> from orcu.models.heads import EnsembleHead
+        >>> head = EnsembleHead(in_features=8, num_classes=5)
+        >>> value = EnsembleLoss(num_classes=5)(head(torch.randn(4, 8)), torch.tensor([0, 1, 3, 4]))
         >>> value.backward()
         >>> sorted(head(torch.randn(4, 8))._fields)
         ['by_loss', 'logits']
     """
 
-    head = "committee"
+    head = "ensemble"
     batch_statistic = True  # a member may be one
 
     def __init__(
@@ -77,18 +77,18 @@ class CommitteeLoss(OrdinalLoss):
         self.soft_labels = all(bool(member.soft_labels) for member in self.members)
 
     def forward(  # type: ignore[override]  # its own head's output in place of logits
-        self, output: CommitteeOutput, y: Tensor, *, sample_weight: Tensor | None = None
+        self, output: EnsembleOutput, y: Tensor, *, sample_weight: Tensor | None = None
     ) -> Tensor:
         """The loss of a batch of head outputs; see `OrdinalLoss.forward` for the other arguments."""
-        if not isinstance(output, CommitteeOutput) or len(output.by_loss) != len(self.members):
-            slices = f"{len(output.by_loss)} heads" if isinstance(output, CommitteeOutput) else type(output).__name__
+        if not isinstance(output, EnsembleOutput) or len(output.by_loss) != len(self.members):
+            slices = f"{len(output.by_loss)} heads" if isinstance(output, EnsembleOutput) else type(output).__name__
             raise InputError(
-                f"output: a committee of {len(self.members)} losses needs the output of its own head, got {slices}. "
-                "Put orcu.models.heads.CommitteeHead(in_features, num_classes, losses=...) on the model's features."
+                f"output: an ensemble of {len(self.members)} losses needs the output of its own head, got {slices}. "
+                "Put orcu.models.heads.EnsembleHead(in_features, num_classes, losses=...) on the model's features."
             )
         if output.by_loss.dim() != 3:
             raise InputError(
-                f"output: a committee judges one row per sample, by_loss of shape (heads, n, {self.num_classes}), got "
+                f"output: an ensemble judges one row per sample, by_loss of shape (heads, n, {self.num_classes}), got "
                 f"{tuple(output.by_loss.shape)}; for dense outputs choose one loss."
             )
         values = {

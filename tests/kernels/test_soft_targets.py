@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from orcu.errors import InputError
-from orcu.targets import distances, log_targets
+from orcu.kernels.soft_targets import distances, log_targets
 
 
 def test_the_four_distances():

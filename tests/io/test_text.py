@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 import pytest
 from markdown_it import MarkdownIt
 
-from orcu.tables import text
-from orcu.tables.text import Cell
+from orcu.io import text
+from orcu.io.text import Cell
 
 HOSTILE = [
     "a|b",
