@@ -1,19 +1,32 @@
-"""Run the Python snippets of README and docs as tests."""
+"""Run the examples of README and docs as tests; see tests/docs_examples.py."""
 
+import docs_examples
 import pytest
 from sybil import Sybil
-from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
+from sybil.integration.pytest import SybilItem
+from sybil.parsers.markdown import SkipParser
 
 
 @pytest.fixture
-def data_store(monkeypatch, tmp_path, tmp_path_factory):
-    """What a snippet prepares or writes goes into folders of its own, not into the work tree."""
-    monkeypatch.setenv("ORCU_DATA", str(tmp_path))
-    monkeypatch.chdir(tmp_path_factory.getbasetemp())
+def page_folder(request, monkeypatch, tmp_path_factory):
+    """Run the examples of a page in a folder of the page, not in the work tree."""
+    page = request.node.path.relative_to(docs_examples.ROOT)
+    folder = tmp_path_factory.getbasetemp() / "docs" / "_".join(page.with_suffix("").parts)
+    folder.mkdir(parents=True, exist_ok=True)
+    monkeypatch.setenv("ORCU_DATA", str(folder / "data"))
+    monkeypatch.chdir(folder)
 
 
 pytest_collect_file = Sybil(
-    parsers=[PythonCodeBlockParser(), SkipParser()],
+    parsers=[docs_examples.parse_examples, SkipParser()],
     patterns=["README.md", "CONTRIBUTING.md", "docs/*.md", "docs/guides/*.md"],
-    fixtures=["data_store"],
+    fixtures=["page_folder"],
 ).pytest()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Give the slow examples of pages the marker of the slow documentation tests."""
+    for item in items:
+        if isinstance(item, SybilItem) and item.example.region.lexemes.get("slow"):
+            item.add_marker(pytest.mark.docs)

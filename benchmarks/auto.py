@@ -1,10 +1,10 @@
-"""The calibrator that chooses itself, on few rows of two language-model judges.
+"""The automatic calibrator with few rows of two LLM judges.
 
     python benchmarks/auto.py --judges mllm_judge_logprobs.csv [--draws 50]
 
-The file has a row per answer: judge, p_1..p_5 (the probabilities of the grades), human (the grade of a person). Of each
-judge every other block of 50 answers is fitted on, n rows at a time, and the others are judged. A cell is the mean RPS
-over the draws, after the projection, divided by the best of the fixed methods and the class frequencies in its line.
+The file has a row per answer: judge, p_1..p_5 (probabilities of the grades), human (human grade). For each judge, every
+other block of 50 answers is used for fitting, n rows at a time, and the others for evaluation. A cell is the mean RPS
+over the draws, after the projection, divided by the best fixed method or the class frequencies of its line.
 """
 
 import argparse
@@ -36,20 +36,20 @@ def main() -> None:
     grades = table["human"].to_numpy().astype(np.int64) - 1
     print(f"{'judge':16s}{'rows':>5s}{'best':>8s}" + "".join(f"{name:>19s}" for name in (*METHODS, "frequencies")))
     for judge in np.unique(judges):
-        mine = judges == judge
-        p, y = np.maximum(probs[mine], 1e-12), grades[mine]
+        rows_of_judge = judges == judge
+        p, y = np.maximum(probs[rows_of_judge], 1e-12), grades[rows_of_judge]
         p /= p.sum(axis=1, keepdims=True)
         odd = (np.arange(len(y)) // BLOCK) % 2 == 1
-        known, new = np.flatnonzero(~odd), np.flatnonzero(odd)
+        pool, test = np.flatnonzero(~odd), np.flatnonzero(odd)
         for rows in ROWS:
             scores = {name: [] for name in (*METHODS, "frequencies")}
             for draw in range(options.draws):
-                fit = np.random.default_rng(draw).choice(known, rows, replace=False)
+                fit = np.random.default_rng(draw).choice(pool, rows, replace=False)
                 for name in METHODS:
-                    said = calibrators.create(name).fit(probs=p[fit], y=y[fit]).predict_proba(probs=p[new])
-                    scores[name].append(metrics.rps(nearest_unimodal(said), y[new]))
+                    calibrated = calibrators.create(name).fit(probs=p[fit], y=y[fit]).predict_proba(probs=p[test])
+                    scores[name].append(metrics.rps(nearest_unimodal(calibrated), y[test]))
                 share = np.bincount(y[fit], minlength=5) / rows
-                scores["frequencies"].append(metrics.rps(np.tile(share, (len(new), 1)), y[new]))
+                scores["frequencies"].append(metrics.rps(np.tile(share, (len(test), 1)), y[test]))
             means = {name: float(np.mean(values)) for name, values in scores.items()}
             best = min(means[name] for name in (*FIXED, "frequencies"))
             cells = "".join(f"{mean / best:19.3f}" for mean in means.values())

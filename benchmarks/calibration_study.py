@@ -1,12 +1,11 @@
-"""Every calibrator after CE, SORD and ORCU on real ordinal tables: what each does to errors and shape.
+"""All calibrators after CE, SORD and ORCU on real ordinal tables: calibration errors and unimodality.
 
     python benchmarks/calibration_study.py --tables DIR    # minutes
     python benchmarks/calibration_study.py --quick         # one table, one seed
-    python benchmarks/calibration_study.py --markdown      # the rows of docs/calibrators.md
+    python benchmarks/calibration_study.py --markdown      # rows of docs/calibrators.md
 
-Each network is trained on three fifths of the rows, each calibrator fitted on one fifth, everything
-judged on the last. LEV and SWD come with skordinal; red wine joins where DIR holds winequality-red.csv (UCI), diamonds
-where plotnine is installed.
+Each network is trained on three fifths of the rows, each calibrator is fitted on one fifth, and all are evaluated on
+the last fifth. LEV and SWD come with skordinal; red wine needs DIR/winequality-red.csv (UCI), diamonds need plotnine.
 """
 
 import argparse
@@ -24,7 +23,7 @@ from skordinal.datasets import load_lev, load_swd
 from torch import nn
 
 from orcu import calibrators, geometry, losses, metrics
-from orcu.io import text
+from orcu.report import text_tables
 
 LOSSES = ("ce", "sord", "orcu")
 METHODS = (
@@ -46,7 +45,7 @@ EPOCHS = 60
 
 
 def skordinal_table(load: Callable) -> tuple[np.ndarray, np.ndarray]:
-    """Features and labels of a table that skordinal carries."""
+    """Features and labels of a data set of skordinal."""
     data = load()
     return np.asarray(data.data, np.float32), np.asarray(data.target, np.int64)
 
@@ -72,7 +71,7 @@ def diamonds() -> tuple[np.ndarray, np.ndarray]:
 
 
 def tables(folder: Path | None) -> dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]]:
-    """The tables that are on this machine."""
+    """The available tables."""
     loaders = {"LEV": lambda: skordinal_table(load_lev), "SWD": lambda: skordinal_table(load_swd)}
     red = None if folder is None else folder / "winequality-red.csv"
     if red is not None and red.exists():
@@ -86,7 +85,7 @@ def logits_of(loss: str, x: np.ndarray, y: np.ndarray, seed: int, epochs: int) -
     """Logits and labels of the calibration and the test rows of one network."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(y))
-    train, held, test = np.split(order, [int(0.6 * len(y)), int(0.8 * len(y))])
+    train, calibration, test = np.split(order, [int(0.6 * len(y)), int(0.8 * len(y))])
     scaled = torch.from_numpy((x - x[train].mean(0)) / (x[train].std(0) + 1e-6))
     torch.manual_seed(seed)
     size = int(y.max()) + 1
@@ -101,19 +100,19 @@ def logits_of(loss: str, x: np.ndarray, y: np.ndarray, seed: int, epochs: int) -
             optimizer.step()
     with torch.no_grad():
         out = model(scaled).double().numpy()
-    return [(out[part], y[part]) for part in (held, test)]
+    return [(out[part], y[part]) for part in (calibration, test)]
 
 
 def values(logits: np.ndarray, y: np.ndarray) -> list[float]:
-    """The columns of the table."""
+    """Metrics of the table."""
     probs = np.exp(geometry.log_probs(logits))
     row = {name: getattr(metrics, name)(probs, y) for name in COLUMNS if name not in {"unimodality", "nll"}}
     row |= {"unimodality": metrics.unimodality(probs), "nll": metrics.nll(logits=logits, y=y)}
     return [row[name] for name in COLUMNS]
 
 
-def shown(runs: list[list[float]]) -> list[str]:
-    """The means of several seeds, shares in percent."""
+def format_means(runs: list[list[float]]) -> list[str]:
+    """Means over seeds, shares in percent."""
     return [
         f"{100 * v:.1f}" if c in {"accuracy", "ece", "sce", "unimodality"} else f"{v:.3f}"
         for c, v in zip(COLUMNS, np.mean(runs, axis=0), strict=True)
@@ -121,20 +120,20 @@ def shown(runs: list[list[float]]) -> list[str]:
 
 
 def print_markdown(names: list[str], results: dict[tuple[str, str, str], list[list[float]]]) -> None:
-    """The table of the documentation: the main methods."""
+    """Print the table of the documentation with the main methods."""
     headings = ["data", "loss", "calibrator", "accuracy %", "MAE", "ECE %", "SCE %", "unimodal %", "NLL", "RPS"]
     rows = []
     for (name, loss, method), runs in results.items():
         if method in DOCUMENTED and name in names:
             first = name if (loss, method) == (LOSSES[0], "none") else ""
-            rows.append([first, loss if method == "none" else "", method, *shown(runs)])
-    print(text.markdown(headings, rows, "lll" + "r" * len(COLUMNS)), end="")
+            rows.append([first, loss if method == "none" else "", method, *format_means(runs)])
+    print(text_tables.markdown(headings, rows, "lll" + "r" * len(COLUMNS)), end="")
 
 
 def main() -> None:
-    """Train, calibrate, judge, print one table per data set."""
+    """Train, calibrate and evaluate; print a table for each data set."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tables", type=Path, help="a folder with winequality-red.csv")
+    parser.add_argument("--tables", type=Path, help="folder with winequality-red.csv")
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--markdown", action="store_true")
@@ -150,12 +149,12 @@ def main() -> None:
     for name, loss, seed in track(runs, description="networks", transient=True):
         x, y = loaders[name]()
         long = len(y) > 5000
-        (held, held_y), (test, test_y) = logits_of(loss, x, y, seed, epochs // 3 if long else epochs)
+        (fit, fit_y), (test, test_y) = logits_of(loss, x, y, seed, epochs // 3 if long else epochs)
         for method in METHODS:
-            moved = test
+            calibrated = test
             if method != "none":
-                moved = calibrators.create(method).fit(held, held_y).predict_logits(test)
-            results.setdefault((name, loss, method), []).append(values(moved, test_y))
+                calibrated = calibrators.create(method).fit(fit, fit_y).predict_logits(test)
+            results.setdefault((name, loss, method), []).append(values(calibrated, test_y))
     if options.markdown:
         print_markdown(names, results)
         return
@@ -165,7 +164,7 @@ def main() -> None:
             table.add_column(heading, justify="left" if heading in {"loss", "calibrator"} else "right", no_wrap=True)
         for loss in LOSSES:
             for method in METHODS:
-                cells = shown(results[name, loss, method])
+                cells = format_means(results[name, loss, method])
                 table.add_row(loss if method == "none" else "", method, *cells)
             table.add_section()
         Console(width=130).print(table)

@@ -1,9 +1,9 @@
-"""Time fitting the calibrators as ratios to scikit-learn's temperature scaling, in one run on one thread.
+"""Fitting time of the calibrators relative to scikit-learn's temperature scaling, on one thread.
 
     python benchmarks/calibrators.py    # or: make bench
 
-The rounds interleave the candidates, so that a busy machine slows all of them alike; medians of
-process time are compared. netcal, probmetrics and TorchUncertainty join where they are installed.
+Rounds interleave the candidates, so that other load affects all of them equally; medians of process time are compared.
+netcal, probmetrics and TorchUncertainty are included if they are installed.
 """
 
 import argparse
@@ -24,19 +24,19 @@ from orcu import calibrators, metrics
 
 
 class Logits(ClassifierMixin, BaseEstimator):
-    """A fitted classifier whose features are the logits themselves."""
+    """A fitted classifier whose features are logits."""
 
     def fit(self, X: Any, y: Any) -> "Logits":
-        """Note the classes."""
+        """Store the classes."""
         self.classes_ = np.unique(y)
         return self
 
     def decision_function(self, X: Any) -> Any:
-        """The logits."""
+        """Return the logits."""
         return X
 
     def predict(self, X: Any) -> Any:
-        """The argmax."""
+        """Return the most probable class."""
         return self.classes_[X.argmax(1)]
 
 
@@ -50,7 +50,7 @@ def sample(rows: int, num_classes: int) -> tuple[Any, Any]:
 
 
 def candidates(logits: Any, y: Any, small: bool) -> dict[str, Callable[[], Any]]:
-    """Fits of everything that is installed; each gives the calibrated probabilities of a few rows."""
+    """Fit functions of all installed calibrators; each returns calibrated probabilities of some rows."""
     few = logits[:1000]
     softmax = np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True))
 
@@ -114,7 +114,7 @@ def candidates(logits: Any, y: Any, small: bool) -> dict[str, Callable[[], Any]]
 
 
 def main() -> None:
-    """Print a table per size."""
+    """Print a table for each size."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()

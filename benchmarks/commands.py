@@ -1,11 +1,11 @@
-"""Time whole commands as ratios to reading the same file and three plain metrics, in one run.
+"""Time of complete commands relative to reading the same file and computing three metrics with numpy.
 
     python benchmarks/commands.py            # or: make bench
-    python benchmarks/commands.py --large    # 50 million rows too: 2 GB of disk, two minutes
+    python benchmarks/commands.py --large    # also 50 million rows: 2 GB of disk, two minutes
 
-Each command runs in a process of its own, start-up included, as a user runs it. Beside it stands what anyone pays who
-judges the same file without orcu: reading it by pyarrow, then ECE, SCE and RPS by the shortest formulas in numpy (no
-checks, no intervals, one convention), in a process of its own too. Wall time, since both use the cores there are.
+Each command runs in a new process, including start-up. The reference also runs in a new process: it reads the file with
+pyarrow and computes ECE, SCE and RPS with short numpy formulas (no checks, no intervals). Wall time is compared,
+because both use all cores.
 """
 
 import argparse
@@ -42,7 +42,7 @@ print(np.abs(gaps[0]).sum() / rows, np.abs(gaps[1:]).sum() / rows / (len(gaps) -
 
 
 def write(path: Path, rows: int, num_classes: int, *, group: bool = False) -> Path:
-    """A Parquet file of float32 probabilities, labels drawn from them, and a group of four."""
+    """Write a Parquet file of float32 probabilities, labels drawn from them, and four subgroups."""
     rng, writer = np.random.default_rng(2), None
     for start in range(0, rows, AT_ONCE):
         count = min(AT_ONCE, rows - start)
@@ -63,7 +63,7 @@ def write(path: Path, rows: int, num_classes: int, *, group: bool = False) -> Pa
 
 
 def timed(command: list[str]) -> tuple[float, float, float]:
-    """Seconds of wall and of processors that a command takes, and its peak memory in GB."""
+    """Wall time, CPU time and peak memory in GB of a command."""
     started = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603
     _, status, usage = os.wait4(process.pid, 0)
@@ -73,18 +73,18 @@ def timed(command: list[str]) -> tuple[float, float, float]:
 
 
 def best(step: Callable[[], tuple[float, float, float]], rounds: int) -> tuple[float, float, float]:
-    """The quickest of some rounds: the others were disturbed."""
+    """The fastest of several rounds."""
     return min(step() for _ in range(rounds))
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--large", action="store_true", help="50 million rows too.")
+    parser.add_argument("--large", action="store_true", help="also run 50 million rows")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     orcu = str(Path(sys.executable).with_name("orcu"))
-    table = Table(title="Whole commands beside reading + ECE, SCE and RPS in numpy (seconds of wall time)")
+    table = Table(title="Commands, and reading + ECE, SCE and RPS in numpy (seconds of wall time)")
     for heading in ("", "plain", "orcu", "ratio", "processors", "peak GB"):
         table.add_column(heading, justify="left" if not heading else "right")
     with tempfile.TemporaryDirectory() as folder:
@@ -97,7 +97,7 @@ def main() -> None:
             (
                 "1M x 8, four groups, with report",
                 write(home / "groups.parquet", 1_000_000, 8, group=True),
-                ["--group", "site", *report],
+                ["--subgroup", "site", *report],
             ),
             ("10M x 8", write(home / "ten.parquet", 10_000_000, 8), []),
         ]
@@ -111,15 +111,15 @@ def main() -> None:
             figures = (plain[0], ours[0], ours[0] / plain[0], ours[1], ours[2])
             table.add_row(f"evaluate {name}", *(f"{figure:.2f}" for figure in figures))
         rng = np.random.default_rng(0)
-        held = home / "held.parquet"
+        logits_file = home / "logits.parquet"
         logits = rng.normal(0, 1, (2_800, 5)) - 2 * np.abs(np.arange(5) - rng.uniform(-0.5, 4.5, (2_800, 1)))
         labels = (logits + rng.gumbel(size=logits.shape)).argmax(1)
-        pq.write_table(pa.table({f"z{k}": logits[:, k] for k in range(5)} | {"label": labels}), held)
-        options_of_held = ["--label", "label", "--logits", "z*"]
+        pq.write_table(pa.table({f"z{k}": logits[:, k] for k in range(5)} | {"label": labels}), logits_file)
+        read_options = ["--label", "label", "--logits", "z*"]
         for name, command in {
-            "calibrate compare 2,800 x 5": [orcu, "calibrate", "compare", str(held), *options_of_held],
+            "calibrate compare 2,800 x 5": [orcu, "calibrate", "compare", str(logits_file), *read_options],
             "--help": [orcu, "--help"],
-            "import orcu (less python's own start)": [sys.executable, "-c", "import orcu"],
+            "import orcu (without the start of python)": [sys.executable, "-c", "import orcu"],
         }.items():
             wall, processors, _ = best(lambda command=command: timed(command), options.rounds)
             if name.startswith("import"):

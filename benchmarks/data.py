@@ -1,10 +1,10 @@
-"""Images per second: from the decoded cache against a DataLoader that decodes JPEGs, in one run.
+"""Images per second of the decoded cache and of a DataLoader that decodes JPEGs.
 
     python benchmarks/data.py                 # or: make bench
 
-Both give normalised, augmented batches of 64 at 224 pixels on the CPU. JPEGs are photographs of
-solar cells (elpv-dataset) enlarged to the paper's 1024 pixels, and once more at 224. Where
-albumentations is installed, its rotation is compared with ours, pixel by pixel.
+Both return normalised, augmented batches of 64 images at 224 pixels on the CPU. The JPEGs are photographs of solar
+cells (elpv-dataset), enlarged to 1024 pixels as in the paper, and at 224 pixels. If albumentations is installed, its
+rotation is compared with orcu's pixel by pixel.
 """
 
 import argparse
@@ -26,13 +26,13 @@ from torchvision.transforms import v2
 
 from orcu import data
 from orcu.data.batches import ImageBatches
-from orcu.data.transforms import Augmentation, rotated
+from orcu.data.transforms import Augmentation, rotate
 
 SIZE, BATCH = 224, 64
 
 
 def write_jpegs(folder: Path, side: int, count: int) -> None:
-    """Photographs in four class folders."""
+    """Write photographs to four class folders."""
     root = data.create("elpv").root()
     for number, row in enumerate(data.create("elpv").rows(root)):
         if number == count:
@@ -44,7 +44,7 @@ def write_jpegs(folder: Path, side: int, count: int) -> None:
 
 
 def torchvision_batches(folder: Path, workers: int) -> Iterable[tuple[torch.Tensor, torch.Tensor]]:
-    """A DataLoader as most projects write it."""
+    """A typical DataLoader."""
     steps = v2.Compose(
         [
             v2.ToImage(),
@@ -62,9 +62,9 @@ def torchvision_batches(folder: Path, workers: int) -> Iterable[tuple[torch.Tens
 
 
 def cached_batches(folder: Path, out: Path) -> ImageBatches:
-    """The same from the cache."""
+    """The same batches from the cache."""
     classes = ",".join(sorted(path.name for path in folder.iterdir()))
-    prepared, _ = data.prepare("folder", folder, out=out, size=SIZE, options={"classes": classes})
+    prepared, _ = data.prepare("folder", folder, output=out, size=SIZE, options={"classes": classes})
     rows = np.arange(len(prepared.manifest))
     return ImageBatches(
         prepared.cache(SIZE),
@@ -79,7 +79,7 @@ def cached_batches(folder: Path, out: Path) -> ImageBatches:
 
 
 def rate(epochs: Iterator[Iterable[tuple[torch.Tensor, torch.Tensor]]]) -> float:
-    """Images per second of an epoch, after one to warm up."""
+    """Images per second of an epoch after a warm-up epoch."""
     for _ in next(epochs):
         pass
     start, images_read = time.perf_counter(), 0
@@ -89,7 +89,7 @@ def rate(epochs: Iterator[Iterable[tuple[torch.Tensor, torch.Tensor]]]) -> float
 
 
 def compare_rotations(console: Console, count: int = 50) -> None:
-    """How far our rotation is from that of Albumentations, on real images."""
+    """Difference between the rotations of orcu and Albumentations on real images."""
     import albumentations as A
     import cv2
 
@@ -102,7 +102,7 @@ def compare_rotations(console: Console, count: int = 50) -> None:
         theirs = A.Rotate(limit=(angle, angle), p=1, border_mode=cv2.BORDER_CONSTANT, interpolation=cv2.INTER_LINEAR)(
             image=pixels
         )["image"].astype(np.float64)
-        ours = rotated(torch.from_numpy(pixels).permute(2, 0, 1)[None].float(), torch.tensor([np.radians(angle)]))
+        ours = rotate(torch.from_numpy(pixels).permute(2, 0, 1)[None].float(), torch.tensor([np.radians(angle)]))
         off = np.abs(ours[0].permute(1, 2, 0).numpy() - theirs)
         worst.append(off.max())
         mean.append(off.mean())
@@ -113,7 +113,7 @@ def compare_rotations(console: Console, count: int = 50) -> None:
 
 
 def main() -> None:
-    """Print a table."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--images", type=int, default=512)
     options = parser.parse_args()
@@ -127,7 +127,7 @@ def main() -> None:
             source = Path(folder) / str(side)
             write_jpegs(source, side, options.images)
             loaders = [torchvision_batches(source, workers) for workers in (0, 2)]
-            rates = [rate(iter([one, one])) for one in loaders]
+            rates = [rate(iter([loader, loader])) for loader in loaders]
             cached = cached_batches(source, Path(folder) / f"out{side}")
             ours = rate(cached.epoch(number) for number in range(2))
             cells = [f"{r:.0f}" for r in (*rates, ours)]

@@ -1,19 +1,19 @@
-"""The default beside what people do today: same rows to fit on, same rows to judge, five folds, paired intervals.
+"""orcu's defaults and common practice: the same training and test rows, five folds, paired intervals.
 
     python benchmarks/defaults.py --tables DIR --results results/defaults [--tasks lev,wine] [--methods tuned]
     python benchmarks/defaults.py --results results/defaults --write results/defaults   # the tables
 
-DIR holds winequality-red.csv, winequality-white.csv, car_evaluation.csv and abalone.csv (UCI); LEV, SWD, ERA, ESL, fair
-and the diamonds come with packages of `orcu[data]`; images and texts are read from the store ($ORCU_DATA), as features
-of a frozen backbone, where trees are not tried. A task whose data are not there is left out with a word, as is a method
-that refuses a task; --tasks and --methods take parts of names. Predictions are kept file by file, so a run that was cut
-off goes on; all tasks have their first fold before any has its second. Of the diamonds 12,000 rows are used. The tuned
-boosters need `pip install lightgbm xgboost catboost`; without one of them its methods are left out.
+DIR contains winequality-red.csv, winequality-white.csv, car_evaluation.csv and abalone.csv (UCI). LEV, SWD, ERA, ESL,
+fair and the diamonds (12,000 rows) come with packages of `orcu[data]`. Images and texts are read from the data store
+($ORCU_DATA) as features of a frozen backbone, without trees. Tasks without data and methods that fail on a task are
+skipped with a message; --tasks and --methods are parts of names. Predictions are stored in files, so an interrupted run
+continues; all tasks have their first fold before any has its second. The tuned boosters need `pip install lightgbm
+xgboost catboost`.
 
-There are four tables, each with ours beside others on the folds that all of them have: headline.csv (a network or
-LightGBM with a temperature, and ORCU alone), defaults.csv (everything that people do), tuned.csv (boosters that were
-tuned) and single.csv (every loss as one network, with several calibrators). `--methods headline` runs the first;
-`tools/results.py collect` keeps them.
+There are four tables, each with orcu and other methods on the folds that all of them have: headline.csv (a network or
+LightGBM with temperature scaling, and ORCU alone), defaults.csv (common methods), tuned.csv (tuned boosters) and
+single.csv (every loss as one network, with several calibrators). `--methods headline` runs the first;
+`tools/results.py collect` archives them.
 """
 
 import argparse
@@ -32,23 +32,23 @@ from rich.table import Table
 
 from orcu import OrdinalBoosting, OrdinalClassifier, calibrators, geometry, metrics
 from orcu.decisions.rules import decide_checked
-from orcu.estimators.splitting import rows_by_job
 from orcu.evaluation.comparison import paired_differences
-from orcu.evaluation.evidence import gather
+from orcu.evaluation.statistics import collect
 from orcu.inputs import FloatArray, IntArray
 from orcu.io.files import atomic_write
 from orcu.io.writing import write_table
-from orcu.predictions.predictions import Predictions
+from orcu.model_selection import train_calibration_split
+from orcu.predictions import Predictions
 
 DEFAULT = "orcu, default"
 TREES = "orcu, OrdinalBoosting"
-JUDGED = ("rps", "nll", "sce", "accuracy", "mae")
+METRICS = ("rps", "nll", "sce", "accuracy", "mae")
 LOWER = ("rps", "nll", "sce", "mae")
-FOLDS, SEED, MOST_ROWS = 5, 0, 12_000
+FOLDS, SEED, MAX_ROWS = 5, 0, 12_000
 
 
 class AbsentError(Exception):
-    """The data of a task are not on this machine."""
+    """The data of a task are not available."""
 
 
 def _csv(folder: Path | None, name: str) -> Any:
@@ -86,41 +86,41 @@ def _fair() -> tuple[Any, IntArray]:
 
 def _car(folder: Path | None) -> tuple[Any, IntArray]:
     frame, order = _csv(folder, "car_evaluation.csv"), ["unacc", "acc", "good", "vgood"]
-    return frame.drop(columns="class"), np.array([order.index(one) for one in frame["class"]])
+    return frame.drop(columns="class"), np.array([order.index(name) for name in frame["class"]])
 
 
 def _abalone(folder: Path | None) -> tuple[Any, IntArray]:
     frame = _csv(folder, "abalone.csv")
     rings = frame["Rings"].to_numpy()
-    eighths = np.unique(np.quantile(rings, np.arange(1, 8) / 8))  # two of them are the same number of rings
+    eighths = np.unique(np.quantile(rings, np.arange(1, 8) / 8))  # two of them are equal
     return frame.drop(columns="Rings"), _codes(np.digitize(rings, eighths))
 
 
 def _diamonds(label: str) -> tuple[Any, IntArray]:
     from plotnine.data import diamonds
 
-    rows = np.random.default_rng(SEED).permutation(len(diamonds))[:MOST_ROWS]
+    rows = np.random.default_rng(SEED).permutation(len(diamonds))[:MAX_ROWS]
     frame = diamonds.iloc[rows].reset_index(drop=True)
     return frame.drop(columns=label), frame[label].cat.codes.to_numpy().astype(np.int64)
 
 
 def _features(name: str, backbone: str, size: int = 128) -> tuple[Any, IntArray]:
-    """Features of a frozen backbone, of a data set in the store."""
+    """Features of a frozen backbone for a data set in the store."""
     from orcu.data.store import MANIFEST, load, store_folder
     from orcu.training.run import Run, RunConfig
 
     if not (store_folder() / name / MANIFEST).exists():
         raise AbsentError(f"{name} is not prepared in the store (orcu data prepare)")
     prepared = load(store_folder() / name)
-    everything = np.arange(len(prepared.manifest.labels))
+    all_rows = np.arange(len(prepared.manifest.labels))
     prepared.decode(size)
     settings = RunConfig(frozen=True, backbone=backbone, size=size)
-    run = Run(prepared, {"train": everything, "validation": everything, "test": everything}, settings, device="cpu")
+    run = Run(prepared, {"train": all_rows, "validation": all_rows, "test": all_rows}, settings, device="cpu")
     return run.features().numpy(), prepared.manifest.labels
 
 
 def tasks(folder: Path | None) -> dict[str, Callable[[], tuple[Any, IntArray]]]:
-    """Every task: a frame or a matrix, and labels 0..C-1."""
+    """Loaders of all tasks: a frame or a matrix, and labels 0..C-1."""
     return {
         "LEV": lambda: _packaged("lev"),
         "SWD": lambda: _packaged("swd"),
@@ -142,7 +142,7 @@ def tasks(folder: Path | None) -> dict[str, Callable[[], tuple[Any, IntArray]]]:
 
 
 def _encoder(x: Any) -> Any:
-    """What scikit-learn's own estimators need before them."""
+    """Preprocessing for scikit-learn's estimators."""
     from sklearn.compose import make_column_selector, make_column_transformer
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -154,16 +154,16 @@ def _encoder(x: Any) -> Any:
 
 
 class Family(NamedTuple):
-    """Methods that share a fit: their names, and the probabilities of new rows by each, in this order."""
+    """Methods that share a fit: their names, and a function that returns the probabilities of new rows by each."""
 
     methods: tuple[str, ...]
-    predicted: Callable[[Any, IntArray, Any], Sequence[FloatArray]]
+    predict: Callable[[Any, IntArray, Any], Sequence[FloatArray]]
     tables_only: bool = False
-    most_rows: int | None = None  # of a task, where more would take too long
+    max_rows: int | None = None  # larger tasks are skipped
 
 
-def _alone(method: str, predicted: Callable[[Any, IntArray, Any], FloatArray], **options: Any) -> Family:
-    return Family((method,), lambda x, y, new: [predicted(x, y, new)], **options)
+def _single_method(method: str, predict: Callable[[Any, IntArray, Any], FloatArray], **options: Any) -> Family:
+    return Family((method,), lambda x, y, new: [predict(x, y, new)], **options)
 
 
 def _rows(x: Any, rows: IntArray) -> Any:
@@ -184,26 +184,25 @@ CALIBRATORS = {" + temperature": "temperature", " + gap + projection": "gap+proj
 def _single(loss: str, title: str, **options: Any) -> Family:
     """One network, trained once for all calibrators, which are fitted on a tenth of the rows.
 
-    `OrdinalClassifier(loss, folds=1)` holds back another tenth for prediction sets, which are not asked for here: so
-    these networks see more rows than it gives them.
+    `OrdinalClassifier(loss, cv=1)` would reserve another tenth for prediction sets, which are not needed here.
     """
 
-    def predicted(x: Any, y: IntArray, new: Any) -> list[FloatArray]:
-        held = rows_by_job(y, validation=0.0, calibration=0.1, seed=SEED)["calibration"]
-        train = np.setdiff1d(np.arange(len(y)), held)
-        model = OrdinalClassifier(loss, folds=1, calibrator=None, calibration_fraction=0.0, random_state=SEED)
+    def predict(x: Any, y: IntArray, new: Any) -> list[FloatArray]:
+        calibration = train_calibration_split(y, validation=0.0, calibration=0.1, random_state=SEED)["calibration"]
+        train = np.setdiff1d(np.arange(len(y)), calibration)
+        model = OrdinalClassifier(loss, cv=1, calibrator=None, calibration_fraction=0.0, random_state=SEED)
         model.fit(_rows(x, train), y[train])
-        known, asked = model.predict_logits(_rows(x, held)), model.predict_logits(new)
-        codes = np.searchsorted(model.classes_, y[held])
-        fitted = (calibrators.create(name).fit(known, codes) for name in CALIBRATORS.values())
-        return [geometry.probs(asked), *(calibrator.predict_proba(asked) for calibrator in fitted)]
+        logits, new_logits = model.predict_logits(_rows(x, calibration)), model.predict_logits(new)
+        codes = np.searchsorted(model.classes_, y[calibration])
+        fitted = (calibrators.create(name).fit(logits, codes) for name in CALIBRATORS.values())
+        return [geometry.probs(new_logits), *(calibrator.predict_proba(new_logits) for calibrator in fitted)]
 
     methods = tuple(f"one network, {title}{calibrator}" for calibrator in ("", *CALIBRATORS))
-    return Family(methods, predicted, **options)
+    return Family(methods, predict, **options)
 
 
 def _histogram_trees(x: Any, y: IntArray, new: Any) -> list[FloatArray]:
-    """Boosted trees of scikit-learn with its own calibration over five folds, whose trees all methods share."""
+    """Boosted trees of scikit-learn with its calibration methods over five folds; all methods share the trees."""
     from sklearn.base import clone
     from sklearn.calibration import CalibratedClassifierCV
     from sklearn.compose import make_column_selector, make_column_transformer
@@ -216,13 +215,15 @@ def _histogram_trees(x: Any, y: IntArray, new: Any) -> list[FloatArray]:
     columns = make_column_transformer((codes, make_column_selector(dtype_exclude=np.number)), remainder="passthrough")
     trees = make_pipeline(columns, HistGradientBoostingClassifier(random_state=SEED))
     plain = clone(trees).fit(x, y).predict_proba(new)
-    folds = divided(y, 5)
+    folds = split_folds(y, 5)
     total = [np.zeros_like(plain) for _ in HISTOGRAM[1:]]
-    for train, held in folds:
+    for train, calibration in folds:
         frozen = FrozenEstimator(clone(trees).fit(_rows(x, train), y[train]))
         for sums, method in zip(total, HISTOGRAM[1:], strict=True):
-            calibrated = CalibratedClassifierCV(frozen, method=method, cv=[(train, held)], ensemble=True).fit(x, y)
-            sums += _whole(calibrated.predict_proba(new), np.unique(y[train]), sums.shape[1])
+            calibrated = CalibratedClassifierCV(frozen, method=method, cv=[(train, calibration)], ensemble=True).fit(
+                x, y
+            )
+            sums += _with_all_classes(calibrated.predict_proba(new), np.unique(y[train]), sums.shape[1])
     return [plain, *(sums / len(folds) for sums in total)]
 
 
@@ -246,13 +247,13 @@ def _mord(x: Any, y: IntArray, new: Any) -> FloatArray:
 
 
 def _skorch(x: Any, y: IntArray, new: Any) -> FloatArray:
-    """Cross-entropy in skorch with its defaults, and a temperature on a fifth of the rows."""
+    """Cross-entropy in skorch with its defaults, and temperature scaling on a fifth of the rows."""
     from skorch import NeuralNetClassifier
     from skorch.callbacks import EarlyStopping
 
     encoder = _encoder(x)
     matrix = np.asarray(encoder.fit_transform(x), dtype=np.float32)
-    held = np.arange(len(y)) % 5 == 0
+    calibration = np.arange(len(y)) % 5 == 0
     torch.manual_seed(SEED)
     width, classes = matrix.shape[1], int(y.max()) + 1
     net = NeuralNetClassifier(
@@ -264,33 +265,33 @@ def _skorch(x: Any, y: IntArray, new: Any) -> FloatArray:
         batch_size=128,
         callbacks=[EarlyStopping(patience=10)],
         verbose=0,
-    ).fit(matrix[~held], y[~held])
-    temperature = calibrators.create("temperature").fit(net.forward(matrix[held]).numpy(), y[held])
+    ).fit(matrix[~calibration], y[~calibration])
+    temperature = calibrators.create("temperature").fit(net.forward(matrix[calibration]).numpy(), y[calibration])
     return temperature.predict_proba(net.forward(np.asarray(encoder.transform(new), dtype=np.float32)).numpy())
 
 
 def _skordinal(name: str) -> Callable[..., FloatArray]:
     """The proportional-odds model of skordinal, or its network of 50 units with the same output."""
 
-    def fitted(x: Any, y: IntArray, new: Any) -> FloatArray:
+    def predict(x: Any, y: IntArray, new: Any) -> FloatArray:
         import skordinal.classifiers
 
         encoder = _encoder(x)
         model = getattr(skordinal.classifiers, name)(**({"random_state": SEED} if name == "NNPOM" else {}))
         return model.fit(encoder.fit_transform(x), y).predict_proba(encoder.transform(new))
 
-    return fitted
+    return predict
 
 
-# The search of the tuned boosters: three sizes of trees times two penalties, rounds by early stopping. Slower learning
-# rates gained nothing beyond the noise of the rows that choose.
+# Grid of the tuned boosters: three tree sizes and two penalties, with early stopping. Smaller learning rates gave no
+# significant improvement.
 SIZES = ((8, 3), (16, 4), (32, 6))  # leaves of LightGBM, depth of XGBoost and CatBoost
 PENALTIES = (1.0, 10.0)  # L2
 RATE, ROUNDS, PATIENCE = 0.1, 1000, 30
 
 
 class Setting(NamedTuple):
-    """Of a booster: how large its trees are, how strongly leaves are shrunk, and how many rounds at most."""
+    """Settings of a booster: tree size, L2 penalty, and maximum number of rounds."""
 
     leaves: int
     depth: int
@@ -303,7 +304,7 @@ Rows = tuple[Any, IntArray]
 
 
 def _lightgbm(fit: Rows, stop: Rows | None, classes: int, setting: Setting) -> tuple[Predict, int]:
-    """Trees of LightGBM's multiclass, and their rounds."""
+    """Fit LightGBM's multiclass; returns the prediction function and the number of rounds."""
     import lightgbm
 
     params = {
@@ -316,14 +317,14 @@ def _lightgbm(fit: Rows, stop: Rows | None, classes: int, setting: Setting) -> t
         "verbose": -1,
         "num_threads": torch.get_num_threads(),
     }
-    watched = [] if stop is None else [lightgbm.Dataset(*stop)]
+    validation = [] if stop is None else [lightgbm.Dataset(*stop)]
     callbacks = [] if stop is None else [lightgbm.early_stopping(PATIENCE, verbose=False)]
-    trees = lightgbm.train(params, lightgbm.Dataset(*fit), setting.rounds, valid_sets=watched, callbacks=callbacks)
+    trees = lightgbm.train(params, lightgbm.Dataset(*fit), setting.rounds, valid_sets=validation, callbacks=callbacks)
     return trees.predict, trees.best_iteration if stop is not None else setting.rounds
 
 
 def _xgboost(fit: Rows, stop: Rows | None, classes: int, setting: Setting) -> tuple[Predict, int]:
-    """Trees of XGBoost's multi:softprob, and their rounds."""
+    """Fit XGBoost's multi:softprob; returns the prediction function and the number of rounds."""
     import xgboost
 
     def matrix(x: Any, y: Any = None) -> Any:
@@ -340,16 +341,16 @@ def _xgboost(fit: Rows, stop: Rows | None, classes: int, setting: Setting) -> tu
         "nthread": torch.get_num_threads(),
     }
     patience = None if stop is None else PATIENCE
-    watched = [] if stop is None else [(matrix(*stop), "stop")]
+    validation = [] if stop is None else [(matrix(*stop), "stop")]
     trees = xgboost.train(
-        params, matrix(*fit), setting.rounds, evals=watched, early_stopping_rounds=patience, verbose_eval=False
+        params, matrix(*fit), setting.rounds, evals=validation, early_stopping_rounds=patience, verbose_eval=False
     )
     rounds = setting.rounds if stop is None else trees.best_iteration + 1
     return lambda new: trees.predict(matrix(new), iteration_range=(0, rounds)), rounds
 
 
 def _catboost(fit: Rows, stop: Rows | None, classes: int, setting: Setting) -> tuple[Predict, int]:
-    """Trees of CatBoost's MultiClass, and their rounds; categories one-hot, their statistics took ten times as long."""
+    """Fit CatBoost's MultiClass with one-hot categories (target statistics take ten times as long)."""
     import catboost
 
     trees = catboost.CatBoostClassifier(
@@ -371,28 +372,27 @@ def _catboost(fit: Rows, stop: Rows | None, classes: int, setting: Setting) -> t
 
 
 def _isotonic(known: FloatArray, y: IntArray, new: FloatArray) -> FloatArray:
-    """An isotonic map for each class against the rest, as scikit-learn's `CalibratedClassifierCV` fits them."""
+    """One-vs-rest isotonic calibration, as in scikit-learn's `CalibratedClassifierCV`."""
     from sklearn.isotonic import IsotonicRegression
 
     maps = (IsotonicRegression(out_of_bounds="clip", y_min=0.0, y_max=1.0) for _ in known.T)
-    columns = [one.fit(known[:, k], y == k).predict(new[:, k]) for k, one in enumerate(maps)]
+    columns = [isotonic.fit(known[:, k], y == k).predict(new[:, k]) for k, isotonic in enumerate(maps)]
     probs = np.stack(columns, axis=1)
     total = probs.sum(axis=1, keepdims=True)
     return np.where(total > 0, probs / np.where(total > 0, total, 1.0), 1 / probs.shape[1])
 
 
-def _tuned(library: str, grow: Callable[..., tuple[Predict, int]], **options: Any) -> Family:
-    """A booster, tuned by log score on a fifth of the rows, then calibrated as `CalibratedClassifierCV` does.
+def _tuned(library: str, fit_trees: Callable[..., tuple[Predict, int]], **options: Any) -> Family:
+    """A booster, tuned by the log loss on a fifth of the rows, then calibrated as in `CalibratedClassifierCV`.
 
-    For each of five folds trees are grown on the others, with the size, penalty and rounds that were chosen, and a
-    calibrator is fitted on the fold; the calibrated probabilities are averaged. Ordered categories are numbers to the
-    trees, others categories.
+    For each of five folds, trees with the selected settings are fitted on the other folds and a calibrator on the fold;
+    the calibrated probabilities are averaged. Ordered categories are encoded as numbers.
     """
 
-    def predicted(x: Any, y: IntArray, new: Any) -> list[FloatArray]:
+    def predict(x: Any, y: IntArray, new: Any) -> list[FloatArray]:
         x, new = _tree_frame(x, x), _tree_frame(new, x)
         classes = int(y.max()) + 1
-        folds = divided(y, 5)
+        folds = split_folds(y, 5)
 
         def part(rows: IntArray) -> Rows:
             return x.iloc[rows], y[rows]
@@ -400,27 +400,28 @@ def _tuned(library: str, grow: Callable[..., tuple[Predict, int]], **options: An
         scores = {}
         for leaves, depth in SIZES:
             for penalty in PENALTIES:
-                trees, rounds = grow(part(folds[0][0]), part(folds[0][1]), classes, Setting(leaves, depth, penalty))
+                trees, rounds = fit_trees(
+                    part(folds[0][0]), part(folds[0][1]), classes, Setting(leaves, depth, penalty)
+                )
                 probs = np.maximum(np.asarray(trees(x.iloc[folds[0][1]]), dtype=np.float64), 1e-12)
                 score = metrics.nll(probs / probs.sum(axis=1, keepdims=True), y[folds[0][1]])
                 scores[Setting(leaves, depth, penalty, rounds)] = score
         best = min(scores, key=scores.__getitem__)
         total = [np.zeros((len(new), classes)) for _ in range(2)]
-        for train, held in folds:
-            trees, _ = grow(part(train), None, classes, best)
-            known, asked = (np.asarray(trees(rows), dtype=np.float64) for rows in (x.iloc[held], new))
-            known, asked = (one / one.sum(axis=1, keepdims=True) for one in (known, asked))
-            temperature = calibrators.create("temperature").fit(probs=known, y=y[held])
-            total[0] += temperature.predict_proba(probs=asked)
-            total[1] += _isotonic(known, y[held], asked)
-        return [one / len(folds) for one in total]
+        for train, calibration in folds:
+            trees, _ = fit_trees(part(train), None, classes, best)
+            known, unknown = _predict_normalised(trees, x.iloc[calibration], new)
+            temperature = calibrators.create("temperature").fit(probs=known, y=y[calibration])
+            total[0] += temperature.predict_proba(probs=unknown)
+            total[1] += _isotonic(known, y[calibration], unknown)
+        return [sums / len(folds) for sums in total]
 
     methods = tuple(f"{library}, tuned + {calibrator}" for calibrator in ("temperature", "isotonic"))
-    return Family(methods, predicted, tables_only=True, **options)
+    return Family(methods, predict, tables_only=True, **options)
 
 
 def _tree_frame(frame: Any, fitted: Any) -> Any:
-    """A frame as boosters take it, with the categories of the frame that is fitted on."""
+    """A frame for boosters, with the categories of the training frame."""
     import pandas as pd
 
     frame = frame.copy()
@@ -432,30 +433,35 @@ def _tree_frame(frame: Any, fitted: Any) -> Any:
     return frame
 
 
+def _predict_normalised(trees: Predict, *frames: Any) -> list[FloatArray]:
+    predictions = (np.asarray(trees(rows), dtype=np.float64) for rows in frames)
+    return [probs / probs.sum(axis=1, keepdims=True) for probs in predictions]
+
+
 def _plain_lightgbm(x: Any, y: IntArray, new: Any) -> FloatArray:
-    """LightGBM as it comes, stopped by a fifth of the rows, on which a temperature is fitted."""
+    """LightGBM with defaults; a fifth of the rows is used for early stopping and temperature scaling."""
     x, new = _tree_frame(x, x), _tree_frame(new, x)
-    train, held = divided(y, 5)[0]
+    train, calibration = split_folds(y, 5)[0]
     classes = int(y.max()) + 1
-    trees, _ = _lightgbm((x.iloc[train], y[train]), (x.iloc[held], y[held]), classes, Setting(31, -1, 0.0))
-    known, asked = (np.asarray(trees(rows), dtype=np.float64) for rows in (x.iloc[held], new))
-    known, asked = (one / one.sum(axis=1, keepdims=True) for one in (known, asked))
-    return calibrators.create("temperature").fit(probs=known, y=y[held]).predict_proba(probs=asked)
+    stop = x.iloc[calibration], y[calibration]
+    trees, _ = _lightgbm((x.iloc[train], y[train]), stop, classes, Setting(31, -1, 0.0))
+    known, unknown = _predict_normalised(trees, x.iloc[calibration], new)
+    return calibrators.create("temperature").fit(probs=known, y=y[calibration]).predict_proba(probs=unknown)
 
 
-OURS = (_alone(DEFAULT, _default), _alone(TREES, _boosting, tables_only=True))
-LIGHTGBM = _alone("LightGBM + temperature", _plain_lightgbm, tables_only=True)
+ORCU = (_single_method(DEFAULT, _default), _single_method(TREES, _boosting, tables_only=True))
+LIGHTGBM = _single_method("LightGBM + temperature", _plain_lightgbm, tables_only=True)
 OTHERS = (
-    _alone("skorch, CE + temperature", _skorch),
-    _alone("MLPClassifier", _perceptron),
+    _single_method("skorch, CE + temperature", _skorch),
+    _single_method("MLPClassifier", _perceptron),
     Family(
         tuple(f"HistGradientBoosting{f' + {name}' if name else ''}" for name in HISTOGRAM),
         _histogram_trees,
         tables_only=True,
     ),
-    _alone("mord", _mord),
-    _alone("skordinal, POM", _skordinal("POM")),
-    _alone("skordinal, NNPOM", _skordinal("NNPOM"), tables_only=True),
+    _single_method("mord", _mord),
+    _single_method("skordinal, POM", _skordinal("POM")),
+    _single_method("skordinal, NNPOM", _skordinal("NNPOM"), tables_only=True),
 )
 BOOSTERS = (_tuned("LightGBM", _lightgbm), _tuned("XGBoost", _xgboost), _tuned("CatBoost", _catboost))
 NETWORKS = (
@@ -469,9 +475,9 @@ NETWORKS = (
     _single("mdca", "MDCA"),
     _single("acls", "ACLS"),
     _single("orcu", "ORCU"),
-    _single("poe", "POE", most_rows=2000),  # its triplets and samples take twenty times as long as the other losses
+    _single("poe", "POE", max_rows=2000),  # its triplets and samples are twenty times slower
 )
-FAMILIES = (*OURS, LIGHTGBM, *BOOSTERS, *OTHERS, *NETWORKS)
+FAMILIES = (*ORCU, LIGHTGBM, *BOOSTERS, *OTHERS, *NETWORKS)
 TABLES = {
     "headline": ["one network, CE + temperature", "LightGBM + temperature", "one network, ORCU"],
     **{
@@ -481,8 +487,8 @@ TABLES = {
 }
 
 
-def divided(y: IntArray, folds: int) -> list[tuple[IntArray, IntArray]]:
-    """Rows to fit on and rows to judge, fold by fold."""
+def split_folds(y: IntArray, folds: int) -> list[tuple[IntArray, IntArray]]:
+    """Training and test rows of each fold."""
     from sklearn.model_selection import StratifiedKFold
 
     with warnings.catch_warnings():
@@ -493,49 +499,49 @@ def divided(y: IntArray, folds: int) -> list[tuple[IntArray, IntArray]]:
 def run(
     folder: Path, tables: Path | None, wanted: Sequence[str], methods: Sequence[str], folds: int, console: Console
 ) -> None:
-    """Predict the test rows of every fold, task and method that has no file yet."""
+    """Predict the test rows of every fold, task and method without a stored file."""
     folder.mkdir(parents=True, exist_ok=True)
     loaded = {}
     for task, load in tasks(tables).items():
-        if _named(task, wanted):
+        if _matches(task, wanted):
             try:
                 loaded[task] = load()
             except AbsentError as reason:
-                console.print(f"{task}: left out, {reason}")
-    families = [family for family in FAMILIES if any(_named(method, methods) for method in family.methods)]
+                console.print(f"{task}: skipped, {reason}")
+    families = [family for family in FAMILIES if any(_matches(method, methods) for method in family.methods)]
     for number in range(folds):
         for task, (x, y) in loaded.items():
             for family in families:
                 if family.tables_only and isinstance(x, np.ndarray):
                     continue
-                if family.most_rows is not None and len(y) > family.most_rows:
+                if family.max_rows is not None and len(y) > family.max_rows:
                     continue
                 if not all(_path(folder, task, number, method).exists() for method in family.methods):
                     _predict(folder, task, number, family, x, y, console)
 
 
-def _named(name: str, parts: Sequence[str]) -> bool:
+def _matches(name: str, parts: Sequence[str]) -> bool:
     return not parts or any(part.lower() in name.lower() for part in parts)
 
 
 def _predict(folder: Path, task: str, number: int, family: Family, x: Any, y: IntArray, console: Console) -> None:
-    """Fit a family on a fold's rows, and keep what its methods say of the others."""
-    fit, judge = divided(y, FOLDS)[number]
+    """Fit a family on the training rows of a fold, and store the predictions of the test rows."""
+    train, test = split_folds(y, FOLDS)[number]
     started = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            predicted = family.predicted(_rows(x, fit), y[fit], _rows(x, judge))
-        # of scikit-learn: classes with fewer rows than folds
+            predictions = family.predict(_rows(x, train), y[train], _rows(x, test))
+        # scikit-learn raises for classes with fewer rows than folds
         except (ValueError, ImportError) as error:
-            console.print(f"{task}, fold {number}, {family.methods[0]}: left out ({error})")
+            console.print(f"{task}, fold {number}, {family.methods[0]}: skipped ({error})")
             return
     seconds = time.perf_counter() - started
-    for method, columns in zip(family.methods, predicted, strict=True):
-        probs = _whole(columns, np.unique(y[fit]), int(y.max()) + 1)
+    for method, columns in zip(family.methods, predictions, strict=True):
+        probs = _with_all_classes(columns, np.unique(y[train]), int(y.max()) + 1)
         with atomic_write(_path(folder, task, number, method)) as temporary, Path(temporary).open("wb") as file:
-            np.savez(file, probs=probs, y=y[judge], seconds=seconds)
-        rps = metrics.rps(probs, y[judge])
+            np.savez(file, probs=probs, y=y[test], seconds=seconds)
+        rps = metrics.rps(probs, y[test])
         console.print(f"{task}, fold {number}, {method}: {seconds:.1f} s, RPS {rps:.4f}", soft_wrap=True)
 
 
@@ -543,8 +549,8 @@ def _path(folder: Path, task: str, number: int, method: str) -> Path:
     return folder / f"{task}_{number}_{method}.npz".replace(" ", "_")
 
 
-def _whole(probs: FloatArray, fitted_on: IntArray, classes: int) -> FloatArray:
-    """A column for every class, also for those that no row to fit on has."""
+def _with_all_classes(probs: FloatArray, fitted_on: IntArray, classes: int) -> FloatArray:
+    """Probabilities with a column for every class, including classes without training rows."""
     out = np.zeros((len(probs), classes))
     out[:, fitted_on if probs.shape[1] == len(fitted_on) else np.arange(probs.shape[1])] = probs
     out = np.clip(out, 0, None)
@@ -552,15 +558,15 @@ def _whole(probs: FloatArray, fitted_on: IntArray, classes: int) -> FloatArray:
 
 
 class Forecasts(NamedTuple):
-    """What a method says of the rows of some folds, and their labels."""
+    """Predictions of a method on some folds, with labels."""
 
     probs: FloatArray
     y: IntArray
     folds: int
 
 
-def kept(folder: Path, task: str, methods: Sequence[str]) -> dict[str, Forecasts]:
-    """Of each method that has met a task: probabilities and labels of all folds that every one of them has."""
+def load_forecasts(folder: Path, task: str, methods: Sequence[str]) -> dict[str, Forecasts]:
+    """Probabilities and labels of each method on the folds that all methods have."""
     files = {method: [_path(folder, task, number, method) for number in range(FOLDS)] for method in methods}
     files = {method: paths for method, paths in files.items() if any(path.exists() for path in paths)}
     numbers = [n for n in range(FOLDS) if all(paths[n].exists() for paths in files.values())]
@@ -569,14 +575,14 @@ def kept(folder: Path, task: str, methods: Sequence[str]) -> dict[str, Forecasts
     parts = {method: [np.load(paths[number]) for number in numbers] for method, paths in files.items()}
     return {
         method: Forecasts(
-            np.concatenate([one["probs"] for one in folds]), np.concatenate([one["y"] for one in folds]), len(folds)
+            np.concatenate([fold["probs"] for fold in folds]), np.concatenate([fold["y"] for fold in folds]), len(folds)
         )
         for method, folds in parts.items()
     }
 
 
 def metrics_of(probs: FloatArray, y: IntArray) -> dict[str, float]:
-    """The metrics of the table; MAE by the median decision, a certain 0 as the smallest double."""
+    """Metrics of the table; MAE of the median rule, probabilities of 0 count as 1e-12 in the NLL."""
     decided = np.eye(probs.shape[1])[decide_checked(probs, "median")]
     floored = np.maximum(probs, 1e-12)
     floored /= floored.sum(axis=1, keepdims=True)
@@ -591,53 +597,54 @@ def metrics_of(probs: FloatArray, y: IntArray) -> dict[str, float]:
 
 
 class Comparison(NamedTuple):
-    """Another method beside ours: in what it is better and worse beyond chance (95 %), and by how much in RPS."""
+    """Comparison with an orcu method: metrics that are significantly better and worse, and the RPS interval."""
 
     better: list[str]
     worse: list[str]
-    rps: tuple[float, float]  # the interval of its RPS less ours
+    rps: tuple[float, float]  # 95 % interval of its RPS minus orcu's
 
 
-def compared(ours: FloatArray, theirs: FloatArray, y: IntArray) -> Comparison:
-    """A paired bootstrap of the rows."""
-    pairs = [np.maximum(one, 1e-12) / np.maximum(one, 1e-12).sum(axis=1, keepdims=True) for one in (ours, theirs)]
-    evidence = [gather(Predictions(probs=one, y=y), bins=15)[0] for one in pairs]
-    every = paired_differences(evidence[0], evidence[1], 2000, SEED)
-    medians = [np.abs(decide_checked(one, "median") - y).astype(np.float64) for one in pairs]
-    apart = medians[0] - medians[1]
+def compare(orcu: FloatArray, other: FloatArray, y: IntArray) -> Comparison:
+    """Compare two methods with a paired bootstrap of the rows."""
+    pair = [np.maximum(probs, 1e-12) for probs in (orcu, other)]
+    pair = [probs / probs.sum(axis=1, keepdims=True) for probs in pair]
+    statistics = [collect(Predictions(probs=probs, y=y), n_bins=15)[0] for probs in pair]
+    differences = paired_differences(statistics[0], statistics[1], 2000, SEED)
+    errors = [np.abs(decide_checked(probs, "median") - y).astype(np.float64) for probs in pair]
+    error_differences = errors[0] - errors[1]
     draws = np.random.default_rng(SEED).integers(len(y), size=(2000, len(y)))
-    ends = {name: (every[name].low, every[name].high) for name in JUDGED}  # of ours less theirs
-    ends["mae"] = tuple(np.quantile(apart[draws].mean(axis=1), [0.025, 0.975]))
+    ends = {name: (differences[name].low, differences[name].high) for name in METRICS}
+    ends["mae"] = tuple(np.quantile(error_differences[draws].mean(axis=1), [0.025, 0.975]))
     higher = {name for name, (low, _) in ends.items() if low > 0}
     lower = {name for name, (_, high) in ends.items() if high < 0}
     low, high = ends["rps"]
     return Comparison(
-        [name for name in JUDGED if name in (higher if name in LOWER else lower)],
-        [name for name in JUDGED if name in (lower if name in LOWER else higher)],
+        [name for name in METRICS if name in (higher if name in LOWER else lower)],
+        [name for name in METRICS if name in (lower if name in LOWER else higher)],
         (-high, -low),
     )
 
 
 def write(folder: Path, out: Path, console: Console) -> None:
-    """The tables: CSVs of every number, and who is better than the default, and than our trees, in what."""
+    """Write the tables as CSV: all metrics, and significant differences from orcu's default and boosting."""
     out.mkdir(parents=True, exist_ok=True)
     for name, methods in TABLES.items():
         lines = []
-        ours = (DEFAULT,) if name == "headline" else (DEFAULT, TREES)
+        orcu = (DEFAULT,) if name == "headline" else (DEFAULT, TREES)
         for task in tasks(None):
-            by_method = kept(folder, task, (*ours, *methods))
+            by_method = load_forecasts(folder, task, (*orcu, *methods))
             if by_method.keys() <= {DEFAULT, TREES}:
                 continue
             for method, (probs, y, folds) in by_method.items():
                 line = {"task": task, "rows": len(y), "folds": folds, "method": method, **metrics_of(probs, y)}
-                beside = {
-                    name: compared(by_method[name].probs, probs, y) for name in (DEFAULT, TREES) if name in by_method
+                comparisons = {
+                    name: compare(by_method[name].probs, probs, y) for name in (DEFAULT, TREES) if name in by_method
                 }
-                default, trees = beside[DEFAULT], beside.get(TREES, beside[DEFAULT])
-                own = method in (DEFAULT, TREES)
-                line["better"] = "" if own else " ".join(default.better)
-                line["better than trees"] = "" if own or TREES not in beside else " ".join(trees.better)
-                line["worse"] = "" if own else " ".join(default.worse)
+                default, trees = comparisons[DEFAULT], comparisons.get(TREES, comparisons[DEFAULT])
+                is_orcu = method in (DEFAULT, TREES)
+                line["better"] = "" if is_orcu else " ".join(default.better)
+                line["better than trees"] = "" if is_orcu or TREES not in comparisons else " ".join(trees.better)
+                line["worse"] = "" if is_orcu else " ".join(default.worse)
                 line["rps low"], line["rps high"] = default.rps
                 lines.append(line)
         if lines:
@@ -647,22 +654,22 @@ def write(folder: Path, out: Path, console: Console) -> None:
 
 def _print_verdict(name: str, lines: list[dict[str, Any]], console: Console) -> None:
     by_task = dict.fromkeys(line["task"] for line in lines)
-    table = Table("task", *JUDGED, title=f"{name}: who is better than the default beyond chance (95 %)")
-    unbeaten = dict.fromkeys(JUDGED, 0)
+    table = Table("task", *METRICS, title=f"{name}: methods that are significantly better than the default (95 %)")
+    unbeaten = dict.fromkeys(METRICS, 0)
     for task in by_task:
         better = {
             metric: [line["method"] for line in lines if line["task"] == task and metric in line["better"].split()]
-            for metric in JUDGED
+            for metric in METRICS
         }
         table.add_row(task, *("; ".join(names) or "-" for names in better.values()))
         unbeaten = {metric: count + (not better[metric]) for metric, count in unbeaten.items()}
     console.print(table)
     counts = ", ".join(f"{metric} {count}" for metric, count in unbeaten.items())
-    console.print(f"not beaten beyond chance, of {len(by_task)} tasks: {counts}")
+    console.print(f"tasks (of {len(by_task)}) without a significantly better method: {counts}")
 
 
 def main() -> None:
-    """Predict what is missing, or write the tables."""
+    """Compute missing predictions, or write the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", type=Path, default=None)
     parser.add_argument("--results", type=Path, default=Path("results/defaults"))
@@ -676,7 +683,7 @@ def main() -> None:
     if options.write is not None:
         write(options.results, options.write, console)
         return
-    wanted, methods = ([one for one in names.split(",") if one] for names in (options.tasks, options.methods))
+    wanted, methods = ([part for part in names.split(",") if part] for names in (options.tasks, options.methods))
     if methods == ["headline"]:
         methods = [DEFAULT, *TABLES["headline"]]
     run(options.results, options.tables, wanted, methods, options.folds, console)

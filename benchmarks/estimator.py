@@ -1,11 +1,11 @@
-"""`OrdinalClassifier` beside other libraries on diamonds: seconds of a fit, and every metric of its test rows.
+"""`OrdinalClassifier` and other libraries on the diamonds: fitting time and test metrics.
 
     python benchmarks/estimator.py [--quick]
 
-The task is the `cut` of 53,940 diamonds (five classes) from the other columns; 80 % of the rows are fitted on.
-The networks have one hidden layer of 256 units, batches of 128 rows, ten epochs and AdamW at 0.01, and hold back
-a fifth of the rows: skorch to validate by, orcu a tenth for that and a twentieth each for calibrator and sets.
-The others use their own defaults. All run in one process, on two threads, after a small fit of each that is not timed.
+The task is to predict the `cut` of 53,940 diamonds (five classes) from the other columns; 80 % of the rows are training
+rows. The networks have one hidden layer of 256 units, batches of 128 rows, ten epochs and AdamW with learning rate
+0.01. skorch uses a fifth of the training rows for validation; orcu a tenth, and a twentieth each for calibrator and
+sets. The other models have their defaults. All run in one process on two threads, after a small warm-up fit.
 """
 
 import argparse
@@ -30,14 +30,14 @@ COLUMNS = ("accuracy", "mae", "qwk", "nll", "rps", "ece", "sce", "unimodality")
 
 
 def table() -> tuple[Any, np.ndarray]:
-    """The frame without its label, and the cut as 0..4."""
+    """Features, and the cut as 0..4."""
     from plotnine.data import diamonds
 
     return diamonds.drop(columns="cut"), diamonds["cut"].cat.codes.to_numpy().astype(np.int64)
 
 
-def of_skorch(loss: Callable[[], Any], x: np.ndarray, y: np.ndarray) -> Any:
-    """Skorch's classifier around the same perceptron."""
+def fit_skorch(loss: Callable[[], Any], x: np.ndarray, y: np.ndarray) -> Any:
+    """Fit a skorch classifier with the same perceptron."""
     from skorch import NeuralNetClassifier
 
     torch.manual_seed(0)
@@ -56,7 +56,7 @@ def of_skorch(loss: Callable[[], Any], x: np.ndarray, y: np.ndarray) -> Any:
 
 
 class Task(NamedTuple):
-    """The diamonds: the frame, its columns as numbers, the cut as 0..4, and which rows train and which judge."""
+    """The diamonds: features as a frame and as a matrix, the cut as 0..4, training rows and test rows."""
 
     frame: Any
     x: np.ndarray
@@ -66,7 +66,7 @@ class Task(NamedTuple):
 
 
 def task(rows: int | None = None) -> Task:
-    """Four fifths of the rows, or of the first so many in a random order, to fit on."""
+    """The task with four fifths of the rows (or of ``rows`` random rows) as training rows."""
     frame, y = table()
     order = np.random.default_rng(0).permutation(len(y))[:rows]
     cut = int(0.8 * len(order))
@@ -77,10 +77,10 @@ def task(rows: int | None = None) -> Task:
 
 
 def fits(task: Task) -> dict[str, Callable[[IntArray], Any]]:
-    """A fit of each model on the rows that are handed to it."""
+    """Functions that fit each model on some rows."""
     frame, x, y = task.frame, task.x, task.y
     options = {
-        "hidden": (HIDDEN,),
+        "hidden_layer_sizes": (HIDDEN,),
         "batch_size": BATCH,
         "epochs": EPOCHS,
         "learning_rate": RATE,
@@ -90,16 +90,16 @@ def fits(task: Task) -> dict[str, Callable[[IntArray], Any]]:
         "calibration_fraction": 0.05,
     }
 
-    def ours(**more: Any) -> Callable[[IntArray], Any]:
+    def orcu_model(**more: Any) -> Callable[[IntArray], Any]:
         return lambda rows: OrdinalClassifier(**options | more).fit(frame.iloc[rows], y[rows])
 
     def skorch(loss: Callable[[], Any]) -> Callable[[IntArray], Any]:
-        return lambda rows: of_skorch(loss, x[rows], y[rows])
+        return lambda rows: fit_skorch(loss, x[rows], y[rows])
 
     def dlordinal(rows: IntArray) -> Any:
         from dlordinal.losses import CDWCELoss
 
-        return of_skorch(lambda: CDWCELoss(num_classes=5), x[rows], y[rows])
+        return fit_skorch(lambda: CDWCELoss(num_classes=5), x[rows], y[rows])
 
     def perceptron(rows: IntArray) -> Any:
         return MLPClassifier((HIDDEN,), batch_size=BATCH, max_iter=EPOCHS, random_state=0).fit(x[rows], y[rows])
@@ -115,12 +115,12 @@ def fits(task: Task) -> dict[str, Callable[[IntArray], Any]]:
         return POM().fit(x[rows], y[rows])
 
     return {
-        "orcu's ce, one network": ours(loss="ce", folds=1),
+        "orcu's ce, one network": orcu_model(loss="ce", cv=1),
         "skorch, cross-entropy": skorch(torch.nn.CrossEntropyLoss),
-        "orcu, s = 3, one network": ours(loss="orcu", scale=3.0, folds=1),
+        "orcu, s = 3, one network": orcu_model(loss="orcu", scale=3.0, cv=1),
         "skorch, orcu's loss, s = 3": skorch(lambda: losses.create("orcu", num_classes=5)),
-        "orcu, auto scale, one network": ours(loss="orcu", folds=1),
-        "orcu, an ensemble of networks": ours(members="network"),
+        "orcu, auto scale, one network": orcu_model(loss="orcu", cv=1),
+        "orcu, an ensemble of networks": orcu_model(estimators="network"),
         "skorch + dlordinal (CDW-CE)": dlordinal,
         "scikit-learn's MLP": perceptron,
         "mord (LogisticAT)": mord,
@@ -129,7 +129,7 @@ def fits(task: Task) -> dict[str, Callable[[IntArray], Any]]:
 
 
 def main() -> None:
-    """Fit each, print the table."""
+    """Fit all models and print the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="5,000 rows, two epochs")
     quick = parser.parse_args().quick
@@ -148,8 +148,8 @@ def main() -> None:
         model = fit(train)
         seconds = time.perf_counter() - started
         print(f"{name}: {seconds:.1f} s", flush=True)
-        framed = isinstance(model, OrdinalClassifier)
-        rows = frame.iloc[test] if framed else x[test].astype(np.float32)
+        uses_frame = isinstance(model, OrdinalClassifier)
+        rows = frame.iloc[test] if uses_frame else x[test].astype(np.float32)
         probs = np.asarray(model.predict_proba(rows), dtype=np.float64)
         if not np.isfinite(probs).all():
             share = np.mean(~np.isfinite(probs).all(1))
@@ -165,13 +165,13 @@ def main() -> None:
 
 
 def ensemble_cost(rows: int) -> None:
-    """An ensemble on features, five folds of three losses, beside one network that is fitted on all rows."""
+    """Print the fitting time of an ensemble (five folds, three losses) and of one network on all rows."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(rows, 1280)).astype(np.float32)
     y = np.digitize(x[:, :20].sum(axis=1) / 4.5 + 0.5 * rng.normal(size=rows), [-1, -0.3, 0.3, 1])
     options = {"epochs": EPOCHS, "patience": None, "calibrator": None, "random_state": 0}
     models = {
-        "one network": OrdinalClassifier("ce", folds=1, validation_fraction=0, calibration_fraction=0, **options),
+        "one network": OrdinalClassifier("ce", cv=1, validation_fraction=0, calibration_fraction=0, **options),
         "ensemble, 5 folds x 3 losses": OrdinalClassifier(**options),
     }
     seconds = {}

@@ -1,8 +1,8 @@
-"""Judging a folder of Parquet files: one process, several, and Ray give the same bytes; seconds of each.
+"""Evaluation of a folder of Parquet files with one process, several processes and Ray: the same bytes, and the times.
 
     python benchmarks/folder.py [--rows 20000000] [--files 20] [--folder DIR]
 
-The rows are drawn from a model whose probabilities are true, with ties, groups and weights.
+The rows are drawn from a calibrated model, with ties, subgroups and sample weights.
 """
 
 import argparse
@@ -17,13 +17,13 @@ import pyarrow.parquet as pq
 
 import orcu
 from orcu.launchers import LAUNCHERS
-from orcu.predictions.predictions import open_predictions
+from orcu.predictions import open_predictions
 
 CLASSES = 5
 
 
 def make(folder: Path, rows: int, files: int) -> None:
-    """Write the files, unless they are there."""
+    """Write the files if they do not exist."""
     folder.mkdir(parents=True, exist_ok=True)
     for file in range(files):
         path = folder / f"part-{file:05d}.parquet"
@@ -40,7 +40,7 @@ def make(folder: Path, rows: int, files: int) -> None:
 
 
 def main() -> None:
-    """Judge the folder by each launcher."""
+    """Evaluate the folder with each launcher."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--files", type=int, default=20)
@@ -51,7 +51,7 @@ def main() -> None:
     first = None
     for launcher, jobs in (("local", 1), ("local", 2), ("ray", 2)):
         started = time.perf_counter()
-        source = open_predictions(folder, label="label", logits="z_*", group="site")
+        source = open_predictions(folder, label="label", logits="z_*", subgroup="site")
         with LAUNCHERS.create(launcher, jobs=jobs) as workers:
             evaluation = orcu.evaluate(source, launcher=None if jobs == 1 else workers)
         seconds = time.perf_counter() - started

@@ -1,9 +1,9 @@
-"""How often 95 % intervals hold the truth: orcu's against bootstrap percentiles, by simulation.
+"""Coverage of 95 % intervals by simulation: orcu's and bootstrap percentile intervals.
 
     python benchmarks/intervals.py --sets 200
 
-Each set draws labels from an ordinal model's own distribution and judges that model sharpened by a
-factor (1: calibrated). The truth is the binned error of 2,000,000 rows.
+Each data set draws labels from an ordinal model, and evaluates the model with its logits scaled by a factor (1:
+calibrated). The true value is the binned error of 2,000,000 rows.
 """
 
 import argparse
@@ -19,20 +19,20 @@ from orcu.metrics.layout import Layout
 from orcu.metrics.rows import Rows
 
 NAMES = ("ece", "sce", "ace", "threshold_ce", "mce")
-LAYOUT = Layout(num_classes=5, bins=15)
+LAYOUT = Layout(num_classes=5, n_bins=15)
 
 
 def sample(rng: np.random.Generator, rows: int, factor: float) -> Rows:
-    """Rows with their equal-count groups."""
+    """Rows with their equal-count bins."""
     logits = -((np.arange(5) - rng.normal(2, 1.6, size=(rows, 1))) ** 2) / 1.5
     probs = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     y = (rng.random(rows)[:, None] > np.cumsum(probs, 1)[:, :-1]).sum(1)
     sharp = np.exp(factor * (logits - logits.max(1, keepdims=True)))
-    return Rows(sharp / sharp.sum(1, keepdims=True), y).grouped(15)
+    return Rows(sharp / sharp.sum(1, keepdims=True), y).with_adaptive_bins(15)
 
 
 def truth(factor: float) -> dict[str, float]:
-    """The errors of very many rows."""
+    """Errors of a very large sample."""
     tally = Tally(5)
     tally.add(sample(np.random.default_rng(1), 2_000_000, factor))
     return tally.compute()
@@ -43,7 +43,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", type=int, default=200)
     options = parser.parse_args()
-    table = Table(title=f"share of {options.sets} intervals that hold the true error (mean width)")
+    table = Table(title=f"coverage of {options.sets} intervals (mean width)")
     for heading in ("sharpened", "rows", "error", "truth", "mean value", "orcu", "percentiles"):
         table.add_column(heading, justify="right")
     for factor in (1.0, 1.25, 2.0):
@@ -63,7 +63,7 @@ def main() -> None:
                     values[name] += value / options.sets
                     ours = gap_interval(metric.formula(all_rows), metric.formula(draws), metric.reduce)
                     for i, ends in enumerate((ours, interval(value, metric(draws)))):
-                        # what 2,000,000 rows show of a calibrated model is noise: 0.002 of slack
+                        # for a calibrated model the error of 2,000,000 rows is noise: a slack of 0.002
                         hits[name][i] += ends.low - 0.002 <= right[name] <= ends.high + 0.002
                         widths[name][i] += (ends.high - ends.low) / options.sets
             for name in NAMES:

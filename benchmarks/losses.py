@@ -1,15 +1,14 @@
-"""Time forward + backward of the losses as ratios to F.cross_entropy, in one run on one thread.
+"""Time of forward and backward passes of the losses relative to F.cross_entropy, on one thread.
 
     python benchmarks/losses.py    # or: make bench
 
-A second table has dense outputs, (n, C, H, W) with labels (n, H, W), as in a segmentation.
+A second table has dense outputs, (n, C, H, W) with labels (n, H, W), as in segmentation.
 
-The rounds interleave the candidates, so that a busy machine slows all of them alike; the medians
-of process time are compared. ``F.cross_entropy`` itself depends on the machine: torch's
-log-softmax over a short last axis goes value by value until the axis fills a vector register (8
-floats with AVX2, 16 with AVX-512), so the same loss is 0.6 times its cost at one width and 2 times
-at another. The header therefore names the instruction set; ``ATEN_CPU_CAPABILITY=avx2`` before the
-command shows the narrower one. Under ``torch.compile`` a C++ compiler is needed.
+Rounds interleave the candidates, so that other load affects all of them equally; medians of process time are compared.
+``F.cross_entropy`` itself depends on the machine: torch's log-softmax over a short last axis is not vectorised until
+the axis fills a vector register (8 floats with AVX2, 16 with AVX-512), so the ratio of a loss varies between 0.6 and 2.
+The header therefore has the instruction set; use ``ATEN_CPU_CAPABILITY=avx2`` for the narrower one. ``torch.compile``
+needs a C++ compiler.
 """
 
 import argparse
@@ -48,7 +47,7 @@ def median_times(
 
 
 def steps(rows: int, num_classes: int) -> dict[str, Callable[[], object]]:
-    """A forward + backward of every loss on the same logits."""
+    """Forward and backward passes of every loss on the same logits."""
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(rows, num_classes, generator=generator).requires_grad_()
     y = torch.randint(num_classes, (rows,), generator=generator)
@@ -58,7 +57,7 @@ def steps(rows: int, num_classes: int) -> dict[str, Callable[[], object]]:
 
     candidates = {"F.cross_entropy": step(F.cross_entropy)}
     for name in losses.names():
-        if name not in {"poe", "ensemble"}:  # take the output of their own heads
+        if name not in {"poe", "ensemble"}:  # these need the outputs of special heads
             candidates[f"orcu: {name}"] = step(losses.create(name, num_classes=num_classes))
     compiled = torch.compile(losses.create("orcu", num_classes=num_classes))
     candidates["orcu: orcu, torch.compile"] = step(compiled)
@@ -78,13 +77,13 @@ def steps(rows: int, num_classes: int) -> dict[str, Callable[[], object]]:
         def coral(z: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             return coral_loss(z[:, 1:], levels_from_labelbatch(y, num_classes=z.shape[1]))
 
-        if rows <= 4096:  # its labels become levels in a Python loop over rows
+        if rows <= 4096:  # converts labels in a Python loop over rows
             candidates["coral-pytorch: CORAL"] = step(coral)
     return candidates
 
 
 def dense_steps(shape: tuple[int, ...]) -> dict[str, Callable[[], object]]:
-    """A forward + backward of every loss on dense outputs, and of ORCU on as many rows."""
+    """Forward and backward passes of every loss on dense outputs, and of ORCU on the same number of rows."""
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(shape, generator=generator).requires_grad_()
     y = torch.randint(shape[1], (shape[0], *shape[2:]), generator=generator)
@@ -104,7 +103,7 @@ def dense_steps(shape: tuple[int, ...]) -> dict[str, Callable[[], object]]:
 def main() -> None:
     """Print the tables of ratios."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=15, help="interleaved rounds (default 15)")
+    parser.add_argument("--rounds", type=int, default=15, help="number of interleaved rounds (default 15)")
     rounds = parser.parse_args().rounds
     torch.set_num_threads(1)
     results = {(n, c): median_times(steps(n, c), repeats=max(1, 60000 // n), rounds=rounds) for n, c in SIZES}

@@ -1,14 +1,14 @@
-"""The peers in one run: their versions, what they have not, where a name means another number, what breaks, how fast.
+"""Comparison with other libraries: versions, missing features, different definitions, errors, and speed.
 
     python -m venv peers
     peers/bin/pip install . safetensors plotnine dlordinal skordinal coral-pytorch condor-pytorch spacecutter \
         mord statsmodels netcal torchmetrics 'torch-uncertainty[cpu]' 'probmetrics[extra]' mapie skorch
     OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 peers/bin/python benchmarks/peers.py --write docs/results
 
-It writes `peers.json`, from which `python tools/results.py write` makes the tables of docs/comparison.md. A peer that
-is not installed is left out and named. Every case is a small function that gives three values: what is expected,
-worked out by hand, what the peer says, and what we say; `tests/test_peers.py` holds those whose packages are at hand.
-Times are CPU times, medians of interleaved rounds, as ratios to one reference of the same run.
+It writes `peers.json`, from which `python tools/results.py write` makes the tables of docs/comparison.md. Libraries
+that are not installed are skipped and listed. Every case is a function that returns three values: the expected value
+(an independent computation), the value of the library, and the value of orcu. `tests/test_peers.py` checks the cases
+whose packages are installed. Times are CPU times, medians of interleaved rounds, as ratios to a reference of the run.
 """
 
 import argparse
@@ -35,26 +35,26 @@ from orcu import losses, metrics
 from orcu.errors import InputError
 from orcu.io.files import atomic_write
 
-REFUSED = "refused"  # the value of a case whose right answer is an error
+REFUSED = "refused"  # value of a case whose correct result is an error
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A library beside ours.
+    """Another library.
 
     Args:
-        name: what the index of packages calls it.
-        module: what is imported.
-        has: what it is for, in words.
-        has_not: what a user would miss, in words.
-        defines: names of classes and functions that must be there for `has` to be true.
-        lacks: a pattern that no class and no function may match, for `has_not` to be true.
+        name: name in the package index.
+        module: name of the module.
+        features: features in words.
+        missing: missing features in words.
+        defines: names of classes and functions that prove ``features``.
+        lacks: pattern that no class and no function matches if ``missing`` is correct.
     """
 
     name: str
     module: str
-    has: str
-    has_not: str
+    features: str
+    missing: str
     defines: tuple[str, ...]
     lacks: str
 
@@ -63,7 +63,7 @@ PEERS = (
     Peer(
         "dlordinal",
         "dlordinal",
-        "eighteen ordinal losses, heads, some of them unimodal by construction, soft labels",
+        "18 ordinal losses, output layers (some unimodal by construction), soft labels",
         "calibration errors, calibrators, share of unimodal rows, QWK",
         ("CDWCELoss", "SORDLoss", "EMDLoss", "COPOC", "StickBreakingLayer", "BinomialLayer", "get_beta_soft_labels"),
         r"calib|unimodal|kappa|qwk|temperature",
@@ -71,15 +71,15 @@ PEERS = (
     Peer(
         "skordinal",
         "skordinal",
-        "ten scikit-learn ordinal classifiers, metrics, a benchmark runner, five tables",
-        "calibration of any kind, share of unimodal rows",
+        "10 scikit-learn ordinal classifiers, metrics, a benchmark runner, 5 data sets",
+        "calibration, share of unimodal rows",
         ("POM", "LogisticAT", "SVOR", "ORBoost", "weighted_kappa", "Benchmark", "load_lev"),
         r"calib|unimodal|temperature",
     ),
     Peer(
         "coral-pytorch",
         "coral_pytorch",
-        "CORAL and CORN: heads of C - 1 outputs and their losses",
+        "CORAL and CORN: output layers with C - 1 outputs, and their losses",
         "class probabilities, sample weights",
         ("CoralLayer", "coral_loss", "corn_loss"),
         r"softmax|class_?prob|sample_?weight|calib",
@@ -88,14 +88,14 @@ PEERS = (
         "condor-pytorch",
         "condor_pytorch",
         "CONDOR, with class probabilities (`ordinal_softmax`)",
-        "sample weights, anything beyond the one method",
+        "sample weights, other methods",
         ("ordinal_softmax", "CondorOrdinalCrossEntropy"),
         r"sample_?weight|calib",
     ),
     Peer(
         "spacecutter",
         "spacecutter",
-        "a cumulative link head with class weights, for skorch",
+        "a cumulative link layer with class weights for skorch",
         "other losses, metrics",
         ("LogisticCumulativeLink", "CumulativeLinkLoss"),
         r"calib|metric|score",
@@ -104,7 +104,7 @@ PEERS = (
         "mord",
         "mord",
         "linear threshold models",
-        "labels that are names, anything beyond",
+        "string labels, calibration, metrics",
         ("LogisticAT", "LogisticIT", "OrdinalRidge"),
         r"calib|kappa",
     ),
@@ -112,15 +112,15 @@ PEERS = (
         "statsmodels",
         "statsmodels.miscmodels.ordinal_model",
         "`OrderedModel`: linear, with standard errors",
-        "weights, anything beyond",
+        "sample weights, nonlinear models, calibration",
         ("OrderedModel",),
         r"calib|kappa",
     ),
     Peer(
         "netcal",
         "netcal",
-        "ECE, binning and scaling calibrators, diagrams",
-        "class-wise errors, order",
+        "ECE, binning and scaling calibrators, reliability diagrams",
+        "class-wise errors, ordinal methods",
         ("ECE", "ACE", "TemperatureScaling", "BBQ", "ReliabilityDiagram"),
         r"class_?wise|ordinal|unimodal|kappa",
     ),
@@ -135,23 +135,23 @@ PEERS = (
     Peer(
         "torch-uncertainty",
         "torch_uncertainty",
-        "class-wise errors, seven scalers, conformal sets, Lightning routines",
-        "order",
+        "class-wise errors, 7 scaling calibrators, conformal prediction sets, Lightning routines",
+        "ordinal methods",
         ("ClasswiseCalibrationError", "AdaptiveCalibrationError", "DirichletScaler", "ConformalClsAPS"),
         r"ordinal|unimodal|kappa",
     ),
     Peer(
         "probmetrics",
         "probmetrics",
-        "an exact temperature, many calibrators, refinement and calibration apart",
-        "order, plots",
+        "exact temperature scaling, many calibrators, separate refinement and calibration errors",
+        "ordinal methods, plots",
         ("TemperatureScalingCalibrator", "MetricsWithCalibration", "SVSCalibrator"),
         r"ordinal|unimodal|kappa|plot",
     ),
     Peer(
         "scikit-learn",
         "sklearn",
-        "temperature and isotonic calibration, kappa, any classifier",
+        "temperature and isotonic calibration, kappa, all kinds of classifiers",
         "ECE, ordinal classifiers",
         ("CalibratedClassifierCV", "_TemperatureScaling", "cohen_kappa_score"),
         r"expected_calibration|calibration_error|ordinal_?(class|regress|log)|unimodal|ranked_prob",
@@ -159,8 +159,8 @@ PEERS = (
     Peer(
         "MAPIE",
         "mapie",
-        "conformal sets, ECE, tests of calibration",
-        "sets without holes, order",
+        "conformal prediction sets, ECE, calibration tests",
+        "contiguous sets, ordinal methods",
         ("SplitConformalClassifier", "expected_calibration_error", "spiegelhalter_p_value"),
         r"ordinal|unimodal|contiguous|kappa",
     ),
@@ -168,7 +168,7 @@ PEERS = (
 
 
 def version(name: str) -> str | None:
-    """The installed version of a package, or None."""
+    """Installed version of a package, or None."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -176,9 +176,9 @@ def version(name: str) -> str | None:
 
 
 def definitions(module: str) -> set[str]:
-    """The names of all classes and functions that a module's source files define, its tests left out."""
+    """Names of all classes and functions in a module's source files, without its tests."""
     package, *rest = module.split(".")
-    spec = importlib.util.find_spec(package)  # of the package alone: below it a module would be imported
+    spec = importlib.util.find_spec(package)  # find_spec of a submodule would import the package
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(package)
     home = Path(spec.origin).parent.joinpath(*rest)
@@ -191,32 +191,32 @@ def definitions(module: str) -> set[str]:
     return names
 
 
-def surprises(peer: Peer) -> list[str]:
-    """What is there though the table says it is not, and the other way round; none where the table is right."""
+def changes(peer: Peer) -> list[str]:
+    """Differences between the table and the installed version; empty if the table is correct."""
     names = definitions(peer.module)
-    absent = [f"{name} is gone" for name in peer.defines if name not in names]
-    return absent + [f"{name} is there" for name in sorted(names) if re.search(peer.lacks, name, re.IGNORECASE)]
+    removed = [f"{name} was removed" for name in peer.defines if name not in names]
+    return removed + [f"{name} was added" for name in sorted(names) if re.search(peer.lacks, name, re.IGNORECASE)]
 
 
 class Outcome(NamedTuple):
-    """What a case should give, what the peer gives, and what we give: numbers, or `REFUSED`."""
+    """Expected value, value of the other library and value of orcu: numbers, or `REFUSED`."""
 
     expected: float | str
-    theirs: float | str
-    ours: float | str
+    peer_value: float | str
+    orcu_value: float | str
 
 
 @dataclass(frozen=True)
 class Case:
-    """A peer's answer that is wrong, or that is another quantity under the same name.
+    """A wrong result of another library, or another quantity under the same name.
 
     Args:
-        peer: whose, as the index of packages calls it; "copies" is code on the web without a package.
-        what: what is asked, in words.
-        why: why their answer differs, in words.
-        kind: "differs" where it is another quantity, "breaks" where it is wrong.
-        run: gives the outcome.
-        slow: whether it takes more than a second or two.
+        peer: name of the library in the package index; "copies" for code on the web without a package.
+        what: quantity in words.
+        why: reason for the difference in words.
+        kind: "differs" for another quantity, "breaks" for a wrong result.
+        run: function that returns the outcome.
+        slow: whether it takes more than two seconds.
     """
 
     peer: str
@@ -241,7 +241,7 @@ def case(peer: str, what: str, why: str, *, kind: str, slow: bool = False) -> Ca
 
 
 def agree(value: float | str, expected: float | str) -> bool:
-    """Whether a value is the expected one, to one percent; NaN never is."""
+    """Whether a value equals the expected one within one percent; NaN never does."""
     if isinstance(value, str) or isinstance(expected, str):
         return value == expected
     return math.isclose(value, expected, rel_tol=0.01, abs_tol=1e-6)
@@ -254,7 +254,7 @@ def softmax(logits: Any) -> Any:
 
 
 def sharp_model(rows: int = 4000) -> tuple[Any, Any]:
-    """Logits that are 1.7 times too sharp, and labels."""
+    """Over-confident logits (scaled by 1.7) and labels."""
     rng = np.random.default_rng(0)
     logits = -((np.arange(5) - rng.uniform(-0.5, 4.5, size=(rows, 1))) ** 2) / 1.5
     y = (rng.random((rows, 1)) > softmax(logits).cumsum(1)[:, :-1]).sum(1)
@@ -262,7 +262,7 @@ def sharp_model(rows: int = 4000) -> tuple[Any, Any]:
 
 
 def adaptive_error(probs: Any, y: Any, groups: int = 15) -> float:
-    """The paper's ACE by hand: class by class, rows in order of their probability, groups of even count."""
+    """The paper's ACE: rows of each class sorted by probability, in groups of equal size."""
     total = 0.0
     for k in range(probs.shape[1]):
         order = np.argsort(probs[:, k], kind="stable")
@@ -272,7 +272,7 @@ def adaptive_error(probs: Any, y: Any, groups: int = 15) -> float:
 
 
 def best_temperature(logits: Any, y: Any) -> float:
-    """The temperature of the highest likelihood, by golden section."""
+    """Maximum-likelihood temperature, by bounded scalar minimisation."""
     from scipy.optimize import minimize_scalar
 
     def cost(temperature: float) -> float:
@@ -288,21 +288,21 @@ CERTAIN = np.array([[1.0, 0.0], [1.0, 0.0], [0.95, 0.05], [0.95, 0.05]]), np.arr
 @case(
     "torchmetrics",
     "ECE of four rows, two of them with p = 1",
-    "bins are [a, b), and p = 1 has one more",
+    "bins are [a, b), and p = 1 has an extra bin",
     kind="differs",
 )
 def certain_rows_of_torchmetrics() -> Outcome:
-    """All four are in the last bin, (14/15, 1]: mean confidence 0.975, three of four right."""
+    """All four are in the last bin, (14/15, 1]: mean confidence 0.975, three of four correct."""
     from torchmetrics.functional.classification import multiclass_calibration_error
 
     probs, y = CERTAIN
-    theirs = multiclass_calibration_error(torch.tensor(probs).float(), torch.tensor(y), 2, n_bins=15)
-    return Outcome(0.975 - 0.75, float(theirs), metrics.ece(probs, y))
+    value = multiclass_calibration_error(torch.tensor(probs).float(), torch.tensor(y), 2, n_bins=15)
+    return Outcome(0.975 - 0.75, float(value), metrics.ece(probs, y))
 
 
-@case("netcal", "ACE", "the *average* gap of equal-width bins of the top label", kind="differs")
+@case("netcal", "ACE", "*average* gap of equal-width bins of the predicted class", kind="differs")
 def ace_of_netcal() -> Outcome:
-    """Its letters stand for average calibration error."""
+    """Its abbreviation means average calibration error."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from netcal.metrics import ACE
@@ -312,9 +312,9 @@ def ace_of_netcal() -> Outcome:
     return Outcome(adaptive_error(probs, y), float(ACE(15).measure(probs, y)), metrics.ace(probs, y))
 
 
-@case("torch-uncertainty", "ACE", "adaptive, but of the top label only", kind="differs")
+@case("torch-uncertainty", "ACE", "adaptive, but only for the predicted class", kind="differs")
 def ace_of_torch_uncertainty() -> Outcome:
-    """The class-wise error is smaller, as most classes of a row are near 0."""
+    """The class-wise error is smaller because most classes of a row have probabilities near 0."""
     logits, y = sharp_model()
     probs = softmax(logits)
     return Outcome(adaptive_error(probs, y), _adaptive_of_torch_uncertainty(probs, y), metrics.ace(probs, y))
@@ -328,36 +328,36 @@ def _adaptive_of_torch_uncertainty(probs: Any, y: Any) -> float:
     return float(metric.compute())
 
 
-@case("skordinal", "weighted kappa", "linear weights, and no option for quadratic ones", kind="differs")
+@case("skordinal", "weighted kappa", "linear weights without an option for quadratic ones", kind="differs")
 def kappa_of_skordinal() -> Outcome:
-    """Quadratic kappa is what leaderboards and papers mean."""
+    """Leaderboards and papers use quadratic weights."""
     from skordinal.metrics import weighted_kappa
 
     logits, y = sharp_model()
     pred = logits.argmax(1)
     counts = np.bincount(5 * y + pred, minlength=25).reshape(5, 5)
     cost = (np.arange(5)[:, None] - np.arange(5)) ** 2
-    by_chance = np.outer(counts.sum(1), counts.sum(0)) / len(y)
-    quadratic = 1 - (cost * counts).sum() / (cost * by_chance).sum()
+    expected_counts = np.outer(counts.sum(1), counts.sum(0)) / len(y)
+    quadratic = 1 - (cost * counts).sum() / (cost * expected_counts).sum()
     return Outcome(float(quadratic), float(weighted_kappa(y, pred)), metrics.qwk(y=y, pred=pred))
 
 
-@case("dlordinal", "SORD", 'absolute distances; ours with `distance="absolute"` is the same', kind="differs")
+@case("dlordinal", "SORD", 'absolute distances; orcu with `distance="absolute"` gives the same value', kind="differs")
 def sord_of_dlordinal() -> Outcome:
-    """Targets are softmax(-|y - k|^2) in the paper of ORCU, softmax(-|y - k|) there."""
+    """Targets are softmax(-|y - k|^2) in the ORCU paper, softmax(-|y - k|) in dlordinal."""
     from dlordinal.losses import SORDLoss
 
     logits, labels = sharp_model(64)
     z, y = torch.tensor(logits), torch.tensor(labels)
     targets = softmax(-((labels[:, None] - np.arange(5.0)) ** 2))
-    by_hand = -(targets * (logits - np.logaddexp.reduce(logits, axis=1, keepdims=True))).sum(1).mean()
-    theirs = SORDLoss(num_classes=5, train_targets=y, alpha=1.0)(z, y)
-    return Outcome(float(by_hand), float(theirs), losses.create("sord", num_classes=5)(z, y).item())
+    expected = -(targets * (logits - np.logaddexp.reduce(logits, axis=1, keepdims=True))).sum(1).mean()
+    value = SORDLoss(num_classes=5, train_targets=y, alpha=1.0)(z, y)
+    return Outcome(float(expected), float(value), losses.create("sord", num_classes=5)(z, y).item())
 
 
-@case("copies", "is 50, 10, 5, 35 % unimodal?", "counts changes of sign, so that U-shapes pass", kind="differs")
+@case("copies", "unimodality of 50, 10, 5, 35 %", "counts sign changes, so U-shapes count as unimodal", kind="differs")
 def unimodality_of_copies() -> Outcome:
-    """It falls and rises again: one change of sign, and not unimodal by Eq. 15."""
+    """The row decreases and increases again: one sign change, but not unimodal by Eq. 15."""
     row = np.array([0.5, 0.1, 0.05, 0.35])
     changes = np.count_nonzero(np.diff(np.sign(np.diff(row))))
     return Outcome(0.0, float(changes <= 1), metrics.unimodality(row[None]))
@@ -365,7 +365,7 @@ def unimodality_of_copies() -> Outcome:
 
 @case("dlordinal", "CDW-CE at a logit of 100", "exponentiates raw logits", kind="breaks")
 def cdw_ce_of_dlordinal() -> Outcome:
-    """Three classes, the middle one true: -log(1 - p_0) = 100 - log 2, and almost 0 for the last."""
+    """Three classes with the middle one true: -log(1 - p_0) = 100 - log 2, and nearly 0 for the last class."""
     from dlordinal.losses import CDWCELoss
 
     logits, y = torch.tensor([[100.0, 0.0, 0.0]]), torch.tensor([1])
@@ -373,25 +373,25 @@ def cdw_ce_of_dlordinal() -> Outcome:
     return Outcome(100 - math.log(2), CDWCELoss(num_classes=3, alpha=1.0)(logits, y).item(), ours(logits, y).item())
 
 
-@case("dlordinal", "gradient of CDW-CE at a logit of 60", "the same, in float32", kind="breaks")
+@case("dlordinal", "gradient of CDW-CE at a logit of 60", "the same in float32", kind="breaks")
 def cdw_ce_gradient_of_dlordinal() -> Outcome:
-    """The loss is 60 - log(exp(z_1) + exp(z_2)): half of the slope is the middle class's."""
+    """The loss is 60 - log(exp(z_1) + exp(z_2)): the middle class has half of the gradient."""
     from dlordinal.losses import CDWCELoss
 
     logits, y = torch.tensor([[60.0, 0.0, 0.0]], requires_grad=True), torch.tensor([1])
-    slopes = [
+    gradients = [
         float(torch.autograd.grad(loss(logits, y), logits)[0][0, 1])
         for loss in (
             CDWCELoss(num_classes=3, alpha=1.0),
             losses.create({"name": "cdw_ce", "alpha": 1.0}, num_classes=3),
         )
     ]
-    return Outcome(-0.5, *slopes)
+    return Outcome(-0.5, *gradients)
 
 
-@case("dlordinal", "bits of SORD's loss of float32 logits", "its targets are float64", kind="breaks")
+@case("dlordinal", "bits of the SORD loss for float32 logits", "targets are float64", kind="breaks")
 def precision_of_dlordinal() -> Outcome:
-    """A float64 loss costs more and does not run on Apple's GPUs."""
+    """A float64 loss is slower and does not run on Apple GPUs."""
     from dlordinal.losses import SORDLoss
 
     logits, y = torch.zeros(4, 3), torch.tensor([0, 1, 2, 2])
@@ -402,18 +402,20 @@ def precision_of_dlordinal() -> Outcome:
     return Outcome(32, *bits)
 
 
-@case("dlordinal", "RPS of a label of -1", "is scored as if it were below all classes", kind="breaks")
+@case("dlordinal", "RPS of a label -1", "is treated as a class below all others", kind="breaks")
 def negative_label_of_dlordinal() -> Outcome:
-    """A label that is no class is an error, not a score."""
+    """A label that is not a class is an error."""
     from dlordinal.metrics import ranked_probability_score
 
     y, probs = np.array([-1, 0]), np.full((2, 2), 0.5)
     return Outcome(
-        REFUSED, _or_refused(lambda: ranked_probability_score(y, probs)), _or_refused(lambda: metrics.rps(probs, y))
+        REFUSED,
+        _value_or_refused(lambda: ranked_probability_score(y, probs)),
+        _value_or_refused(lambda: metrics.rps(probs, y)),
     )
 
 
-def _or_refused(call: Callable[[], Any]) -> float | str:
+def _value_or_refused(call: Callable[[], Any]) -> float | str:
     try:
         return float(call())
     except (InputError, ValueError, IndexError):
@@ -423,22 +425,22 @@ def _or_refused(call: Callable[[], Any]) -> float | str:
 @case(
     "netcal",
     "temperature of float32 probabilities",
-    "finite differences see no change, so it stays at its start",
+    "finite differences are zero in float32, so it stays at its initial value",
     kind="breaks",
 )
 def temperature_of_netcal() -> Outcome:
-    """Softmax in torch gives float32. EFS-OpenSource/calibration-framework#48 and #61."""
+    """Softmax in torch returns float32. See EFS-OpenSource/calibration-framework#48 and #61."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from netcal.scaling import TemperatureScaling
 
     logits, y = sharp_model()
-    fitted = TemperatureScaling()
-    fitted.fit(softmax(logits).astype(np.float32), y)
-    return Outcome(best_temperature(logits, y), 1 / float(fitted.weights[0]), _our_temperature(logits, y))
+    calibrator = TemperatureScaling()
+    calibrator.fit(softmax(logits).astype(np.float32), y)
+    return Outcome(best_temperature(logits, y), 1 / float(calibrator.weights[0]), _orcu_temperature(logits, y))
 
 
-def _our_temperature(logits: Any, y: Any) -> float:
+def _orcu_temperature(logits: Any, y: Any) -> float:
     from orcu.calibrators import TemperatureScaling
 
     return TemperatureScaling(shrinkage=0).fit(logits.astype(np.float32), y).temperature_
@@ -446,12 +448,12 @@ def _our_temperature(logits: Any, y: Any) -> float:
 
 @case(
     "copies",
-    "temperature by the recipe that most projects copy",
-    "LBFGS with rate 0.01 and 50 steps ends early",
+    "temperature with a widely copied training loop",
+    "LBFGS with learning rate 0.01 and 50 steps stops early",
     kind="breaks",
 )
-def temperature_of_the_recipe() -> Outcome:
-    """Start at 1.5, LBFGS, rate 0.01, at most 50 iterations: as in gpleiss/temperature_scaling."""
+def temperature_of_copies() -> Outcome:
+    """Initial value 1.5, LBFGS, learning rate 0.01, at most 50 iterations, as in gpleiss/temperature_scaling."""
     logits, y = sharp_model()
     z, labels = torch.tensor(logits).float(), torch.tensor(y)
     temperature = torch.nn.Parameter(torch.full((1,), 1.5))
@@ -464,24 +466,24 @@ def temperature_of_the_recipe() -> Outcome:
         return loss
 
     optimizer.step(closure)
-    return Outcome(best_temperature(logits, y), temperature.item(), _our_temperature(logits, y))
+    return Outcome(best_temperature(logits, y), temperature.item(), _orcu_temperature(logits, y))
 
 
-@case("torchmetrics", "ECE where one probability is 1.0000002", "takes the whole batch for logits", kind="breaks")
+@case("torchmetrics", "ECE with one probability of 1.0000002", "treats the whole batch as logits", kind="breaks")
 def above_one_of_torchmetrics() -> Outcome:
-    """One value off by two roundings moves all rows; ours names the row."""
+    """One value with a rounding error changes all rows; orcu raises an error that names the row."""
     from torchmetrics.functional.classification import multiclass_calibration_error
 
     logits, y = sharp_model()
     probs = softmax(logits).astype(np.float32)
     probs[0] = [1.0000002, 0, 0, 0, 0]
-    theirs = multiclass_calibration_error(torch.tensor(probs), torch.tensor(y), 5, n_bins=15)
-    return Outcome(REFUSED, float(theirs), _or_refused(lambda: metrics.ece(probs, y)))
+    value = multiclass_calibration_error(torch.tensor(probs), torch.tensor(y), 5, n_bins=15)
+    return Outcome(REFUSED, float(value), _value_or_refused(lambda: metrics.ece(probs, y)))
 
 
 @case("torchmetrics", "ECE of 30 million calibrated rows", "sums in float32", kind="breaks", slow=True)
 def many_rows_of_torchmetrics() -> Outcome:
-    """Pixels and tokens come in such numbers. What is expected is summed in float64."""
+    """Pixels and tokens have such sizes. The expected value is summed in float64."""
     from torchmetrics.functional.classification import multiclass_calibration_error
 
     rng = np.random.default_rng(0)
@@ -490,8 +492,8 @@ def many_rows_of_torchmetrics() -> Outcome:
     bins = np.minimum((15 * confidence.astype(np.float64)).astype(np.int64), 14)
     gaps = np.bincount(bins, weights=(y == 0) - confidence.astype(np.float64))
     probs = np.stack([confidence, 1 - confidence], 1)
-    theirs = multiclass_calibration_error(torch.from_numpy(probs), torch.from_numpy(y), 2, n_bins=15)
-    return Outcome(float(np.abs(gaps).sum() / len(y)), float(theirs), metrics.ece(probs, y))
+    value = multiclass_calibration_error(torch.from_numpy(probs), torch.from_numpy(y), 2, n_bins=15)
+    return Outcome(float(np.abs(gaps).sum() / len(y)), float(value), metrics.ece(probs, y))
 
 
 @case("torch-uncertainty", "ACE of four rows in 15 bins", "divides by empty bins", kind="breaks")
@@ -501,25 +503,20 @@ def few_rows_of_torch_uncertainty() -> Outcome:
     return Outcome(adaptive_error(probs, y), _adaptive_of_torch_uncertainty(probs, y), metrics.ace(probs, y))
 
 
-@case("MAPIE", "class-wise ECE in two bins", "edges are counted as bins, so one is missing", kind="breaks")
+@case("MAPIE", "class-wise ECE in two bins", "counts edges as bins, so one bin is missing", kind="breaks")
 def bins_of_mapie() -> Outcome:
-    """What gets 25 % happens and what gets 75 % does not: 0.75 off, unless both share a bin."""
+    """Outcomes with 25 % happen and those with 75 % do not: an error of 0.75, unless both are in one bin."""
     from mapie.metrics.calibration import expected_calibration_error
 
     probs, y = np.array([[0.75, 0.25], [0.25, 0.75]]), np.array([1, 0])
     options = {"num_bins": 2, "split_strategy": "uniform", "classwise": True, "class_labels": y}
-    theirs = expected_calibration_error(probs.argmax(1) == y, probs, **options)
-    return Outcome(0.75, float(theirs), metrics.sce(probs, y, bins=2))
+    value = expected_calibration_error(probs.argmax(1) == y, probs, **options)
+    return Outcome(0.75, float(value), metrics.sce(probs, y, n_bins=2))
 
 
-@case(
-    "skorch",
-    "sum of `predict_proba` with a loss of one's own",
-    "gives logits where it does not know the loss",
-    kind="breaks",
-)
+@case("skorch", "sum of `predict_proba` with a custom loss", "returns logits for unknown losses", kind="breaks")
 def probabilities_of_skorch() -> Outcome:
-    """A row of probabilities sums to 1. `OrdinalCriterion` is known to it."""
+    """A row of probabilities sums to 1. skorch recognises `OrdinalCriterion`."""
     from skorch import NeuralNetClassifier
 
     from orcu import ORCULoss
@@ -537,13 +534,13 @@ def probabilities_of_skorch() -> Outcome:
 
 @case(
     "MAPIE",
-    "share of sets with holes, cut of the diamonds",
-    "takes the likeliest classes, wherever they stand",
+    "share of non-contiguous sets, cut of the diamonds",
+    "takes the most probable classes regardless of their order",
     kind="breaks",
     slow=True,
 )
 def holes_of_mapie() -> Outcome:
-    """A network by scikit-learn, APS at 90 %: "fair or ideal" is a set there; an interval of classes has no hole."""
+    """An MLP of scikit-learn with APS at 90 %: {fair, ideal} is a possible set; orcu's sets are contiguous."""
     from estimator import task
     from mapie.classification import SplitConformalClassifier
     from sklearn.neural_network import MLPClassifier
@@ -553,101 +550,101 @@ def holes_of_mapie() -> Outcome:
     diamonds = task()
     x, y, rest = diamonds.x, diamonds.y, diamonds.test
     network = MLPClassifier((64,), max_iter=10, random_state=0).fit(x[diamonds.train], y[diamonds.train])
-    held, new = rest[: len(rest) // 2], rest[len(rest) // 2 :]
+    calibration, new = rest[: len(rest) // 2], rest[len(rest) // 2 :]
     sets = SplitConformalClassifier(network, confidence_level=0.9, conformity_score="aps", prefit=True, random_state=0)
-    members = sets.conformalize(x[held], y[held]).predict_set(x[new])[1][:, :, 0]
-    ours = OrdinalPredictionSets(alpha=0.1).fit(network.predict_proba(x[held]), y[held])
-    low, high = ours.predict(network.predict_proba(x[new]))
+    members = sets.conformalize(x[calibration], y[calibration]).predict_set(x[new])[1][:, :, 0]
+    ordinal_sets = OrdinalPredictionSets(alpha=0.1).fit(network.predict_proba(x[calibration]), y[calibration])
+    low, high = ordinal_sets.predict(network.predict_proba(x[new]))
     classes = np.arange(members.shape[1])
     inside = (low[:, None] <= classes) & (classes <= high[:, None])
-    return Outcome(0.0, _with_holes(members), _with_holes(inside))
+    return Outcome(0.0, _non_contiguous(members), _non_contiguous(inside))
 
 
-def _with_holes(members: Any) -> float:
-    """The share of rows whose members, 0 or 1 for each class, are no unbroken run."""
+def _non_contiguous(members: Any) -> float:
+    """Share of rows whose members (0 or 1 for each class) are not contiguous."""
     starts = np.diff(members.astype(int), axis=1, prepend=0) == 1
     return float(np.mean(starts.sum(1) > 1))
 
 
 @case(
     "dlordinal",
-    "share of rows without a probability after ten epochs of CDW-CE, diamonds",
+    "share of rows with NaN probabilities after 10 epochs of CDW-CE, diamonds",
     "the loss is NaN",
     kind="breaks",
     slow=True,
 )
 def training_with_dlordinal() -> Outcome:
-    """The same network by skorch, with their loss and with ours."""
+    """The same skorch network with the loss of dlordinal and with orcu's."""
     from dlordinal.losses import CDWCELoss
-    from estimator import of_skorch, task
+    from estimator import fit_skorch, task
 
     diamonds = task()
     x, y = diamonds.x, diamonds.y
     shares = []
     for loss in (CDWCELoss(num_classes=5), losses.create({"name": "cdw_ce", "alpha": 0.5}, num_classes=5)):
-        net = of_skorch(lambda loss=loss: loss, x[diamonds.train], y[diamonds.train])
+        net = fit_skorch(lambda loss=loss: loss, x[diamonds.train], y[diamonds.train])
         probs = net.predict_proba(x[diamonds.test].astype(np.float32))
         shares.append(float(np.mean(~np.isfinite(probs).all(1))))
     return Outcome(0.0, *shares)
 
 
-@case("copies", "jump of ORCU's barrier at the margin, s = 3", "adds s where the paper has 1/s", kind="breaks")
+@case("copies", "jump of the ORCU barrier at the margin, s = 3", "adds s instead of 1/s", kind="breaks")
 def barrier_of_a_copy() -> Outcome:
-    """-(1/s) log(1/s^2) on the left; on the right s r + (2/s) log s + 1/s at r = -1/s^2, or + s."""
+    """Left limit -(1/s) log(1/s^2); right limit s r + (2/s) log s + 1/s at r = -1/s^2, or + s in the copy."""
     s = 3.0
     margin, left = -1 / s**2, -math.log(1 / s**2) / s
     copied = s * margin + 2 / s * math.log(s) + s
     barrier = losses.create("orcu", num_classes=2, scale=s)
     values = []
-    for side in (margin - 1e-6, margin + 1e-6):  # two logits whose one gap is `side`, towards the label
+    for side in (margin - 1e-6, margin + 1e-6):  # two logits with the directed gap `side`
         barrier(torch.tensor([[-side, 0.0]], dtype=torch.float64), torch.tensor([0]))
         values.append(float(barrier.parts["lbe"]))
     return Outcome(0.0, copied - left, round(values[1] - values[0], 4))
 
 
-@case("copies", "NaN in the gradient of ORCU at equal logits", "the log of the branch not taken", kind="breaks")
+@case("copies", "NaN in the gradient of ORCU at equal logits", "log of the unused branch of torch.where", kind="breaks")
 def ties_of_a_copy() -> Outcome:
-    """A head that starts at zero has equal logits at its first step."""
+    """A zero-initialised output layer has equal logits in its first step."""
     s, logits, y = 3.0, torch.zeros(1, 3, requires_grad=True), torch.tensor([0])
-    gaps = logits[:, 1:] - logits[:, :-1]  # directed: the label is the first class
+    gaps = logits[:, 1:] - logits[:, :-1]  # directed gaps: the label is the first class
     barrier = torch.where(gaps <= -1 / s**2, -torch.log(-gaps) / s, s * gaps + 2 / s * math.log(s) + 1 / s)
     copied = torch.autograd.grad(barrier.sum(), logits)[0]
     ours = torch.autograd.grad(losses.create("orcu", num_classes=3, scale=s)(logits, y), logits)[0]
     return Outcome(0.0, float(copied.isnan().any()), float(ours.isnan().any()))
 
 
-def judged() -> list[dict[str, Any]]:
-    """Every case whose package is there, run."""
+def run_cases() -> list[dict[str, Any]]:
+    """Results of all cases whose package is installed."""
     rows = []
-    for one in CASES:
-        number = version(one.peer) if one.peer != "copies" else ""
+    for entry in CASES:
+        number = version(entry.peer) if entry.peer != "copies" else ""
         if number is not None:
-            outcome = one.run()
+            outcome = entry.run()
             rows.append(
                 {
-                    "kind": one.kind,
-                    "peer": one.peer,
+                    "kind": entry.kind,
+                    "peer": entry.peer,
                     "version": number,
-                    "what": one.what,
-                    "why": one.why,
-                    **{name: _rounded(value) for name, value in outcome._asdict().items()},
-                    "still so": not agree(outcome.theirs, outcome.expected),
-                    "ours right": agree(outcome.ours, outcome.expected),
+                    "what": entry.what,
+                    "why": entry.why,
+                    **{name: _json_number(value) for name, value in outcome._asdict().items()},
+                    "reproduced": not agree(outcome.peer_value, outcome.expected),
+                    "orcu_correct": agree(outcome.orcu_value, outcome.expected),
                 }
             )
-            print(f"{one.peer} {number}, {one.what}: {outcome}", flush=True)
+            print(f"{entry.peer} {number}, {entry.what}: {outcome}", flush=True)
     return rows
 
 
-def _rounded(value: float | str) -> float | str:
-    """Three digits; what JSON has no number for as text."""
+def _json_number(value: float | str) -> float | str:
+    """A number with three digits; NaN and infinity as text."""
     if isinstance(value, str):
         return value
     return float(f"{value:.3g}") if math.isfinite(value) else str(value)
 
 
-def timed(rounds: int) -> list[dict[str, Any]]:
-    """Ratios to the reference of each task: metrics, temperatures, losses, fits."""
+def run_timings(rounds: int) -> list[dict[str, Any]]:
+    """Time ratios to the reference of each task: metrics, temperature scaling, losses, fits."""
     import calibrators as calibrator_bench
     import losses as loss_bench
     import metrics as metric_bench
@@ -662,43 +659,43 @@ def timed(rounds: int) -> list[dict[str, Any]]:
 
     probs, y = metric_bench.sample(1_000_000, 8)
     for name, contenders in metric_bench.candidates(probs, y).items():
-        kept = {"numpy by hand": contenders.pop("reference"), **contenders}
-        del kept["orcu, checked rows"]
-        add(name, "1,000,000 x 8", loss_bench.median_times(kept, repeats=1, rounds=rounds))
+        functions = {"plain numpy": contenders.pop("reference"), **contenders}
+        del functions["orcu, checked rows"]
+        add(name, "1,000,000 x 8", loss_bench.median_times(functions, repeats=1, rounds=rounds))
 
     logits, y = calibrator_bench.sample(10_000, 5)
     fits = calibrator_bench.candidates(logits, y, small=True)
-    kept = {who.split(":")[0]: run for who, run in fits.items() if who.endswith(": temperature")}
-    add("temperature, fitted", "10,000 x 5", loss_bench.median_times(kept, repeats=1, rounds=rounds))
+    functions = {who.split(":")[0]: run for who, run in fits.items() if who.endswith(": temperature")}
+    add("temperature scaling, fit", "10,000 x 5", loss_bench.median_times(functions, repeats=1, rounds=rounds))
 
     families = {"SORD": "sord", "CDW-CE": "cdw_ce", "ORCU": "orcu", "CORAL": "coral"}
     for size in ((4096, 5), (262_144, 5)):
         steps = loss_bench.steps(*size)
-        mine = {f"orcu: {own}": title for title, own in families.items()}
-        wanted = {"F.cross_entropy": "", **mine} | {
-            who: who.split(": ")[1] for who in steps if who.split(": ")[-1] in families and who not in mine
+        orcu_steps = {f"orcu: {name}": title for title, name in families.items()}
+        wanted = {"F.cross_entropy": "", **orcu_steps} | {
+            who: who.split(": ")[1] for who in steps if who.split(": ")[-1] in families and who not in orcu_steps
         }
-        kept = {who: steps[who] for who in wanted if who in steps}
-        times = loss_bench.median_times(kept, repeats=max(1, 60_000 // size[0]), rounds=rounds)
+        functions = {who: steps[who] for who in wanted if who in steps}
+        times = loss_bench.median_times(functions, repeats=max(1, 60_000 // size[0]), rounds=rounds)
         for title in families:
-            own = {"F.cross_entropy": times["F.cross_entropy"]}
-            own |= {who.split(":")[0]: seconds for who, seconds in times.items() if wanted[who] == title}
-            if len(own) > 1:
-                add(f"{title}, forward and backward", f"{size[0]:,} x {size[1]}", own)
+            group = {"F.cross_entropy": times["F.cross_entropy"]}
+            group |= {who.split(":")[0]: seconds for who, seconds in times.items() if wanted[who] == title}
+            if len(group) > 1:
+                add(f"{title}, forward and backward", f"{size[0]:,} x {size[1]}", group)
 
-    add("a fit on the diamonds, ten epochs", "43,152 rows", fit_seconds())
+    add("fit on the diamonds, 10 epochs", "43,152 rows", fit_seconds())
     return rows
 
 
 def fit_seconds() -> dict[str, float]:
-    """The median of three interleaved fits each, after a small one that is not timed."""
+    """Median time of three interleaved fits, after a small warm-up fit."""
     from estimator import fits, task
     from losses import median_times
 
     names = {
         "skorch, cross-entropy": "skorch, one network",
         "orcu's ce, one network": "orcu, one network",
-        "orcu, an ensemble of networks": "orcu, an ensemble of networks",
+        "orcu, an ensemble of networks": "orcu, ensemble of networks",
         "scikit-learn's MLP": "scikit-learn, one network",
         "mord (LogisticAT)": "mord, linear",
         "skordinal (POM)": "skordinal, linear",
@@ -707,15 +704,15 @@ def fit_seconds() -> dict[str, float]:
     by_name = fits(diamonds)
     for name in names:
         by_name[name](diamonds.train[:1000])
-    runs = {called: partial(by_name[name], diamonds.train) for name, called in names.items()}
+    runs = {title: partial(by_name[name], diamonds.train) for name, title in names.items()}
     return median_times(runs, repeats=1, rounds=3, warm_ups=0)
 
 
 def main() -> None:
-    """Run all of it, print it, write it."""
+    """Run all comparisons, print and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--write", type=Path, help="the folder for peers.json")
-    parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds (default 5)")
+    parser.add_argument("--write", type=Path, help="folder of peers.json")
+    parser.add_argument("--rounds", type=int, default=5, help="number of interleaved rounds (default 5)")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -727,9 +724,9 @@ def main() -> None:
                 {
                     "name": peer.name,
                     "version": number,
-                    "has": peer.has,
-                    "has not": peer.has_not,
-                    "surprises": surprises(peer),
+                    "features": peer.features,
+                    "missing": peer.missing,
+                    "changes": changes(peer),
                 }
             )
     content = {
@@ -739,10 +736,10 @@ def main() -> None:
             **{name: version(name) for name in ("torch", "numpy", "scikit-learn")},
         },
         "instructions": torch.backends.cpu.get_cpu_capability(),
-        "left out": [peer.name for peer in PEERS if version(peer.name) is None],
+        "not_installed": [peer.name for peer in PEERS if version(peer.name) is None],
         "peers": peers,
-        "cases": judged(),
-        "speed": timed(options.rounds),
+        "cases": run_cases(),
+        "speed": run_timings(options.rounds),
     }
     show(content)
     if options.write:
@@ -751,12 +748,12 @@ def main() -> None:
 
 
 def show(content: dict[str, Any]) -> None:
-    """The same as tables in the terminal."""
+    """Print the results as tables."""
     console = Console(width=150)
-    console.print(content["date"], content["versions"], "left out:", content["left out"])
+    console.print(content["date"], content["versions"], "not installed:", content["not_installed"])
     tables = {
-        "peers": ("name", "version", "surprises"),
-        "cases": ("peer", "version", "what", "expected", "theirs", "ours", "still so"),
+        "peers": ("name", "version", "changes"),
+        "cases": ("peer", "version", "what", "expected", "peer_value", "orcu_value", "reproduced"),
         "speed": ("what", "size", "reference", "ratios"),
     }
     for name, columns in tables.items():

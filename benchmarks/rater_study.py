@@ -1,15 +1,15 @@
-"""The paper's premise, against every rater's rating of a text.
+"""Human rating distributions: unimodality, and their distance to predicted distributions.
 
     orcu bench run results_raters
     python benchmarks/rater_study.py --results results [--write results]
 
-1. How many human rating distributions are unimodal? A handful of ratings looks bimodal by chance, so beside the
-   plain share stands what unimodal texts would show: ratings drawn, as many as each text has, from the nearest
-   unimodal distribution of its histogram. A text counts as proven not unimodal if its histogram is
-   farther from unimodal than 95 % of such draws.
-2. How near are predicted distributions to the human ones? For each loss and calibrator the mean of
-   sum_k (F(k) - H(k))^2 over the thresholds, F predicted and H human: the RPS less what no prediction can avoid. The
-   truth itself would show the floor, the sampling error of H.
+1. Share of unimodal human rating distributions. A small number of ratings often looks bimodal by chance, so the share
+   is compared with its expectation if all texts were unimodal: the same number of ratings drawn from the unimodal
+   distribution nearest to each histogram. A text is significantly multimodal if its histogram is farther from unimodal
+   than 95 % of such draws.
+2. Distance between predicted and human distributions: the mean of sum_k (F(k) - H(k))^2 over the thresholds for each
+   loss and calibrator, with F predicted and H human. The true distribution has the distance "floor", the sampling
+   variance of H.
 """
 
 import argparse
@@ -20,12 +20,12 @@ import numpy as np
 import pyarrow as pa
 
 from orcu import bench, geometry
-from orcu.bench.calibrated import calibrated
+from orcu.bench.calibrated import calibrate
 from orcu.calibrators.projection import nearest_unimodal
 from orcu.data.store import load, store_folder
 from orcu.inputs import FloatArray
 from orcu.io.writing import write_table
-from orcu.predictions.predictions import Predictions
+from orcu.predictions import Predictions
 
 SPEC = "results_raters"
 CALIBRATORS = ("none", "temperature", "dirichlet", "gap", "gap+projection")
@@ -33,7 +33,7 @@ DRAWS = 200
 
 
 def histograms(store: str) -> tuple[dict[str, FloatArray], dict[str, int]]:
-    """Of each text: the shares of the ratings -4..4, and how many there are."""
+    """Shares of the ratings -4..4 and number of ratings of each text."""
     manifest = load(store_folder() / store).manifest
     shares, counts = {}, {}
     for name, ratings in zip(manifest.ids, manifest.column("ratings"), strict=True):
@@ -43,36 +43,36 @@ def histograms(store: str) -> tuple[dict[str, FloatArray], dict[str, int]]:
 
 
 def shape(store: str, seed: int = 0) -> dict[str, Any]:
-    """How many histograms are unimodal, how many would be by chance, how many are proven not to be."""
+    """Shares of unimodal histograms, expected if all were unimodal, and significantly multimodal."""
     shares, counts = histograms(store)
     human, raters = np.array(list(shares.values())), np.array(list(counts.values()))
     nearest = nearest_unimodal(human)
-    miss = ((human - nearest) ** 2).sum(axis=1)
+    distances = ((human - nearest) ** 2).sum(axis=1)
     rng = np.random.default_rng(seed)
-    beyond, looks = np.zeros(len(human)), 0.0
+    exceeded, expected = np.zeros(len(human)), 0.0
     for _ in range(DRAWS):
         drawn = rng.multinomial(raters, nearest / nearest.sum(axis=1, keepdims=True)) / raters[:, None]
-        beyond += ((drawn - nearest_unimodal(drawn)) ** 2).sum(axis=1) >= miss - 1e-12
-        looks += geometry.is_unimodal(drawn).mean() / DRAWS
+        exceeded += ((drawn - nearest_unimodal(drawn)) ** 2).sum(axis=1) >= distances - 1e-12
+        expected += geometry.is_unimodal(drawn).mean() / DRAWS
     return {
         "data": store,
         "texts": len(human),
         "raters": int(np.median(raters)),
         "unimodal": float(geometry.is_unimodal(human).mean()),
-        "if unimodal": float(looks),
-        "proven not": float(np.mean(beyond / DRAWS < 0.05)),
+        "expected_if_unimodal": float(expected),
+        "significantly_multimodal": float(np.mean(exceeded / DRAWS < 0.05)),
     }
 
 
 def distance(predicted: Predictions, shares: dict[str, FloatArray]) -> float:
-    """The mean squared distance of cumulative masses, summed over thresholds."""
+    """Mean squared distance of cumulative distributions, summed over thresholds."""
     human = np.array([shares[str(name)] for name in predicted.ids])
     gaps = np.cumsum(predicted.probs, axis=1) - np.cumsum(human, axis=1)
     return float((gaps[:, :-1] ** 2).sum(axis=1).mean())
 
 
 def floor(shares: dict[str, FloatArray], counts: dict[str, int]) -> float:
-    """What the true distributions would show: the sampling variance of H, unbiased."""
+    """Distance of the true distributions: the unbiased sampling variance of H."""
     variances = []
     for name, share in shares.items():
         mass = np.cumsum(share)[:-1]
@@ -81,12 +81,10 @@ def floor(shares: dict[str, FloatArray], counts: dict[str, int]) -> float:
 
 
 def main() -> None:
-    """Both studies, printed, and written if asked to."""
+    """Run both studies, print and write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=Path("results"))
-    parser.add_argument(
-        "--write", type=Path, help="a folder for rater_shapes.csv and rater_distances.csv; tools/results.py keeps them"
-    )
+    parser.add_argument("--write", type=Path, help="folder of rater_shapes.csv and rater_distances.csv")
     options = parser.parse_args()
     plan = bench.status(SPEC, results=options.results)
     shapes = [shape(data.store) for data in plan.spec.data]
@@ -97,9 +95,9 @@ def main() -> None:
     for title, human in humans.items():
         distances.append({"data": title, "loss": "floor", "calibrator": "", "fold": None, "distance": floor(*human)})
     for run in plan.finished:
-        held, test = (Predictions.read(plan.file(run, f"{part}.parquet")) for part in ("validation", "test"))
+        validation, test = (Predictions.read(plan.file(run, f"{part}.parquet")) for part in ("validation", "test"))
         for name in CALIBRATORS:
-            value = distance(calibrated(name, held, test), humans[run.job.data.title][0])
+            value = distance(calibrate(name, validation, test), humans[run.job.data.title][0])
             distances.append(
                 {
                     "data": run.job.data.title,

@@ -1,9 +1,9 @@
-"""What the training loop and the ORCU loss cost, as ratios to a bare step, in one run.
+"""Overhead of the training loop and of the ORCU loss relative to a plain training step.
 
     python benchmarks/training.py    # or: make bench
 
-The bare step is forward, cross-entropy, backward and AdamW on the same ResNet-18 and the same
-64-pixel batches of 64; rounds interleave the candidates, medians are compared.
+The plain step is forward pass, cross-entropy, backward pass and AdamW on the same ResNet-18 and the same batches of 64
+images with 64 pixels. Rounds interleave the candidates; medians are compared.
 """
 
 import time
@@ -26,7 +26,7 @@ STEPS, BATCH, SIZE, CLASSES, ROUNDS = 6, 64, 64, 5, 9
 
 
 class Ready:
-    """Batches that cost nothing: made before the clock starts."""
+    """Batches that are created before the timing starts."""
 
     def __init__(self, steps: int, seed: int) -> None:
         rng = np.random.default_rng(seed)
@@ -41,7 +41,7 @@ class Ready:
         return len(self._batches)
 
     def epoch(self, number: int) -> Any:
-        """The same batches each time."""
+        """Return the same batches in each epoch."""
         return iter(self._batches)
 
 
@@ -52,7 +52,7 @@ def network() -> Classifier:
 
 
 def bare(criterion: nn.Module, train: Ready, validation: Ready) -> Callable[[], None]:
-    """A plain loop over the same steps, and a plain pass over the validation batches."""
+    """Time of a plain loop over the same steps, and of a pass over the validation batches."""
     model = network()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
@@ -71,18 +71,18 @@ def bare(criterion: nn.Module, train: Ready, validation: Ready) -> Callable[[], 
 
 
 def looped(criterion: nn.Module, train: Ready, validation: Ready) -> Callable[[], None]:
-    """Our loop: one epoch with its metrics and progress."""
+    """Time of orcu's training loop: one epoch with metrics and progress."""
     model = network()
-    recipe = TrainConfig(epochs=1, head_rate=1e-3, rate=1e-3)
+    train_config = TrainConfig(epochs=1, head_learning_rate=1e-3, learning_rate=1e-3)
 
     def run() -> None:
-        fit(model, criterion, train, validation, recipe, progress=lambda moment: None)
+        fit(model, criterion, train, validation, train_config, progress=lambda progress: None)
 
     return run
 
 
 def main() -> None:
-    """Print a table."""
+    """Print the table."""
     torch.set_num_threads(torch.get_num_threads())
     train, validation = Ready(STEPS, 0), Ready(1, 1)
     ce, orcu = nn.CrossEntropyLoss(), losses.create("orcu", num_classes=CLASSES)
@@ -105,7 +105,7 @@ def main() -> None:
         table.add_column(heading, justify="left" if heading == "what" else "right")
     for name, taken in times.items():
         table.add_row(name, f"{np.median(taken):.2f}", f"{np.median(np.array(taken) / reference):.3f}")
-    # The loss by itself is far below the noise of a whole step, so it is timed alone.
+    # The time of the loss is far below the noise of a step, so it is measured separately.
     logits = torch.randn(BATCH, CLASSES, requires_grad=True)
     labels = torch.randint(CLASSES, (BATCH,))
     cost = {}

@@ -1,4 +1,4 @@
-"""Sphinx: the Markdown pages beside this file, pages made from the registries, and the docstrings."""
+"""Sphinx configuration: the Markdown pages of this folder, pages generated from the registries, and the docstrings."""
 
 import sys
 from pathlib import Path
@@ -19,18 +19,18 @@ version = release = __version__
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 exclude_patterns: list[str] = []
 source_suffix = {".md": "myst-nb"}
-default_role = "code"  # docstrings name things in single backticks
+default_role = "code"  # docstrings put code in single backticks
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence"]
 
-nb_execution_mode = "force"  # the notebooks are run whenever the site is built, and an error in one ends it
+nb_execution_mode = "force"  # every build runs the notebooks, and an error in one of them fails the build
 nb_execution_raise_on_error = True
 nb_execution_timeout = 600
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # types stand in the signatures' own words: the Args of each docstring
-autodoc_preserve_defaults = True
+autodoc_typehints = "none"  # the Args sections of the docstrings describe the types
+autodoc_preserve_defaults = False  # the constructors of losses have computed signatures
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
@@ -46,7 +46,7 @@ html_theme_options = {
     "show_prev_next": True,
     "show_toc_level": 2,
     "secondary_sidebar_items": {"**": ["page-toc"], "results": []},
-    "header_links_before_dropdown": 8,
+    "header_links_before_dropdown": 5,
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "friendly",
@@ -55,22 +55,22 @@ html_theme_options = {
 html_sidebars = {"index": []}
 
 
-def bars_are_text(_app: Sphinx, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
-    """|x| in a docstring is an absolute value, not a substitution."""
+def escape_bars(_app: Sphinx, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
+    """Escape |x| in docstrings: it is an absolute value, not a substitution."""
     code = False
-    for k, line in enumerate(lines):
+    for number, line in enumerate(lines):
         code = line.lstrip().startswith((">>>", "...")) or (code and bool(line.strip()))
         if not code and "`" not in line:
-            lines[k] = line.replace("|", "\\|")
+            lines[number] = line.replace("|", "\\|")
 
 
-def skipped(_app: Sphinx, _what: str, name: str, _obj: Any, skip: bool, _options: Any) -> bool:
-    """Leave out what scikit-learn adds to every estimator for metadata routing."""
-    return skip or (name.startswith("set_") and name.endswith("_request"))
+def skip_member(_app: Sphinx, _what: str, name: str, _obj: Any, skip: bool, _options: Any) -> bool:
+    """Skip the methods that scikit-learn adds to estimators for metadata routing."""
+    return skip or name == "get_metadata_routing" or (name.startswith("set_") and name.endswith("_request"))
 
 
 def setup(app: Sphinx) -> None:
-    """Pages that follow from the code are written before the others are read."""
+    """Write the generated pages before Sphinx reads the others."""
     app.connect("builder-inited", lambda _: generated_pages.write(Path(__file__).parent))
-    app.connect("autodoc-process-docstring", bars_are_text)
-    app.connect("autodoc-skip-member", skipped)
+    app.connect("autodoc-process-docstring", escape_bars)
+    app.connect("autodoc-skip-member", skip_member)

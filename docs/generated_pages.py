@@ -1,6 +1,6 @@
-"""Pages that follow from the code: the cards of every registry, and the theory's checks.
+"""Pages that are generated from the code: one for each registry, and the checks of the theory.
 
-They are written into ``generated/`` before Sphinx reads the pages, and are not kept in the repository.
+They are written into ``generated/`` before Sphinx reads the pages. They are not in the repository.
 """
 
 import inspect
@@ -8,15 +8,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from orcu.io import text
 from orcu.io.files import atomic_write
+from orcu.report import text_tables
 
-LABELS = (0, 1, 2)  # of five classes; the others are their mirror images
+LABELS = (0, 1, 2)  # true classes of five; the others are their mirror images
 SCALES = (0.3, 3.0, 10.0)
 
 
 def write(docs: Path) -> None:
-    """Write all of them below ``docs/generated``."""
+    """Write all pages into ``docs/generated``."""
     folder = docs / "generated"
     folder.mkdir(exist_ok=True)
     pages = {
@@ -29,19 +29,19 @@ def write(docs: Path) -> None:
     }
     for name, page in pages.items():
         file = folder / f"{name}.md"
-        if not file.exists() or file.read_text(encoding="utf-8") != page:  # or all is built anew
+        if not file.exists() or file.read_text(encoding="utf-8") != page:  # an unchanged page is not built again
             with atomic_write(file) as fresh:
                 fresh.write_text(page, encoding="utf-8")
 
 
 def losses() -> str:
-    """A card for each loss and regularizer."""
+    """The page of the losses and regularizers."""
     from orcu.losses.base import LOSSES, REGULARIZERS
 
     lines = [
-        "# The losses, one by one",
+        "# List of losses",
         "",
-        "What `orcu losses show NAME` prints, for all. How they are named and combined: [Losses](../losses.md).",
+        "`orcu losses show NAME` prints one of these entries. [Losses](../losses.md) describes their names.",
     ]
     for kind, registry in (("Losses", LOSSES), ("Regularizers", REGULARIZERS)):
         lines += ["", f"## {kind}"]
@@ -70,71 +70,73 @@ def losses() -> str:
 
 
 def metrics() -> str:
-    """What each metric says of itself."""
+    """The page of the metrics."""
     from orcu import metrics as package
     from orcu.metrics.base import all_metrics
 
     lines = [
-        "# The metrics, one by one",
+        "# List of metrics",
         "",
-        "Each is a function of `orcu.metrics`, a column of tables, and a name for gates (`--fail-if`). Conventions:"
-        " [Judging predictions](../evaluate.md#the-metrics-and-their-conventions).",
+        "Each metric is a function of `orcu.metrics`, a column of tables, and a name for gates (`--fail-if`)."
+        " [Evaluating predictions](../evaluate.md#metrics-and-conventions) describes the conventions.",
         "",
     ]
     rows = []
     for metric in all_metrics():
-        what = _first_line(getattr(package, metric.name))
+        definition = _summary(getattr(package, metric.name))
         better = "near 0" if metric.better == "zero" else metric.better
-        rows.append([f"`{metric.name}`", what, metric.convention_for(), metric.family, better])
-    return _page([*lines, _table(["name", "what", "convention", "family", "better"], rows)])
+        rows.append([f"`{metric.name}`", definition, metric.convention_for(), metric.family, better])
+    return _page([*lines, _table(["name", "definition", "convention", "family", "better"], rows)])
 
 
 def calibrators() -> str:
-    """What each calibrator says of itself, with its options."""
+    """The page of the calibrators and their options."""
     from orcu.calibrators.base import CALIBRATORS
 
     lines = [
-        "# The calibrators, one by one",
+        "# List of calibrators",
         "",
-        "By name in `orcu.calibrators.create`, `orcu calibrate fit --method` and specs; joined by `+` they are a chain."
-        " Which to take: [Calibrating predictions](../calibrators.md).",
+        "These names work in `orcu.calibrators.create`, in `orcu calibrate fit --calibrator` and in specs."
+        " Names joined by `+` are a chain. [Calibrating predictions](../calibrators.md) says which one to use.",
     ]
     for name in CALIBRATORS.names():
         kind = CALIBRATORS.get(name)
         options = {
-            one.name: one.default for one in inspect.signature(kind).parameters.values() if one.kind is one.KEYWORD_ONLY
+            parameter.name: parameter.default
+            for parameter in inspect.signature(kind).parameters.values()
+            if parameter.kind is parameter.KEYWORD_ONLY
         }
         defaults = ", ".join(f"`{key}={value!r}`" for key, value in options.items())
-        lines += ["", f"## `{name}`", "", _first_line(kind), ""]
+        lines += ["", f"## `{name}`", "", _summary(kind), ""]
         lines.append(_pairs({"options": defaults or "none", "class": f"`orcu.calibrators.{kind.__name__}`"}))
     return _page(lines)
 
 
 def data() -> str:
-    """The card of each data set."""
+    """The page of the data sets."""
     from orcu.data.base import DATASETS
 
     lines = [
-        "# The data sets, one by one",
+        "# List of data sets",
         "",
-        "What `orcu data info NAME` prints. How they are prepared and divided: [Data](../data.md).",
+        "`orcu data info NAME` prints one of these entries. [Data](../data.md) describes preparation and splits.",
     ]
     for name in DATASETS.names():
         kind = DATASETS.get(name)
         card = kind.card
-        rows = f"{sum(card.counts):,} ({', '.join(f'{n:,}' for n in card.counts)})" if card.counts else ""
+        rows = f"{sum(card.counts):,} ({', '.join(f'{count:,}' for count in card.counts)})" if card.counts else ""
         lines += ["", f"## `{name}`", "", f"{card.title}.", ""]
         lines.append(
             _pairs(
                 {
                     "kind": card.kind,
-                    "classes": ", ".join(card.classes) or "your own",
+                    "classes": ", ".join(card.classes) or "defined by your data",
                     "rows": rows,
                     "licence": card.licence,
-                    "from": card.citation,
-                    "how to get it": card.obtain,
+                    "source": card.citation,
+                    "how to obtain it": card.obtain,
                     "files": card.layout,
-                    "protocols": ", ".join(f"`{one}`" for one in kind.protocols),
+                    "protocols": ", ".join(f"`{protocol}`" for protocol in kind.protocols),
                     "notes": card.notes,
                 }
             )
@@ -143,36 +145,36 @@ def data() -> str:
 
 
 def figures() -> str:
-    """What each figure shows and needs."""
+    """The page of the figures."""
     from orcu.figures.base import FIGURES
 
-    lines = ["# The figures, one by one", "", "With pictures: [The figures](../figures.md).", ""]
+    lines = ["# List of figures", "", "[Figures](../figures.md) has pictures of them.", ""]
     rows = []
     for name in FIGURES.names():
         kind = FIGURES.get(name)
         options = ", ".join(f"`{key}`" for key in kind.options())
         rows.append([f"`{name}`", kind.title, kind.paper, kind.needs or "nothing", options])
-    return _page([*lines, _table(["name", "shows", "of the paper", "needs", "options"], rows)])
+    return _page([*lines, _table(["name", "content", "in the paper", "needs", "options"], rows)])
 
 
 def theory_checks() -> str:
-    """Every statement of the paper, measured for several labels and scales."""
+    """The page of the theory checks: the statements of the paper for several true classes and scales."""
     from orcu.theory import verify
 
     settings = [(label, scale) for label in LABELS for scale in SCALES]
     checks = {(label, scale): verify(num_classes=5, label=label, scale=scale) for label, scale in settings}
     lines = [
-        "# The statements, checked",
+        "# Checks of the theory",
         "",
-        f"Five classes, labels {', '.join(map(str, LABELS))} and scales {', '.join(f'{s:g}' for s in SCALES)},"
-        " measured when these pages were made by `orcu.theory.verify`. Shown are the numbers for label 2 and s = 3; the"
-        f" last column counts in how many of the {len(settings)} settings the statement holds. What they say together:"
-        " [The theory](../theory.md).",
+        "`orcu.theory.verify` computed these numbers when the site was built, for five classes, the labels"
+        f" {', '.join(map(str, LABELS))} and the scales {', '.join(f'{scale:g}' for scale in SCALES)}. The numbers are"
+        f" those for label 2 and s = 3. The last column is the number of the {len(settings)} settings in which the"
+        " statement holds. [Theory](../theory.md) discusses the results.",
         "",
     ]
     rows = []
-    for k, check in enumerate(checks[2, 3.0]):
-        holds = sum(bool(one[k].passed) for one in checks.values())
+    for number, check in enumerate(checks[2, 3.0]):
+        holds = sum(bool(results[number].passed) for results in checks.values())
         mark = "✓" if check.passed else "✗" if check.passed is False else "?"
         measured = f"{check.measured:.3g}"
         rows.append([mark, check.statement, check.source, measured, check.requirement, f"{holds} of {len(settings)}"])
@@ -185,13 +187,14 @@ def _pairs(rows: dict[str, str]) -> str:
 
 
 def _table(headings: list[str], rows: list[list[str]], align: str = "") -> str:
-    """A table whose cells are Markdown, as cards and docstrings are."""
-    cells = [[text.Cell(cell, markup=True) for cell in row] for row in rows]
-    return text.markdown(headings, cells, align or "l" * len(headings)).rstrip("\n")
+    """A Markdown table whose cells are Markdown."""
+    cells = [[text_tables.Cell(cell, markup=True) for cell in row] for row in rows]
+    return text_tables.markdown(headings, cells, align or "l" * len(headings)).rstrip("\n")
 
 
-def _first_line(thing: Any) -> str:
-    return (inspect.getdoc(thing) or "").splitlines()[0]
+def _summary(thing: Any) -> str:
+    """The first paragraph of a docstring, on one line."""
+    return " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())
 
 
 def _page(lines: Iterable[str]) -> str:

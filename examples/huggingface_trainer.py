@@ -24,7 +24,7 @@ from orcu.integrations.transformers import compute_loss_func, compute_metrics
 
 LONGEST = 16
 VOCABULARY = 4096
-WATCHED = ["accuracy", "within_one", "mae", "sce", "rps", "unimodality"]
+WATCHED = ["accuracy", "off_by_one_accuracy", "mae", "sce", "rps", "unimodality"]
 
 
 def pieces(word: str) -> dict[str, list[int]]:

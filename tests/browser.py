@@ -1,4 +1,4 @@
-"""Chromium without a window, for the tests that look at a page as a reader does."""
+"""Headless Chromium for tests of HTML pages."""
 
 import html
 import itertools
@@ -32,17 +32,17 @@ def chromium(*arguments):
 
 
 def dom_with(name, address, *arguments):
-    """The page's DOM once it has an element of this id, however long that takes in real time.
+    """The page's DOM once it has an element of this id.
 
-    What a page reads from files comes when it comes: the browser's virtual time, by which ``--dump-dom`` waits, knows
-    nothing of it. So the browser is asked over its debugging pipe until the element is there.
+    Reading files takes real time, which the virtual time of ``--dump-dom`` does not wait for. The DOM is therefore
+    polled over the debugging pipe until the element exists.
     """
-    # a browser that is told to stop may still be writing its profile
+    # a browser that is being stopped may still write its profile
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         to_browser, from_browser = os.pipe(), os.pipe()
         ends = (to_browser[0], from_browser[1])
 
-        def as_files_3_and_4():  # which is where the browser looks for them
+        def as_files_3_and_4():  # the file descriptors of the debugging pipe
             copies = [os.dup(end) for end in ends]
             for number, copy in zip((3, 4), copies, strict=True):
                 os.dup2(copy, number)
@@ -52,50 +52,50 @@ def dom_with(name, address, *arguments):
         with subprocess.Popen(command, pass_fds=(3, 4), preexec_fn=as_files_3_and_4, **quiet) as browser:
             for end in ends:
                 os.close(end)
-            with os.fdopen(to_browser[1], "wb") as orders, os.fdopen(from_browser[0], "rb") as answers:
+            with os.fdopen(to_browser[1], "wb") as requests, os.fdopen(from_browser[0], "rb") as responses:
                 try:
-                    return _asked(orders, answers, name, address)
+                    return _poll(requests, responses, name, address)
                 finally:
                     browser.kill()
 
 
-def _asked(orders, answers, name, address, *, patience=600):
+def _poll(requests, responses, name, address, *, timeout=600):
     numbers, rest = itertools.count(1), b""
 
-    def ask(method, session=None, **params):
+    def call(method, session=None, **params):
         nonlocal rest
         number = next(numbers)
-        order = {"id": number, "method": method, "params": params} | ({"sessionId": session} if session else {})
-        orders.write(json.dumps(order).encode() + b"\0")
-        orders.flush()
+        request = {"id": number, "method": method, "params": params} | ({"sessionId": session} if session else {})
+        requests.write(json.dumps(request).encode() + b"\0")
+        requests.flush()
         while True:
             while b"\0" not in rest:
-                part = answers.read1(1 << 16)
-                assert part, "the browser has ended"
+                part = responses.read1(1 << 16)
+                assert part, "the browser has stopped"
                 rest += part
-            answer, rest = rest.split(b"\0", 1)
-            answer = json.loads(answer)
-            if answer.get("id") == number:
-                return answer["result"]
+            message, rest = rest.split(b"\0", 1)
+            response = json.loads(message)
+            if response.get("id") == number:
+                return response["result"]
 
-    target = ask("Target.createTarget", url=address)["targetId"]
-    session = ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-    whole = f"document.getElementById({json.dumps(name)}) ? document.documentElement.outerHTML : null"
-    until = time.monotonic() + patience
-    while time.monotonic() < until:
-        page = ask("Runtime.evaluate", session, expression=whole, returnByValue=True)["result"].get("value")
+    target = call("Target.createTarget", url=address)["targetId"]
+    session = call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+    expression = f"document.getElementById({json.dumps(name)}) ? document.documentElement.outerHTML : null"
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        page = call("Runtime.evaluate", session, expression=expression, returnByValue=True)["result"].get("value")
         if page is not None:
             return page
         time.sleep(0.05)
-    raise AssertionError(f"the page has had no element {name!r} for {patience} seconds")
+    raise AssertionError(f"the page has no element {name!r} after {timeout} seconds")
 
 
 def without_policy(page):
-    """The page with its policy taken off, so that a test may add a script."""
+    """The page without its content security policy, so that a test can add a script."""
     return re.sub(r"<meta http-equiv.*?>", "", page)
 
 
-def told(page, name="probe"):
-    """What a script of the test wrote into the page, as JSON in a ``pre``."""
-    written = re.search(rf'<pre id="{name}">(.*?)</pre>', page, re.DOTALL)[1]
-    return json.loads(html.unescape(written))
+def probe_result(page, name="probe"):
+    """The JSON that a script of the test has written to a ``pre`` element of the page."""
+    text = re.search(rf'<pre id="{name}">(.*?)</pre>', page, re.DOTALL)[1]
+    return json.loads(html.unescape(text))

@@ -22,8 +22,8 @@ columns = ["accuracy", "sce", "unimodality"]
 [[data]]
 set = "lev"
 folds = [0, 1]
-hidden = [16]
-recipe = { epochs = 2 }
+hidden_layer_sizes = [16]
+training = { epochs = 2 }
 """
 
 torch.set_num_threads(1)  # the tests themselves run in parallel

@@ -1,13 +1,13 @@
-"""All losses and regularizers, as tests of a contract take them."""
+"""All losses and regularizers, for tests that are parametrised over them."""
 
 import pytest
 
 from orcu import losses
 from orcu.losses.base import LOSSES, REGULARIZERS
 
-NEEDS_ITS_HEAD = {"poe", "ensemble"}  # tested in test_poe.py and test_ensemble.py
-SPECS = {  # as orcu.testing.check_loss takes them
-    **{f"loss {name}": name for name in LOSSES.names() if name not in NEEDS_ITS_HEAD},
+HEAD_LOSSES = {"poe", "ensemble"}  # take the output of a head; tested in test_poe.py and test_ensemble.py
+SPECS = {  # arguments of orcu.testing.check_loss
+    **{f"loss {name}": name for name in LOSSES.names() if name not in HEAD_LOSSES},
     **{f"regularizer {name}": REGULARIZERS.get(name) for name in REGULARIZERS.names()},
     "composed": {"anchor": "huber", "regularizer": "softplus", "strength": 0.5},
     "acls of the paper": {"name": "acls", "form": "paper"},
@@ -25,11 +25,11 @@ def factory(spec):
 FACTORIES = {title: factory(spec) for title, spec in SPECS.items()}
 
 
-def those(condition):
-    chosen = {name: make for name, make in FACTORIES.items() if condition(make(5))}
-    assert chosen
-    return pytest.mark.parametrize("make", chosen.values(), ids=chosen.keys())
+def parametrize_losses(condition):
+    factories = {name: make for name, make in FACTORIES.items() if condition(make(5))}
+    assert factories
+    return pytest.mark.parametrize("make", factories.values(), ids=factories.keys())
 
 
-every_loss = those(lambda loss: True)
-per_sample_losses = those(lambda loss: not loss.batch_statistic)
+every_loss = parametrize_losses(lambda loss: True)
+per_sample_losses = parametrize_losses(lambda loss: not loss.batch_statistic)

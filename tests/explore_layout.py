@@ -1,6 +1,6 @@
-"""How the explorer lies on a page of some width: what overflows, overlaps or is cut."""
+"""Layout of the explorer at a page width: overflow, overlaps and cut text."""
 
-from browser import chromium, told, without_policy
+from browser import chromium, probe_result, without_policy
 
 from orcu import explore
 
@@ -18,7 +18,7 @@ window.addEventListener('load', () => {
       if (wide > 1 && high > 4) overlaps.push([svg.id, a.text, b.text]);
     }));
   }
-  const found = {
+  const layout = {
     width: document.documentElement.clientWidth, content: document.documentElement.scrollWidth, overlaps,
     charts: visible('.chart svg').map(s => {
       const box = s.getBoundingClientRect(); return [box.width, box.height, box.left, box.right]; }),
@@ -31,7 +31,7 @@ window.addEventListener('load', () => {
     background: getComputedStyle(document.body).backgroundColor, ink: getComputedStyle(texts[0]).fill,
     touch: getComputedStyle(document.querySelector('.handle')).touchAction,
   };
-  parent.postMessage(found, '*');
+  parent.postMessage(layout, '*');
 });
 </script>"""
 
@@ -40,11 +40,11 @@ FRAME = """<body style="margin:0"><iframe width="%d" height="1200" style="border
 out.textContent = JSON.stringify(event.data); document.body.append(out); })</script></body>"""
 
 
-def laid_out(folder, width, view="", *flags, act=""):
-    """The layout at a width, after a script: an iframe is a window of that size, also where Chromium has none."""
-    text = without_policy(explore.page()).replace("</body>", LAYOUT % act + "</body>")
+def measure_layout(folder, width, view="", *flags, script=""):
+    """Measure the layout at a width after a script; an iframe can be narrower than Chromium's smallest window."""
+    text = without_policy(explore.page()).replace("</body>", LAYOUT % script + "</body>")
     (folder / "framed.html").write_text(text, encoding="utf-8")
     outer = folder / "outer.html"
     outer.write_text(FRAME % (width, view.replace("&", "&amp;")), encoding="utf-8")
-    shown = chromium("--window-size=1500,1300", "--virtual-time-budget=5000", *flags, "--dump-dom", outer.as_uri())
-    return told(shown.stdout)
+    process = chromium("--window-size=1500,1300", "--virtual-time-budget=5000", *flags, "--dump-dom", outer.as_uri())
+    return probe_result(process.stdout)

@@ -1,4 +1,4 @@
-"""What orcu itself gives for a setting of the explorer."""
+"""Reference values of the explorer from the library."""
 
 import torch
 
@@ -6,7 +6,7 @@ from orcu.losses import create
 
 
 def library(case):
-    """The same numbers from orcu: the terms of the loss with their gradients, from torch."""
+    """Terms of the loss with their gradients, from torch."""
 
     def term(loss):
         z = torch.tensor([case["logits"]], dtype=torch.float64, requires_grad=True)
@@ -14,14 +14,14 @@ def library(case):
         value.backward()
         return value.item(), z.grad[0].numpy()
 
-    count, name = case["classes"], case["regularizer"]
-    softce = create({"name": "sord", "distance": case["distance"]}, num_classes=count)
+    num_classes, name = case["classes"], case["regularizer"]
+    softce = create({"name": "sord", "distance": case["distance"]}, num_classes=num_classes)
     parts = {"softce": term(softce)}
     if name == "none":
         parts["total"] = parts["softce"]
     else:
         options = {} if name == "softplus" else {"scale": case["scale"]}
-        both = create({"anchor": case["distance"], "regularizer": {"name": name, **options}}, num_classes=count)
-        parts["penalty"] = term(both.regularizer)
-        parts["total"] = term(both)
+        loss = create({"anchor": case["distance"], "regularizer": {"name": name, **options}}, num_classes=num_classes)
+        parts["penalty"] = term(loss.regularizer)
+        parts["total"] = term(loss)
     return parts

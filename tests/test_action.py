@@ -1,4 +1,4 @@
-"""The GitHub Action: its steps run in bash as the runner runs them, with inputs of every kind."""
+"""The GitHub Action: its steps, run in bash as the runner does, with ordinary and hostile inputs."""
 
 import os
 import re
@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[1]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 INSTALL, EVALUATE = ACTION["runs"]["steps"]
 INPUT = re.compile(r"\$\{\{ inputs\.([\w-]+) \}\}")
-SHELL = ["bash", "--noprofile", "--norc", "-eo", "pipefail"]  # as the runner calls it
-RECORDED = """printf '%s\\0' "$@" > arguments; exit 3"""  # in place of orcu, where only what it is asked matters
+SHELL = ["bash", "--noprofile", "--norc", "-eo", "pipefail"]  # as the runner starts it
+RECORDED = """printf '%s\\0' "$@" > arguments; exit 3"""  # stands for orcu; stores its arguments
 CLASSES = ["none", "mild", "severe"]
 
 
@@ -34,13 +34,13 @@ def predictions():
 
 @pytest.fixture
 def job(tmp_path, predictions):
-    """A job in a folder of its own: gives the exit code, the log, the job's page and the outputs."""
+    """Run the action in a new folder: returns the process, the job summary and the outputs."""
     work, runner = tmp_path / "work", tmp_path / "runner"
     work.mkdir()
     predictions.to_parquet(work / "preds.parquet")
 
     def run(*, orcu=f'exec "{sys.executable}" -m orcu "$@"', **inputs):
-        installed = runner / "orcu" / "bin" / "orcu"  # by the first step
+        installed = runner / "orcu" / "bin" / "orcu"  # installed by the first step
         installed.parent.mkdir(parents=True, exist_ok=True)
         installed.write_text(f"#!/bin/sh\n{orcu}\n")
         installed.chmod(0o755)
@@ -62,7 +62,7 @@ def job(tmp_path, predictions):
 
 
 def read_outputs(text):
-    """GITHUB_OUTPUT as the runner reads it: name=value, or name<<END and lines up to END."""
+    """Parse GITHUB_OUTPUT as the runner does: name=value, or name<<END and lines up to END."""
     outputs, lines = {}, iter(text.splitlines())
     for line in lines:
         name, sign, rest = re.match(r"([^=<]+)(=|<<)(.*)", line).groups()
@@ -71,7 +71,7 @@ def read_outputs(text):
 
 
 @pytest.mark.slow
-def test_a_passing_job_has_a_summary_and_outputs(job):
+def test_action_passed_gate_writes_summary_and_outputs(job):
     done, page, outputs = job(
         predictions="preds.parquet", label="grade", probs="p_*", classes="none,mild,severe", fail_if="accuracy<0.1"
     )
@@ -84,23 +84,23 @@ def test_a_passing_job_has_a_summary_and_outputs(job):
 
 
 @pytest.mark.slow
-def test_a_tripped_gate_fails_the_job_with_its_outputs(job):
+def test_action_failed_gate_exits_with_4_and_sets_outputs(job):
     gates = "sce>0.05\n\n  mae.high>2\noverconfidence.low > 0.01"
     done, page, outputs = job(
         predictions="preds.parquet\n", label="grade", probs="p_*", fail_if=gates, json="numbers.json", report=""
     )
     assert done.returncode == 4, done.stderr
-    assert done.stdout.count("::error title=gate tripped::") == 2
-    assert page.count("✗ tripped") == 2
+    assert len(re.findall("::error title=gate [a-z]+::", done.stdout)) == 2
+    assert page.count("| ✗ ") == 2
     assert page.count("✓ passed") == 1
     assert outputs == {"report": "", "json": "numbers.json", "exit-code": "4"}
 
 
 @pytest.mark.slow
-def test_bad_data_and_wrong_usage_keep_their_codes(job):
+def test_action_passes_on_exit_codes_of_errors(job):
     done, page, outputs = job(predictions="preds.parquet", label="mark", probs="p_*")
     assert (done.returncode, outputs["exit-code"], outputs["report"]) == (3, "3", "")
-    assert "The columns are" in done.stderr
+    assert "'mark'" in done.stderr
     assert page == "# before\n"
     assert job(predictions="absent.parquet")[0].returncode == 2
     assert job(predictions="")[0].returncode == 2
@@ -123,7 +123,7 @@ def test_bad_data_and_wrong_usage_keep_their_codes(job):
         "\\",
     ],
 )
-def test_inputs_are_never_run_and_reach_orcu_as_they_are(nasty, job):
+def test_action_passes_inputs_unchanged_and_never_runs_them(nasty, job):
     names = [name for name in ACTION["inputs"] if name != "predictions"]
     done, _, outputs = job(orcu=RECORDED, predictions=nasty, **dict.fromkeys(names, nasty))
     assert done.returncode == 3
@@ -136,7 +136,7 @@ def test_inputs_are_never_run_and_reach_orcu_as_they_are(nasty, job):
     assert sorted(path.name for path in job.work.iterdir()) == ["arguments", "preds.parquet"]
 
 
-def test_empty_inputs_are_no_options_and_lines_are_several(job):
+def test_action_omits_empty_inputs_and_splits_lines(job):
     job(orcu=RECORDED, predictions="\na.parquet\nb c.parquet\n", fail_if="sce>0.05\n\nmae>1", report="")
     arguments = (job.work / "arguments").read_text().split("\0")[:-1]
     assert arguments == [
@@ -146,28 +146,28 @@ def test_empty_inputs_are_no_options_and_lines_are_several(job):
 
 
 @pytest.mark.parametrize("name", ["it's $HOME; x.html", "two\nlines=1.html", '"quoted" {a,b}.html', "-n"])
-def test_strange_paths_come_out_as_they_went_in(name, job):
+def test_action_sets_unusual_paths_as_outputs_unchanged(name, job):
     (job.work / name).touch()
     _, _, outputs = job(orcu="exit 0", predictions="preds.parquet", report=name)
     assert outputs == {"report": name, "json": "", "exit-code": "0"}
 
 
 @pytest.mark.slow
-def test_values_that_look_like_options_are_values(job):
+def test_action_values_that_look_like_options_are_values(job):
     done, _, _ = job(predictions="preds.parquet", label="--help", probs="p_*", report="")
     assert done.returncode == 3
-    assert "no column '--help'" in done.stderr
+    assert "'--help'" in done.stderr
 
 
 @pytest.mark.slow
-def test_several_models_stand_on_several_lines(job, predictions):
+def test_action_compares_several_models(job, predictions):
     predictions.to_parquet(job.work / "the other.parquet")
     done, page, _ = job(predictions="preds.parquet\nthe other.parquet", label="grade", probs="p_*", report="")
     assert done.returncode == 0, done.stderr
     assert "**preds minus the other**" in page
 
 
-def test_no_script_holds_an_expression_and_every_input_is_an_option():
+def test_action_scripts_have_no_expressions_and_inputs_are_options_of_evaluate():
     for step in ACTION["runs"]["steps"]:
         assert "${{" not in step["run"]
         assert step["shell"] == "bash"
@@ -176,7 +176,7 @@ def test_no_script_holds_an_expression_and_every_input_is_an_option():
     assert set(ACTION["inputs"]) - {"predictions"} <= set(options)
 
 
-def test_the_first_step_installs_the_checkout_beside_the_jobs_own_python(tmp_path):
+def test_action_installs_the_checkout_in_a_separate_environment(tmp_path):
     calls = tmp_path / "calls"
     fake = tmp_path / "bin" / "python3"
     fake.parent.mkdir()

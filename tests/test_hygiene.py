@@ -1,4 +1,4 @@
-"""The hygiene check of ``make check`` catches what it is for."""
+"""The file hygiene check of ``make check``."""
 
 import sys
 from pathlib import Path
@@ -24,10 +24,10 @@ import hygiene  # noqa: E402
         ("a.bin", "x" * 1025 * 1024, "1025 KiB"),
     ],
 )
-def test_faults_are_found(name, content, fault):
-    assert any(fault in found for found in hygiene.faults(Path(name), content.encode()))
+def test_faults_reports_the_problem(name, content, fault):
+    assert any(fault in message for message in hygiene.faults(Path(name), content.encode()))
 
 
-def test_a_clean_file_has_none():
+def test_faults_of_a_clean_file_are_empty():
     assert hygiene.faults(Path("a.py"), b"x = 1\n") == []
     assert hygiene.faults(Path("constraints.txt"), b"torch==2.15.0\n") == []

@@ -1,4 +1,4 @@
-"""The scripts beside the package: what they import is there, and each says how it is called."""
+"""Scripts of benchmarks/ and tools/: they can be imported and have a docstring."""
 
 import runpy
 from pathlib import Path
@@ -10,7 +10,7 @@ SCRIPTS = sorted([*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "tools").glob("*
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: f"{script.parent.name}/{script.name}")
-def test_a_script_imports_what_is_there(script, monkeypatch):
+def test_script_can_be_imported(script, monkeypatch):
     monkeypatch.syspath_prepend(str(script.parent))
     names = runpy.run_path(str(script), run_name="imported")
     assert names["__doc__"]

@@ -22,13 +22,14 @@ import orcu
 from orcu import ORCULoss, OrdinalBoosting, OrdinalClassifier, Predictions, Tally
 from orcu import calibrators, data, evaluate, losses, metrics
 from orcu.calibrators import Calibrator
-from orcu.data import Card, Dataset, Prepared
+from orcu.data import Card, Dataset, PreparedData
 from orcu.losses import OrdinalLoss
 from orcu.registry import Registry
 from orcu.testing import check_loss, loss_checks
 
 loss = ORCULoss(num_classes=5, scale=3.0)
 assert_type(loss, ORCULoss)
+assert_type(ORCULoss(5, reduction="sum", weight=[1.0] * 5, ignore_index=None), ORCULoss)
 assert_type(loss(torch.zeros(2, 5), torch.tensor([0, 1])), Tensor)
 assert_type(losses.create("orcu", num_classes=5), OrdinalLoss)
 assert_type(losses.create("ce", num_classes=5)(torch.zeros(2, 5), torch.tensor([0, 1])), Tensor)
@@ -47,8 +48,8 @@ assert_type(calibrators.TemperatureScaling().fit([[0.0, 1.0]], [0]), calibrators
 assert_type(calibrators.load(Path("c.json")), Calibrator)
 assert_type(data.create("esl"), Dataset)
 assert_type(data.card("esl"), Card)
-assert_type(data.load("esl"), Prepared)
-assert_type(orcu.suggest_scale(5), orcu.Suggestion)
+assert_type(data.load("esl"), PreparedData)
+assert_type(orcu.suggest_scale(5), orcu.ScaleSuggestion)
 check_loss("orcu", num_classes=3)
 print(loss_checks("orcu").keys())
 """
@@ -58,6 +59,8 @@ WRONG = """\
 import orcu
 orcu.ORCULos
 orcu.ORCULoss(num_clases=5)
+orcu.ORCULoss(num_classes=5, reductoin="sum")
+orcu.ORCULoss(num_classes=5, reduction=None)
 orcu.metrics.sce()
 orcu.metrics.sec
 orcu.Tally("three", bin=15)

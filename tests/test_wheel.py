@@ -36,7 +36,7 @@ ORCULoss(num_classes=5)(z, torch.arange(8) % 5).backward()
 assert torch.isfinite(z.grad).all()
 rng = np.random.default_rng(0)
 x = rng.normal(size=(500, 3)); y = np.digitize(x[:, 0] + rng.normal(size=500), [-1, 1])
-model = OrdinalClassifier(hidden=(8,), epochs=2, scale=3.0, random_state=0).fit(x, y)
+model = OrdinalClassifier(hidden_layer_sizes=(8,), epochs=2, scale=3.0, random_state=0).fit(x, y)
 assert metrics.unimodality(model.predict_proba(x)) == 1
 """
 

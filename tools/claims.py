@@ -1,11 +1,11 @@
-"""The claims of the paper, each with our numbers and a verdict: docs/claims.md, from docs/results/*.parquet.
+"""The paper's claims with our results and a verdict: docs/claims.md, from docs/results/*.parquet.
 
-    python tools/claims.py collect --results DIR    paired intervals of single runs to finetuned_pairs.parquet there
-    python tools/claims.py write                    the table between the marks of docs/claims.md
+    python tools/claims.py collect --results DIR    paired intervals of single runs to finetuned_pairs.parquet
+    python tools/claims.py write                    the generated table of docs/claims.md
 
-A difference counts if its 95 % interval does not hold 0. Over folds the interval is the corrected t of Nadeau and
-Bengio (2003), which knows that folds share their training rows; over seeds of one division it is the plain t; of a
-single run it is the paired bootstrap of its test rows.
+A difference is significant if its 95 % interval excludes 0. Over folds it is the corrected t interval of Nadeau and
+Bengio (2003), because folds share training rows; over seeds the t interval; for a single run the paired bootstrap of
+its test rows.
 """
 
 import argparse
@@ -21,10 +21,10 @@ from archive import Difference
 from orcu import bench
 from orcu.bench.significance import BETTER, WORSE
 from orcu.evaluation.comparison import paired_differences
-from orcu.evaluation.evidence import gather
+from orcu.evaluation.statistics import collect as collect_statistics
 from orcu.io.files import atomic_write
 from orcu.metrics.base import METRICS
-from orcu.predictions.predictions import Predictions
+from orcu.predictions import Predictions
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "claims.md"
@@ -35,7 +35,7 @@ EARLY, LATE = "stopped early", "trained to the end"
 
 
 class Tally(NamedTuple):
-    """On how many data sets the first is better, level or worse."""
+    """Number of data sets on which the first is significantly better, not significantly different, or worse."""
 
     better: int
     level: int
@@ -45,70 +45,70 @@ class Tally(NamedTuple):
         count = sum(self)
         if not count:
             return "not run"
-        parts = [f"{n} {word}" for n, word in zip(self, ("better", "level", "worse"), strict=True) if n]
+        parts = [f"{n} {word}" for n, word in zip(self, ("better", "not significant", "worse"), strict=True) if n]
         return f"{', '.join(parts)} of {count}"
 
 
 def differences(rows: list[dict[str, Any]], metric: str, first: Any, second: Any) -> list[Difference]:
-    """The metric of one minus that of the other, by data set, paired by fold and seed.
+    """Metric of the first minus the second, by data set, paired by fold and seed.
 
     Args:
-        rows: as `archive.rows` gives them.
-        metric: its name.
+        rows: rows of `archive.load_rows`.
+        metric: name of the metric.
         first: a loss, or a loss and a calibrator.
-        second: likewise.
+        second: a loss, or a loss and a calibrator.
     """
-    one, two = ((name, "none") if isinstance(name, str) else name for name in (first, second))
-    return archive.Folds(rows).differences(metric, one, two)
+    pipelines = ((name, "none") if isinstance(name, str) else name for name in (first, second))
+    return archive.PairedRuns(rows).differences(metric, *pipelines)
 
 
-def tallied(rivals: Iterable[Difference], metric: str) -> Tally:
-    """How often the first is better, level, worse."""
-    marks = [archive.mark(difference.sign, metric) for difference in rivals]
-    return Tally(*(marks.count(one) for one in (BETTER, "", WORSE)))
+def count_signs(differences_: Iterable[Difference], metric: str) -> Tally:
+    """Number of significantly better, not significant and significantly worse differences."""
+    marks = [archive.mark(difference.sign, metric) for difference in differences_]
+    return Tally(*(marks.count(mark) for mark in (BETTER, "", WORSE)))
 
 
 def pairs(metric: str, first: str, second: str) -> list[Difference]:
-    """The fine-tuned runs, compared row by row."""
+    """Paired differences of the fine-tuned runs."""
     return [
         Difference(f"{row['data']}, fine-tuned", row["value"], row["low"], row["high"])
-        for row in archive.rows(PAIRS)
+        for row in archive.load_rows(PAIRS)
         if (row["metric"], row["first"], row.get("second")) == (metric, first, second)
     ]
 
 
 def collect(results: Path) -> None:
-    """Compare every pair of fine-tuned runs on their test rows; pairs that the store does not have stay as kept."""
+    """Compare every pair of fine-tuned runs on their test rows; archived pairs without new runs are kept."""
     plan = bench.status(FINETUNED, results=results)
-    evidence = {}
+    statistics = {}
     for run in plan.finished:
-        folder = results / "runs" / str(run.run)
-        evidence[run.job.loss_name] = gather(Predictions.read(folder / "test.parquet"), bins=15)[0]
+        folder = results / "runs" / str(run.id)
+        statistics[run.job.loss_name] = collect_statistics(Predictions.read(folder / "test.parquet"), n_bins=15)[0]
         data = run.job.data.title
-    mine = set(evidence)
-    lines = [row for row in archive.rows(PAIRS) if not {row["first"], row.get("second", row["first"])} <= mine]
-    for first, one in evidence.items():
+    names = set(statistics)
+    lines = [row for row in archive.load_rows(PAIRS) if not {row["first"], row.get("second", row["first"])} <= names]
+    for first, model in statistics.items():
         for metric in METRICS_OF_PAIRS:
-            own = {"data": data, "first": first, "metric": metric}
-            lines.append({**own, "value": float(METRICS.get(metric)(one.totals))})
-        for second in mine - {first}:
-            every = paired_differences(one, evidence[second], 2000, 0)
+            row = {"data": data, "first": first, "metric": metric}
+            lines.append({**row, "value": float(METRICS.get(metric)(model.totals))})
+        for second in names - {first}:
+            paired = paired_differences(model, statistics[second], 2000, 0)
             for metric in METRICS_OF_PAIRS:
-                ends = {end: getattr(every[metric], end) for end in ("value", "low", "high")}
+                ends = {end: getattr(paired[metric], end) for end in ("value", "low", "high")}
                 lines.append({"data": data, "first": first, "second": second, "metric": metric, **ends})
     lines.sort(key=lambda row: (row["first"], row.get("second", ""), METRICS_OF_PAIRS.index(row["metric"])))
-    archive.keep(PAIRS, lines, command="python tools/claims.py collect", spec=FINETUNED, resamples=2000)
-    print(f"{PAIRS}.parquet: {len(evidence)} runs")
+    archive.save_rows(PAIRS, lines, command="python tools/claims.py collect", spec=FINETUNED, resamples=2000)
+    print(f"{PAIRS}.parquet: {len(statistics)} runs")
 
 
 # --- the claims ---
 
 
 class Claim(NamedTuple):
-    """A claim: its words, its place in the paper, what was measured in each regime, and the verdict."""
+    """A claim, its location in the paper, the results in both regimes, the verdict, and the specs."""
 
-    words: str
-    place: str
+    text: str
+    location: str
     early: str
     late: str
     verdict: str
@@ -120,8 +120,8 @@ CALIBRATING = ("ls", "flsd", "mbls", "mdca", "acls")
 
 
 def claims() -> list[Claim]:
-    """Every claim that can be tested here."""
-    early, late = archive.rows("results_posthoc"), archive.rows("results_converged")
+    """All claims that can be tested here."""
+    early, late = archive.load_rows("results_posthoc"), archive.load_rows("results_converged")
     return [
         _lowest("sce", "ORCU has the lowest SCE", "Table III, Section V-A", early, late),
         _lowest("ace", "ORCU has the lowest ACE", "Table III, Section V-A", early, late),
@@ -147,7 +147,7 @@ def claims() -> list[Claim]:
 
 
 def _verdict(first: Tally, second: Tally, *, no_worse: bool = False) -> str:
-    """In words, from the regime that stops early and the one that does not."""
+    """Verdict from the results with early stopping and with training to the end."""
 
     def holds(tally: Tally) -> bool:
         return sum(tally) > 0 and tally.worse == 0 and (no_worse or tally.better > sum(tally) / 2)
@@ -167,40 +167,40 @@ def _verdict(first: Tally, second: Tally, *, no_worse: bool = False) -> str:
 
 
 def _both(metric: str, first: str, second: str, early: Any, late: Any) -> tuple[Tally, Tally]:
-    slow = differences(late, metric, first, second) + pairs(metric, first, second)
-    return tallied(differences(early, metric, first, second), metric), tallied(slow, metric)
+    late_differences = differences(late, metric, first, second) + pairs(metric, first, second)
+    return count_signs(differences(early, metric, first, second), metric), count_signs(late_differences, metric)
 
 
 def _against(
-    metric: str, other: str, words: str, place: str, early: Any, late: Any, *, no_worse: bool = False
+    metric: str, other: str, text: str, location: str, early: Any, late: Any, *, no_worse: bool = False
 ) -> Claim:
     one, two = _both(metric, "orcu", other, early, late)
     return Claim(
-        words, place, str(one), str(two), _verdict(one, two, no_worse=no_worse), "posthoc, converged, finetuned"
+        text, location, str(one), str(two), _verdict(one, two, no_worse=no_worse), "posthoc, converged, finetuned"
     )
 
 
-def _lowest(metric: str, words: str, place: str, early: Any, late: Any) -> Claim:
-    """ORCU against every other loss; the claim holds on a data set where none is better."""
+def _lowest(metric: str, text: str, location: str, early: Any, late: Any) -> Claim:
+    """ORCU against every other loss; the claim holds on a data set if no other loss is significantly better."""
     cells, sums = [], []
     for rows, extra in ((early, False), (late, True)):
         beaten: dict[str, list[str]] = {}
-        rivals: list[str] = []
+        others: list[str] = []
         for other in OTHERS:
-            found = differences(rows, metric, "orcu", other) + (pairs(metric, "orcu", other) if extra else [])
-            for d in found:
+            compared = differences(rows, metric, "orcu", other) + (pairs(metric, "orcu", other) if extra else [])
+            for d in compared:
                 beaten.setdefault(d.data, []).extend([other] if d.low > 0 else [])
-            rivals += [other] if found else []
+            others += [other] if compared else []
         unbeaten = sum(not losses for losses in beaten.values())
         by = sorted({loss for losses in beaten.values() for loss in losses})
         cells.append(
-            f"beaten by none of {len(rivals)} others on {unbeaten} of {len(beaten)}"
-            + (f"; else by {', '.join(by)}" if by else "")
+            f"none of {len(others)} other losses is better on {unbeaten} of {len(beaten)}"
+            + (f"; better on the rest: {', '.join(by)}" if by else "")
             if beaten
             else "not run"
         )
         sums.append(Tally(unbeaten, 0, len(beaten) - unbeaten))
-    return Claim(words, place, cells[0], cells[1], _verdict(*sums), "posthoc, converged, finetuned")
+    return Claim(text, location, cells[0], cells[1], _verdict(*sums), "posthoc, converged, finetuned")
 
 
 def _means(rows: list[dict[str, Any]], metric: str, loss: str, calibrator: str = "none") -> dict[str, list[float]]:
@@ -227,24 +227,24 @@ def _shape(early: Any, late: Any) -> Claim:
 
 
 def _calibrating_shape(early: Any, late: Any) -> Claim:
-    found = []
+    counts = []
     for rows in (early, late):
-        found += [tallied(differences(rows, "unimodality", "orcu", loss), "unimodality") for loss in CALIBRATING]
+        counts += [count_signs(differences(rows, "unimodality", "orcu", loss), "unimodality") for loss in CALIBRATING]
     half = len(CALIBRATING)
-    sums = [Tally(*(sum(x) for x in zip(*part, strict=True))) for part in (found[:half], found[half:])]
-    words = "Calibration losses (LS, FLSD, MbLS, MDCA, ACLS) are less often unimodal than ORCU"
-    cells = [f"ORCU {one}" if sum(one) else "not run" for one in sums]
-    return Claim(words, "Table III", *cells, _verdict(*sums), "posthoc, converged")
+    sums = [Tally(*(sum(x) for x in zip(*part, strict=True))) for part in (counts[:half], counts[half:])]
+    text = "Calibration losses (LS, FLSD, MbLS, MDCA, ACLS) are less often unimodal than ORCU"
+    cells = [f"ORCU {tally}" if sum(tally) else "not run" for tally in sums]
+    return Claim(text, "Table III", *cells, _verdict(*sums), "posthoc, converged")
 
 
 def _signed(rows: Any, loss: str) -> tuple[list[Difference], str]:
-    found = []
+    gaps = []
     for data, values in _means(rows, "overconfidence", loss).items():
         if len(values) > 1:
-            found.append(
+            gaps.append(
                 Difference(data, mean(values), *archive.interval(values, archive.OVERLAP if len(values) >= 5 else 0.0))
             )
-    return found, f"{_range([d.value for d in found], lambda v: f'{100 * v:+.1f}')} points" if found else "not run"
+    return gaps, f"{_range([d.value for d in gaps], lambda v: f'{100 * v:+.1f}')} points" if gaps else "not run"
 
 
 def _under_confident(early: Any, late: Any) -> Claim:
@@ -253,8 +253,8 @@ def _under_confident(early: Any, late: Any) -> Claim:
         Tally(sum(d.high < 0 for d in f), sum(d.low <= 0 <= d.high for d in f), sum(d.low > 0 for d in f))
         for f in (first, second)
     ]
-    words = "SORD alone is under-confident (confidence less accuracy below 0)"
-    return Claim(words, "Section III-B, Fig. 4", one, two, _verdict(*both), "posthoc, converged")
+    text = "SORD alone is under-confident (confidence minus accuracy below 0)"
+    return Claim(text, "Section III-B, Fig. 4", one, two, _verdict(*both), "posthoc, converged")
 
 
 def _over_confident(early: Any, late: Any) -> Claim:
@@ -263,28 +263,28 @@ def _over_confident(early: Any, late: Any) -> Claim:
         Tally(sum(d.low > 0 for d in f), sum(d.low <= 0 <= d.high for d in f), sum(d.high < 0 for d in f))
         for f in (first, second)
     ]
-    words = "Cross-entropy is over-confident"
-    return Claim(words, "Fig. 4, Appendix VI-C", one, two, _verdict(*both), "posthoc, converged")
+    text = "Cross-entropy is over-confident"
+    return Claim(text, "Fig. 4, Appendix VI-C", one, two, _verdict(*both), "posthoc, converged")
 
 
 def _two_stage() -> list[Claim]:
-    rows, specs = archive.rows("results_two_stage"), "two_stage"
-    none, place = Tally(0, 0, 0), "Table II, Fig. 3"
+    rows, specs = archive.load_rows("results_two_stage"), "two_stage"
+    none, location = Tally(0, 0, 0), "Table II, Fig. 3"
     active = {loss: [mean(v) for v in _means(rows, "feasible_active", loss).values()] for loss in ("orcu", "hinge")}
-    apart = tallied(differences(rows, "feasible_active", "orcu", "hinge"), "feasible_active")
-    aligned = tallied(differences(rows, "alignment", "orcu", "hinge"), "alignment")
-    found = [
+    activity = count_signs(differences(rows, "feasible_active", "orcu", "hinge"), "feasible_active")
+    aligned = count_signs(differences(rows, "alignment", "orcu", "hinge"), "alignment")
+    claims_ = [
         Claim(
-            "The hinge goes silent once the order is learned, ORCU keeps every gap active",
-            place,
-            f"hinge {_range(active['hinge'])} %, ORCU {_range(active['orcu'])} % active; ORCU {apart}",
+            "The hinge becomes inactive once the order is learned, ORCU stays active at every gap",
+            location,
+            f"hinge {_range(active['hinge'])} %, ORCU {_range(active['orcu'])} % active; ORCU {activity}",
             "",
-            _verdict(apart, none),
+            _verdict(activity, none),
             specs,
         ),
         Claim(
-            "ORCU's signal is aligned with calibration (A_TF) more than the hinge's",
-            place,
+            "The gradient of ORCU is more aligned with calibration (A_TF) than that of the hinge",
+            location,
             f"ORCU {aligned}",
             "",
             _verdict(aligned, none),
@@ -292,22 +292,24 @@ def _two_stage() -> list[Claim]:
         ),
     ]
     for metric, name in (("feasible_sce", "SCE"), ("feasible_ece", "ECE")):
-        one = tallied(differences(rows, metric, "orcu", "softce") or differences(rows, metric, "orcu", "sord"), metric)
-        two = tallied(differences(rows, metric, "orcu", "hinge"), metric)
-        both = Tally(*(a + b for a, b in zip(one, two, strict=True)))
-        words = f"Continued with ORCU, {name} on the ordered rows is lower than with SoftCE or the hinge"
-        found.append(
-            Claim(words, place, f"against SoftCE {one}; against the hinge {two}", "", _verdict(both, none), specs)
+        one = count_signs(
+            differences(rows, metric, "orcu", "softce") or differences(rows, metric, "orcu", "sord"), metric
         )
-    return found
+        two = count_signs(differences(rows, metric, "orcu", "hinge"), metric)
+        both = Tally(*(a + b for a, b in zip(one, two, strict=True)))
+        text = f"After stage two with ORCU, {name} on the ordered rows is lower than with SoftCE or the hinge"
+        claims_.append(
+            Claim(text, location, f"against SoftCE {one}; against the hinge {two}", "", _verdict(both, none), specs)
+        )
+    return claims_
 
 
 def _posthoc(rows: Any) -> list[Claim]:
     none = Tally(0, 0, 0)
-    changed = tallied(differences(rows, "sce", ("orcu", "TS"), "orcu"), "sce")
-    best = tallied(differences(rows, "sce", "orcu", ("ce", "TS")), "sce")
-    dirichlet = tallied(differences(rows, "sce", "orcu", ("ce", "DC")), "sce")
-    shape = tallied(differences(rows, "unimodality", "orcu", ("ce", "DC")), "unimodality")
+    changed = count_signs(differences(rows, "sce", ("orcu", "TS"), "orcu"), "sce")
+    best = count_signs(differences(rows, "sce", "orcu", ("ce", "TS")), "sce")
+    dirichlet = count_signs(differences(rows, "sce", "orcu", ("ce", "DC")), "sce")
+    shape = count_signs(differences(rows, "unimodality", "orcu", ("ce", "DC")), "unimodality")
     no_help = Tally(changed.worse + changed.level, 0, changed.better)
     return [
         Claim(
@@ -341,42 +343,45 @@ def _posthoc(rows: Any) -> list[Claim]:
 
 
 def _ablation() -> list[Claim]:
-    rows, none, found = archive.rows("results_ablation"), Tally(0, 0, 0), []
+    rows, none, claims_ = archive.load_rows("results_ablation"), Tally(0, 0, 0), []
     for metric, name in (("sce", "SCE"), ("unimodality", "unimodality")):
         cells, total = [], none
-        for rival in ("MbLS", "MDCA", "ACLS", "SoftPlus"):
-            one = tallied(differences(rows, metric, "SoftCE(Squared)+LBE", f"SoftCE(Squared)+{rival}"), metric)
-            cells.append(f"{rival}: {one}")
+        for other in ("MbLS", "MDCA", "ACLS", "SoftPlus"):
+            one = count_signs(differences(rows, metric, "SoftCE(Squared)+LBE", f"SoftCE(Squared)+{other}"), metric)
+            cells.append(f"{other}: {one}")
             total = Tally(*(a + b for a, b in zip(total, one, strict=True)))
-        words = f"With SoftCE, LBE gives a better {name} than MbLS, MDCA, ACLS and SoftPlus"
-        found.append(Claim(words, "Table VII", "; ".join(cells), "", _verdict(total, none), "ablation"))
+        text = f"With SoftCE, LBE gives a better {name} than MbLS, MDCA, ACLS and SoftPlus"
+        claims_.append(Claim(text, "Table VII", "; ".join(cells), "", _verdict(total, none), "ablation"))
     cells, total = [], none
     for distance in ("Absolute", "Huber", "Exponential"):
-        one = tallied(differences(rows, "sce", "SoftCE(Squared)+LBE", f"SoftCE({distance})+LBE"), "sce")
+        one = count_signs(differences(rows, "sce", "SoftCE(Squared)+LBE", f"SoftCE({distance})+LBE"), "sce")
         cells.append(f"{distance}: {one}")
         total = Tally(*(a + b for a, b in zip(total, one, strict=True)))
-    words = "The squared distance gives the lowest SCE"
-    return [*found, Claim(words, "Table VII, Appendix VI-E", "; ".join(cells), "", _verdict(total, none), "ablation")]
+    text = "The squared distance gives the lowest SCE"
+    return [*claims_, Claim(text, "Table VII, Appendix VI-E", "; ".join(cells), "", _verdict(total, none), "ablation")]
 
 
 def _scale() -> list[Claim]:
-    rows, none = archive.rows("results_scale"), Tally(0, 0, 0)
+    rows, none = archive.load_rows("results_scale"), Tally(0, 0, 0)
     pairs_of = [("s = 3", "s = 1"), ("s = 10", "s = 3"), ("s = 3", "s = 0.1")]
     cells, total = [], none
     for high, low in pairs_of:
-        found = differences(rows, "overconfidence", high, low)
+        gaps = differences(rows, "overconfidence", high, low)
         one = Tally(
-            sum(d.high < 0 for d in found), sum(d.low <= 0 <= d.high for d in found), sum(d.low > 0 for d in found)
+            sum(d.high < 0 for d in gaps), sum(d.low <= 0 <= d.high for d in gaps), sum(d.low > 0 for d in gaps)
         )
-        cells.append(f"{high} against {low}: less confident on {one.better}, level {one.level}, more {one.worse}")
+        cells.append(
+            f"{high} against {low}: less confident on {one.better}, not significant on {one.level}, more confident on "
+            f"{one.worse}"
+        )
         total = Tally(*(a + b for a, b in zip(total, one, strict=True)))
-    words = "A larger s refines the anchor less: confidence falls as s rises"
-    return [Claim(words, "Appendix IV-D, Fig. S1", "; ".join(cells), "", _verdict(total, none), "scale")]
+    text = "The confidence decreases with the scale s"
+    return [Claim(text, "Appendix IV-D, Fig. S1", "; ".join(cells), "", _verdict(total, none), "scale")]
 
 
 def _baselines() -> Claim:
-    """Baselines at the setting that validation chooses, against their authors' default."""
-    rows = archive.rows("results_sensitivity")
+    """Baselines with their best setting against their authors' default."""
+    rows = archive.load_rows("results_sensitivity")
     cells = []
     for label, default in (
         ("co2, original", "co2, original, lambda 0.01"),
@@ -388,17 +393,17 @@ def _baselines() -> Claim:
         means = {s: [mean(v) for v in _means(rows, "sce", s).values()] for s in settings}
         if default in means and means:
             best = min(means, key=lambda s: mean(means[s]))
-            one = tallied(differences(rows, "sce", best, default), "sce")
-            cells.append(f"{best}: {one} than {default.removeprefix(label).strip(', ')}")
-    words = (
-        "The baselines' weakness is not one of their settings (SCE of the best setting against the authors' default)"
+            one = count_signs(differences(rows, "sce", best, default), "sce")
+            cells.append(f"{best} against {default.removeprefix(label).strip(', ')}: {one}")
+    text = (
+        "The results of the baselines do not depend on their settings (SCE, best setting against the authors' default)"
     )
     return Claim(
-        words,
+        text,
         "Section V",
         "; ".join(cells) or "not run",
         "",
-        "CO2 and CDW-CE depend on it, MbLS and ACLS do not" if cells else "not run",
+        "CO2 and CDW-CE depend on their settings, MbLS and ACLS do not" if cells else "not run",
         "sensitivity",
     )
 
@@ -414,24 +419,24 @@ def table() -> str:
 
 
 def page() -> str:
-    """The page with its table made anew."""
+    """The page with an updated table."""
     content = PAGE.read_text(encoding="utf-8")
     pattern = re.compile("(<!-- begin claims -->\n).*?(<!-- end claims -->)", re.DOTALL)
     return pattern.sub(lambda m: f"{m[1]}\n{table()}\n\n{m[2]}", content)
 
 
 def main() -> None:
-    """What the command line says."""
+    """Run the step of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("step", choices=("collect", "write"))
-    parser.add_argument("--results", type=Path, default=Path("results"), help="the folder of results")
+    parser.add_argument("--results", type=Path, default=Path("results"), help="results folder")
     options = parser.parse_args()
     if options.step == "collect":
         collect(options.results)
         return
     content = page()
-    with atomic_write(PAGE) as fresh:
-        fresh.write_text(content, encoding="utf-8")
+    with atomic_write(PAGE) as temporary:
+        temporary.write_text(content, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""How large each extra is: the table in docs/install.md.
+"""Installed size of each extra: the table in docs/install.md.
 
-    python tools/extras.py            # print it
-    python tools/extras.py --write    # and put it into the page
+    python tools/extras.py            # print the table
+    python tools/extras.py --write    # also write it to the page
 
-Each extra is installed by uv into a folder of its own that is removed again, with the versions of constraints.txt, and
-what its files take is added up. It needs a package index, or uv's cache.
+Each extra is installed by uv into a temporary folder with the versions of constraints.txt, and the sizes of its files
+are added. It needs a package index or uv's cache.
 """
 
 import argparse
@@ -21,60 +21,62 @@ from orcu.io.files import atomic_write
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "install.md"
-PLACE = re.compile("(<!-- begin extras -->\n).*?(<!-- end extras -->)", re.DOTALL)
+BLOCK = re.compile("(<!-- begin extras -->\n).*?(<!-- end extras -->)", re.DOTALL)
 PURPOSE = {
-    "": "judging, calibrating, sets, reports, figures, the estimators' contract; no torch",
+    "": "evaluation, calibration, prediction sets, reports, figures, estimator checks; no torch",
     "train": "losses, `OrdinalClassifier`, training on tables",
-    "vision": "`train`, and image backbones (torchvision, timm)",
-    "text": "`train`, and text encoders (transformers)",
-    "weights": "pretrained weights that pip can bring",
+    "vision": "`train` and image backbones (torchvision, timm)",
+    "text": "`train` and text encoders (transformers)",
+    "weights": "pretrained weights from packages",
     "boosting": "`OrdinalBoosting` (LightGBM)",
-    "figures": "`vision`, and Grad-CAM (captum)",
-    "onnx": "`train`, and models as ONNX graphs, checked",
-    "ray": "runs across machines",
-    "inspect": "grades in logs of Inspect",
-    "data": "packages that carry open data sets",
-    "docs": "building this site (Sphinx)",
-    "all": "all but `inspect`",
+    "figures": "`vision` and Grad-CAM (captum)",
+    "onnx": "`train` and ONNX export with a check",
+    "ray": "runs on several machines",
+    "inspect": "grades from Inspect logs",
+    "data": "packages with open data sets",
+    "docs": "building the documentation (Sphinx)",
+    "all": "everything except `inspect`",
 }
-GPU = ("nvidia-", "cuda-", "triton")  # libraries that torch brings on Linux, for graphics cards
+GPU = ("nvidia-", "cuda-", "triton")  # GPU libraries that torch depends on under Linux
 
 
 def sizes(extra: str) -> dict[str, int]:
-    """The bytes of each package that ``pip install 'orcu[extra]'`` brings, orcu included."""
+    """Size in bytes of each package that ``pip install 'orcu[extra]'`` installs, including orcu."""
     with tempfile.TemporaryDirectory() as folder:
         target = f"{ROOT}[{extra}]" if extra else str(ROOT)
         uv = Path(sys.executable).with_name("uv")
-        pins = ["-c", ROOT / "constraints.txt"] if extra != "inspect" else []  # which needs older versions of some
+        pins = (
+            ["-c", ROOT / "constraints.txt"] if extra != "inspect" else []
+        )  # inspect needs older versions of some packages
         subprocess.run([uv, "pip", "install", "--quiet", "--target", folder, *pins, target], check=True)
         return {
-            one.name: sum(size(Path(str(file.locate()))) for file in one.files or ())
-            for one in importlib.metadata.distributions(path=[folder])
+            package.name: sum(size(Path(str(file.locate()))) for file in package.files or ())
+            for package in importlib.metadata.distributions(path=[folder])
         }
 
 
 def size(file: Path) -> int:
-    """Its bytes; 0 for what a record names and an installer leaves out."""
+    """Size of a file in bytes; 0 if it is not installed."""
     return file.stat().st_size if file.is_file() else 0
 
 
 def table() -> str:
-    """Markdown, with a line for each extra."""
+    """Markdown table with a line for each extra."""
     lines = ["| install | for | packages | MB on disk | and for GPUs |", "|---|---|---:|---:|---:|"]
     for extra, purpose in PURPOSE.items():
         parts = sizes(extra)
-        gpu = sum(one for name, one in parts.items() if name.startswith(GPU))
+        gpu = sum(bytes_ for name, bytes_ in parts.items() if name.startswith(GPU))
         print(f"{extra or 'orcu'}: {len(parts)} packages", file=sys.stderr)
         name = f"orcu[{extra}]" if extra else "orcu"
-        both = f"{megabytes(sum(parts.values()) - gpu)} | {megabytes(gpu) if gpu else ''}"
-        lines.append(f"| `{name}` | {purpose} | {len(parts)} | {both} |")
-    where = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
+        columns = f"{megabytes(sum(parts.values()) - gpu)} | {megabytes(gpu) if gpu else ''}"
+        lines.append(f"| `{name}` | {purpose} | {len(parts)} | {columns} |")
+    system = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
     day = datetime.date.today().isoformat()
-    return "\n".join([*lines, "", f"Measured on {day} ({where}) by `python tools/extras.py --write`.", ""])
+    return "\n".join([*lines, "", f"Measured on {day} ({system}) by `python tools/extras.py --write`.", ""])
 
 
 def megabytes(count: int) -> str:
-    """Whole megabytes.
+    """Megabytes without decimals.
 
     Example:
         >>> megabytes(1_234_567_890)
@@ -84,14 +86,14 @@ def megabytes(count: int) -> str:
 
 
 def main() -> None:
-    """Measure, print, and write."""
+    """Measure, print and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/install.md")
+    parser.add_argument("--write", action="store_true", help="write the table to docs/install.md")
     write = parser.parse_args().write
     text = table()
     print(text)
     if write:
-        page = PLACE.sub(lambda place: place[1] + text + place[2], PAGE.read_text(encoding="utf-8"))
+        page = BLOCK.sub(lambda match: match[1] + text + match[2], PAGE.read_text(encoding="utf-8"))
         with atomic_write(PAGE) as fresh:
             fresh.write_text(page, encoding="utf-8")
 

@@ -1,6 +1,6 @@
-"""Thumbnails of every figure for the docs: ``python tools/gallery.py FROM [FROM ...]``, or ``make gallery``.
+"""Thumbnails of all figures for the documentation: ``python tools/gallery.py FROM [FROM ...]``, or ``make gallery``.
 
-Each FROM is what ``orcu figure --from`` takes. A figure is drawn from the first that holds what it needs.
+Each FROM is a value of ``orcu figure --from``. A figure is drawn from the first one that has its input.
 """
 
 import sys
@@ -18,18 +18,18 @@ DPI, COLORS = 100, 160  # about 700 pixels wide, and small enough for the reposi
 
 
 def main(origins: list[str]) -> int:
-    """Draw what can be drawn; the exit code says whether all could."""
+    """Draw all figures; exit code 1 if an input is missing."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    groups = [Sources([origin]) for origin in origins] or [Sources()]
+    inputs = [Sources([origin]) for origin in origins] or [Sources()]
     missing = 0
     for name in FIGURES.names():
         reasons = []
-        for sources in groups:
+        for sources in inputs:
             try:
                 file = FOLDER / f"{name}.png"
                 save(make(name, sources), file, dpi=DPI)
-                with Image.open(file) as drawn:
-                    small = drawn.convert("RGB").quantize(
+                with Image.open(file) as image:
+                    small = image.convert("RGB").quantize(
                         COLORS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
                     )
                 small.save(file, optimize=True)
@@ -39,7 +39,7 @@ def main(origins: list[str]) -> int:
                 reasons.append(str(error))
         else:
             missing += 1
-            print(f"left out {reasons[-1]}")
+            print(f"skipped {reasons[-1]}")
     return 1 if missing else 0
 
 

@@ -1,11 +1,11 @@
-"""File hygiene, run by ``make check``: what must not stand in a tracked file."""
+"""File hygiene, run by ``make check``: content that tracked files must not have."""
 
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-LARGEST_FILE = 1024  # KiB
+MAX_FILE_SIZE = 1024  # KiB
 LOCK_FILES = {"uv.lock", "poetry.lock", "Pipfile.lock", "pdm.lock", "package-lock.json"}
 FORBIDDEN = {
     "a URL in the pins": (re.compile(r"://"), "constraints.txt"),
@@ -16,41 +16,41 @@ FORBIDDEN = {
 
 
 def faults(path: Path, content: bytes) -> list[str]:
-    """What is wrong with one file."""
-    complaints = []
+    """Problems of one file."""
+    problems = []
     if path.name in LOCK_FILES:
-        complaints.append("a lock file; it records hosts")
-    if len(content) > LARGEST_FILE * 1024:
-        complaints.append(f"{len(content) // 1024} KiB, more than {LARGEST_FILE}")
+        problems.append("a lock file; it records hosts")
+    if len(content) > MAX_FILE_SIZE * 1024:
+        problems.append(f"{len(content) // 1024} KiB, more than {MAX_FILE_SIZE}")
     try:
         text = content.decode()
     except UnicodeDecodeError:
-        return complaints
+        return problems
     lines = text.split("\n")
     if text and not text.endswith("\n"):
-        complaints.append("no newline at the end")
+        problems.append("no newline at the end")
     if "\r" in text:
-        complaints.append("carriage returns")
-    complaints += [f"line {i}: trailing space" for i, line in enumerate(lines, 1) if line != line.rstrip()]
-    for what, (pattern, only) in FORBIDDEN.items():
+        problems.append("carriage returns")
+    problems += [f"line {i}: trailing space" for i, line in enumerate(lines, 1) if line != line.rstrip()]
+    for name, (pattern, only) in FORBIDDEN.items():
         if only is None or path.name == only:
-            complaints += [f"line {i}: {what}" for i, line in enumerate(lines, 1) if pattern.search(line)]
-    return complaints
+            problems += [f"line {i}: {name}" for i, line in enumerate(lines, 1) if pattern.search(line)]
+    return problems
 
 
 def main() -> int:
-    """Check every file that git tracks or would add; the exit code says whether all is well."""
+    """Check every file that git tracks or would add; exit code 1 if there are problems."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    bad = 0
+    count = 0
     for name in names:
         path = Path(name)
         if path.is_file():
             for fault in faults(path, path.read_bytes()):
                 print(f"{name}: {fault}")
-                bad += 1
-    print(f"file hygiene: {len(names)} files, {bad} faults")
-    return 1 if bad else 0
+                count += 1
+    print(f"file hygiene: {len(names)} files, {count} problems")
+    return 1 if count else 0
 
 
 if __name__ == "__main__":

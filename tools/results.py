@@ -1,15 +1,15 @@
-"""The results in the documentation, from the runs to the tables.
+"""Result tables of the documentation.
 
     python tools/results.py collect --results DIR [--names results_scale,headline]
-                                                     runs of specs, and tables of benchmarks, to docs/results/*.parquet
-    python tools/results.py write                    those to docs/results/*.md and the marked parts of README and docs
+                                     collect benchmark runs and study tables into docs/results/*.parquet
+    python tools/results.py write    write docs/results/*.md, and the generated blocks of README and docs
 
-The Parquet files hold a row for each run and calibrator, with the spec, the versions and what is missing in
-their metadata; they are kept in the repository, the runs are not. What a store does not have stays as it was kept, so
-runs may be done on several machines.
+The Parquet files have a row for each run and calibrator; their metadata have the spec, the versions and the missing
+runs. They are part of the repository, the runs are not. Rows that a results folder does not have are kept, so runs can
+be collected from several machines.
 
-▲ and ▼ mark what is better and worse than a reference by a paired 95 % interval: over folds the corrected t of Nadeau
-and Bengio (2003), over seeds and data sets the plain t, of rows that one model each has judged the bootstrap.
+▲ and ▼ mark values that are significantly better and worse than the baseline (paired 95 % interval): the corrected t
+interval of Nadeau and Bengio (2003) over folds, the t interval over seeds and data sets, the bootstrap over rows.
 """
 
 import argparse
@@ -31,9 +31,9 @@ from orcu.bench.columns import column, heading
 from orcu.bench.jobs import Job
 from orcu.bench.significance import BETTER, WORSE
 from orcu.bench.spec import CONFIGS, Spec, load_spec
-from orcu.bench.tables import COLLAPSED_NOTE, DAGGER, Line, lines, rendered
-from orcu.io import text
+from orcu.bench.tables import COLLAPSED_NOTE, DAGGER, Line, lines, render_table
 from orcu.io.files import atomic_write
+from orcu.report import text_tables
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = (
@@ -41,11 +41,11 @@ PAGES = (
     DOCS / "estimator.md",
     DOCS / "boosting.md",
     DOCS / "comparison.md",
-    DOCS / "guides" / "judges.md",
+    DOCS / "guides" / "llm_judges.md",
     DOCS.parent / "README.md",
 )
 SPECS = ("results_tables", "results_images", "results_retina", "results_text")
-EXPERIMENTS = (  # of the paper, each with a page of its own; docs/claims.md reads them
+EXPERIMENTS = (  # experiments of the paper, each with its own page; input of docs/claims.md
     "results_posthoc",
     "results_two_stage",
     "results_ablation",
@@ -55,14 +55,14 @@ EXPERIMENTS = (  # of the paper, each with a page of its own; docs/claims.md rea
     "results_finetuned",
     "results_heads",
 )
-STUDIES = {  # tables that benchmarks write, and what writes them
+STUDIES = {  # tables of benchmark scripts, and the scripts
     **{f"defaults/{name}": "benchmarks/defaults.py" for name in ("headline", "defaults", "tuned", "single")},
     "judges": "benchmarks/judges.py",
     "rater_shapes": "benchmarks/rater_study.py",
     "rater_distances": "benchmarks/rater_study.py",
 }
 CROSS_ENTROPY = "ce"
-REFERENCES = {  # what the rows of a spec's table are compared with, where it is not cross-entropy
+BASELINES = {  # baselines of specs whose baseline is not cross-entropy
     "results_two_stage": "sord",
     "results_ablation": "SoftCE(Squared)+LBE",
     "results_scale": "s = 3",
@@ -85,8 +85,8 @@ WORDS = {"ece": "ECE", "sce": "SCE", "rps": "RPS", "qwk": "QWK", "unimodality": 
 HEADLINE = ("ce", "sord", "ls", "mdca", "orcu")
 
 
-class Kept(NamedTuple):
-    """A spec, how many runs are kept of it, and the rows of its table."""
+class SpecTable(NamedTuple):
+    """A spec, the number of its archived runs, and the rows of its table."""
 
     spec: Spec
     runs: int
@@ -94,58 +94,58 @@ class Kept(NamedTuple):
 
 
 def collect(results: Path, names: Sequence[str]) -> None:
-    """The finished runs of every spec, as one small table each; what was kept and is not in the store stays.
-
-    Tables of benchmarks are taken as they are.
-    """
+    """Collect the finished runs of specs and the tables of studies; archived rows without a new run are kept."""
     for study, script in STUDIES.items():
         name, file = Path(study).name, results / f"{study}.csv"
         if name in names and file.exists():
-            lines_ = pyarrow.csv.read_csv(file).to_pylist()
-            archive.keep(name, lines_, command=f"python {script}")
-            print(f"{name}: {len(lines_)} rows")
+            rows = pyarrow.csv.read_csv(file).to_pylist()
+            archive.save_rows(name, rows, command=f"python {script}")
+            print(f"{name}: {len(rows)} rows")
     for name in (name for name in names if name in SPECS + EXPERIMENTS):
         plan = bench.status(name, results=results)
         if not plan.finished:
             print(f"{name}: no run is finished")
             continue
-        by_cell = {_cell_of(row): row for row in [*archive.rows(name), *plan.records()]}  # the store's own win
-        missing = [run.job.title for run in plan.runs if not any(_is_of(run.job, row) for row in by_cell.values())]
-        archive.keep(
+        by_cell = {
+            _row_key(row): row for row in [*archive.load_rows(name), *plan.records()]
+        }  # new rows replace old ones
+        missing = [run.job.title for run in plan.runs if not any(_belongs_to(run.job, row) for row in by_cell.values())]
+        archive.save_rows(
             name,
             [row for _, row in sorted(by_cell.items())],
             spec=(CONFIGS / f"{name}.toml").read_text(encoding="utf-8"),
-            conventions="the paper's: 15 bins (a, b], classes weighted alike; fractions, not percent",
+            conventions="the paper's: 15 bins (a, b], equal class weights; fractions, not percent",
             missing=missing,
         )
-        print(f"{name}: {len(plan.finished)} of {len(plan.runs)} runs in the store, {len(missing)} missing")
+        print(f"{name}: {len(plan.finished)} of {len(plan.runs)} runs are finished, {len(missing)} missing")
 
 
-def _is_of(job: Job, row: dict[str, Any]) -> bool:
-    """Whether a row tells of this job; the rows of a two-stage run bear the names of its branches."""
+def _belongs_to(job: Job, row: dict[str, Any]) -> bool:
+    """Whether a row belongs to a job; rows of a two-stage run have the names of its branches."""
     same = (row["data"], row["fold"], row["seed"]) == (job.data.title, job.fold, job.seed)
     return same and (job.two_stage is not None or row["loss"] == job.loss_name)
 
 
-def _cell_of(row: dict[str, Any]) -> tuple[str, str, str, int, int]:
+def _row_key(row: dict[str, Any]) -> tuple[str, str, str, int, int]:
     return row["data"], row["loss"], row["calibrator"], row["fold"], row["seed"]
 
 
-def tables_of(names: Sequence[str]) -> list[Kept]:
-    """What is in the repository: specs and the rows of their tables."""
-    specs = []
+def tables_of(names: Sequence[str]) -> list[SpecTable]:
+    """Archived specs and the rows of their tables."""
+    tables = []
     for name in names:
-        records = archive.rows(name)
+        records = archive.load_rows(name)
         if records:
             spec = load_spec(name)
-            marks = archive.Folds(records).marks(spec.columns, REFERENCES.get(name, CROSS_ENTROPY)) | _finetuned(name)
-            specs.append(Kept(spec, len({record["run"] for record in records}), lines(spec, records, marks)))
-    return specs
+            marks = archive.PairedRuns(records).marks(spec.columns, BASELINES.get(name, CROSS_ENTROPY))
+            marks |= _finetuned_marks(name)
+            tables.append(SpecTable(spec, len({record["run"] for record in records}), lines(spec, records, marks)))
+    return tables
 
 
-def _finetuned(name: str) -> dict[tuple[str, str, str, str], str]:
-    """The marks of runs that were done once, from their test rows."""
-    pairs = archive.rows("finetuned_pairs") if name == "results_finetuned" else []
+def _finetuned_marks(name: str) -> dict[tuple[str, str, str, str], str]:
+    """Significance marks of the fine-tuned runs, which have one fold, from their test rows."""
+    pairs = archive.load_rows("finetuned_pairs") if name == "results_finetuned" else []
     return {
         (row["data"], row["first"], "none", row["metric"]): archive.mark(
             archive.Difference(row["data"], row["value"], row["low"], row["high"]).sign, row["metric"]
@@ -156,20 +156,20 @@ def _finetuned(name: str) -> dict[tuple[str, str, str, str], str]:
 
 
 def pages() -> dict[Path, str]:
-    """Every table: pages of their own, and the pages for reading with what stands between their marks."""
+    """Content of all generated pages, and of all pages with generated blocks."""
     specs, texts = tables_of(SPECS), {}
-    for one in [*specs, *tables_of(EXPERIMENTS)]:
-        parts = [f"# {one.spec.title}", "", _caption(one), ""]
-        for data in one.spec.data:
-            mine = [line for line in one.lines if line.data == data.title]
-            if mine:
-                parts += [f"## {data.title}", "", rendered(one.spec, mine, "markdown")]
-        texts[FOLDER / f"{one.spec.name}.md"] = "\n".join(parts).rstrip() + "\n"
+    for table in [*specs, *tables_of(EXPERIMENTS)]:
+        parts = [f"# {table.spec.title}", "", _caption(table), ""]
+        for data in table.spec.data:
+            rows = [line for line in table.lines if line.data == data.title]
+            if rows:
+                parts += [f"## {data.title}", "", render_table(table.spec, rows, "markdown")]
+        texts[FOLDER / f"{table.spec.name}.md"] = "\n".join(parts).rstrip() + "\n"
     blocks = {metric: by_loss(specs, metric) for metric in METRICS}
     blocks |= {f"{metric} after": by_calibrator(specs, metric) for metric in ("sce", "rps", "unimodality")}
-    blocks |= {"headline": headline(specs), "people": people(), "raw judges": raw_judges()}
-    blocks |= {f"defaults {metric}": defaults(_joined(), metric, SHOWN) for metric in ("rps", "accuracy")}
-    blocks |= {f"tuned {metric}": defaults(_compared("tuned"), metric, TUNED) for metric in ("rps", "nll")}
+    blocks |= {"headline": headline(specs), "people": common_practice(), "raw judges": judges_by_calibration()}
+    blocks |= {f"defaults {metric}": estimators(_joined(), metric, SHOWN) for metric in ("rps", "accuracy")}
+    blocks |= {f"tuned {metric}": estimators(_by_task("tuned"), metric, TUNED) for metric in ("rps", "nll")}
     blocks |= {"verdict": verdict(), "tuned verdict": tuned_verdict(), "judges": judges()}
     blocks |= peers() | {"rater shapes": rater_shapes(), "rater distances": rater_distances()}
     for page in PAGES:
@@ -181,136 +181,142 @@ def pages() -> dict[Path, str]:
     return texts
 
 
-# The columns of the tables of defaults, as `benchmarks/defaults.py` calls them: what people do today beside ours, and
-# tuned boosters beside ours.
-OURS = {"orcu, default": "`OrdinalClassifier()`", "orcu, OrdinalBoosting": "`OrdinalBoosting()`"}
-SHOWN = OURS | {
+# Columns of the tables of estimators, by their names in `benchmarks/defaults.py`: orcu and common practice, and orcu
+# and tuned boosters.
+ORCU = {"orcu, default": "`OrdinalClassifier()`", "orcu, OrdinalBoosting": "`OrdinalBoosting()`"}
+SHOWN = ORCU | {
     "LightGBM, tuned + temperature": "LightGBM, tuned + temperature",
     "HistGradientBoosting + isotonic": "HistGradient-Boosting + isotonic",
     "one network, CE + temperature": "one network, CE + temperature",
     "skorch, CE + temperature": "skorch, CE + temperature",
     "mord": "mord",
 }
-TUNED = OURS | {
+TUNED = ORCU | {
     f"{library}, tuned + {calibrator}": f"{library} + {calibrator}"
     for library in ("LightGBM", "XGBoost", "CatBoost")
     for calibrator in ("temperature", "isotonic")
 }
-JUDGED = ("rps", "nll", "sce", "accuracy", "mae")
+EVALUATED = ("rps", "nll", "sce", "accuracy", "mae")
 ByTask = dict[str, dict[str, dict[str, Any]]]
 
 
-def _compared(name: str) -> ByTask:
-    """The rows of a table of `benchmarks/defaults.py`, by task and method; none where it is not there."""
+def _by_task(name: str) -> ByTask:
+    """Rows of a table of `benchmarks/defaults.py` by task and method; empty if there is no such table."""
     by_task: ByTask = {}
-    for row in archive.rows(name):
+    for row in archive.load_rows(name):
         by_task.setdefault(row["task"], {})[row["method"]] = row
     return by_task
 
 
-def _beyond_chance(row: dict[str, Any], metric: str, side: str = "better") -> bool:
-    """Whether a method is better (or worse) than the default in a metric."""
+def _is_significant(row: dict[str, Any], metric: str, side: str = "better") -> bool:
+    """Whether a method is significantly better (or worse) than the default in a metric."""
     return metric in row.get(side, "").split()
 
 
 def _joined() -> ByTask:
-    """What people do, with single networks and tuned boosters where they were judged on as many rows."""
-    by_task = _compared("defaults")
+    """Rows of `defaults`, with single networks and tuned boosters that were evaluated on the same number of rows."""
+    by_task = _by_task("defaults")
     for name in ("single", "tuned"):
-        for task, rows in _compared(name).items():
+        for task, rows in _by_task(name).items():
             if task in by_task and rows["orcu, default"]["rows"] == by_task[task]["orcu, default"]["rows"]:
                 by_task[task] = rows | by_task[task]
     return by_task
 
 
-def defaults(by_task: ByTask, metric: str, shown: dict[str, str]) -> str:
-    """The default beside others: a row for each task, the best bold, what is better beyond chance marked.
+def estimators(by_task: ByTask, metric: str, shown: dict[str, str]) -> str:
+    """Estimators by task: the best is bold, significant differences from the default are marked.
 
-    Columns that no task has are left out.
+    Columns without values are left out.
     """
     shown = {name: title for name, title in shown.items() if any(name in rows for rows in by_task.values())}
-    rows: list[list[str | text.Cell]] = []
+    rows: list[list[str | text_tables.Cell]] = []
     for task, by_method in by_task.items():
         values = {name: by_method[name][metric] for name in shown if name in by_method}
-        cells: list[str | text.Cell] = [f"{task} ({by_method['orcu, default']['rows']:,})"]
+        cells: list[str | text_tables.Cell] = [f"{task} ({by_method['orcu, default']['rows']:,})"]
         for name in shown:
             cell = _cell(values.get(name), list(values.values()), metric)
             cells.append(_marked(cell, by_method.get(name, {}), metric))
         rows.append(cells)
-    headings: list[str | text.Cell] = ["", *(text.Cell(title, markup=True) for title in shown.values())]
-    return text.markdown(headings, rows, "l" + "r" * len(shown))
+    headings: list[str | text_tables.Cell] = ["", *(text_tables.Cell(title, markup=True) for title in shown.values())]
+    return text_tables.markdown(headings, rows, "l" + "r" * len(shown))
 
 
-def _marked(cell: text.Cell, row: dict[str, Any], metric: str) -> text.Cell:
-    """A cell with what its method is beside the default."""
-    side = BETTER if _beyond_chance(row, metric) else WORSE if _beyond_chance(row, metric, "worse") else ""
+def _marked(cell: text_tables.Cell, row: dict[str, Any], metric: str) -> text_tables.Cell:
+    """A cell with the significance mark of its method against the default."""
+    side = BETTER if _is_significant(row, metric) else WORSE if _is_significant(row, metric, "worse") else ""
     return replace(cell, text=f"{cell.text} {side}") if side else cell
 
 
-# What people do today beside ours, then the paper's loss alone.
-PEOPLE = {
+# Common practice, orcu's default, and the paper's loss alone.
+PRACTICE = {
     "one network, CE + temperature": "cross-entropy + temperature",
     "LightGBM + temperature": "LightGBM + temperature",
     "orcu, default": "`OrdinalClassifier()`",
-    "one network, ORCU": "the paper's ORCU, alone",
+    "one network, ORCU": "ORCU loss alone",
 }
 
 
-def people() -> str:
-    """RPS of what people do today, of the default, and of the paper's loss alone; what differs beyond chance is marked.
+def common_practice() -> str:
+    """RPS of common practice, of orcu's default, and of the ORCU loss alone, with significance marks.
 
-    The last column is the interval of the better of people's two less the default, in percent of the former.
+    The last column is the 95 % interval of the improvement over the better of the two common methods, in percent.
     """
-    table: list[list[str | text.Cell]] = []
-    for task, by_method in _compared("headline").items():
-        values = {name: by_method[name]["rps"] for name in PEOPLE if name in by_method}
-        cells: list[str | text.Cell] = [f"{task} ({by_method['orcu, default']['rows']:,})"]
-        for name in PEOPLE:
+    table: list[list[str | text_tables.Cell]] = []
+    for task, by_method in _by_task("headline").items():
+        values = {name: by_method[name]["rps"] for name in PRACTICE if name in by_method}
+        cells: list[str | text_tables.Cell] = [f"{task} ({by_method['orcu, default']['rows']:,})"]
+        for name in PRACTICE:
             cell = _cell(values.get(name), list(values.values()), "rps")
             cells.append(_marked(cell, by_method.get(name, {}), "rps"))
-        rival = min((name for name in list(PEOPLE)[:2] if name in by_method), key=values.__getitem__)
-        low, high = (100 * by_method[rival][end] / values[rival] for end in ("rps low", "rps high"))
+        best = min((name for name in list(PRACTICE)[:2] if name in by_method), key=values.__getitem__)
+        low, high = (100 * by_method[best][end] / values[best] for end in ("rps low", "rps high"))
         cells.append(f"{low:+.1f} to {high:+.1f}")
         table.append(cells)
-    heads: list[str | text.Cell] = ["", *(text.Cell(title, markup=True) for title in PEOPLE.values()), "gain, %"]
-    return text.markdown(heads, table, "l" + "r" * (len(PEOPLE) + 1))
+    heads: list[str | text_tables.Cell] = [
+        "",
+        *(text_tables.Cell(title, markup=True) for title in PRACTICE.values()),
+        "improvement, %",
+    ]
+    return text_tables.markdown(heads, table, "l" + "r" * (len(PRACTICE) + 1))
 
 
 def verdict() -> str:
-    """On how many tasks no one else is better than the default beyond chance, and who is where."""
-    names = {"defaults": "other methods", "single": "single networks of ours, losses times calibrators"}
-    return "\n\n".join(_unbeaten(_compared(name), called, JUDGED) for name, called in names.items()) + "\n"
+    """Number of tasks without a significantly better method than the default, and the exceptions."""
+    names = {"defaults": "other methods", "single": "single networks (a loss and a calibrator)"}
+    return "\n\n".join(_count_unbeaten(_by_task(name), title, EVALUATED) for name, title in names.items()) + "\n"
 
 
 def tuned_verdict() -> str:
-    """The same of our two estimators on tables, against the tuned boosters."""
-    by_task, metrics = _compared("tuned"), ("rps", "nll", "sce", "mae")
-    default = _unbeaten(by_task, "tuned boosters beside `OrdinalClassifier()`", metrics)
+    """The same for orcu's two estimators on tables, compared with tuned boosters."""
+    by_task, metrics = _by_task("tuned"), ("rps", "nll", "sce", "mae")
+    default = _count_unbeaten(by_task, "tuned boosters against `OrdinalClassifier()`", metrics)
     by_task = {task: rows for task, rows in by_task.items() if "orcu, OrdinalBoosting" in rows}
-    trees = _unbeaten(by_task, "tuned boosters beside `OrdinalBoosting()`", metrics, "better than trees")
+    trees = _count_unbeaten(by_task, "tuned boosters against `OrdinalBoosting()`", metrics, "better than trees")
     return f"{default}\n\n{trees}\n"
 
 
-def _unbeaten(by_task: ByTask, rivals: str, metrics: Sequence[str], column_: str = "better") -> str:
-    """On how many tasks no rival is better beyond chance in each metric, and in all, and who is where."""
+def _count_unbeaten(by_task: ByTask, others: str, metrics: Sequence[str], column_: str = "better") -> str:
+    """Number of tasks without a significantly better method in each metric and in all, and the exceptions."""
     better = {
         (task, metric): [
-            name for name, row in rows.items() if name not in OURS and _beyond_chance(row, metric, column_)
+            name for name, row in rows.items() if name not in ORCU and _is_significant(row, metric, column_)
         ]
         for task, rows in by_task.items()
         for metric in metrics
     }
-    count = len({name for rows in by_task.values() for name in rows if name not in OURS})
-    counts = ", ".join(f"{_word(metric)} {sum(not better[task, metric] for task in by_task)}" for metric in metrics)
-    whole = sum(not any(better[task, metric] for metric in metrics) for task in by_task)
-    who = "; ".join(f"{_word(metric)} on {task} ({_few(names)})" for (task, metric), names in better.items() if names)
+    count = len({name for rows in by_task.values() for name in rows if name not in ORCU})
+    counts = ", ".join(f"{_word(metric)} on {sum(not better[task, metric] for task in by_task)}" for metric in metrics)
+    in_all = sum(not any(better[task, metric] for metric in metrics) for task in by_task)
+    exceptions = "; ".join(
+        f"{_word(metric)} on {task} ({_shorten(names)})" for (task, metric), names in better.items() if names
+    )
     return (
-        f"Of {count} {rivals}, none is better beyond chance on, of {len(by_task)} tasks: {counts}; in all of these at "
-        f"once on {whole}." + (f" Better are: {who}." if who else "")
+        f"{count} {others}: none is significantly better in {counts} of {len(by_task)} tasks, and in any of these "
+        f"metrics on {in_all}." + (f" Significantly better: {exceptions}." if exceptions else "")
     )
 
 
-def _few(names: list[str], most: int = 2) -> str:
+def _shorten(names: list[str], most: int = 2) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
@@ -319,48 +325,48 @@ def _word(metric: str) -> str:
     return metric if metric == "accuracy" else metric.upper()
 
 
-def by_loss(specs: list[Kept], metric: str) -> str:
-    """Losses by data sets, before any calibrator; the best of each data set bold, marks beside cross-entropy."""
-    by_cell = {(one.data, one.loss): one for spec in specs for one in spec.lines if one.calibrator == "none"}
+def by_loss(specs: list[SpecTable], metric: str) -> str:
+    """Losses by data sets without a calibrator; the best of each data set is bold, marks against cross-entropy."""
+    by_cell = {(line.data, line.loss): line for spec in specs for line in spec.lines if line.calibrator == "none"}
     data, losses = (list(dict.fromkeys(names)) for names in zip(*by_cell, strict=True))
     rows = []
     for loss in losses:
-        cells: list[str | text.Cell] = [_code(loss)]
-        for one in data:
-            line = by_cell.get((one, loss))
-            rivals = [by_cell[one, other] for other in losses if (one, other) in by_cell]
-            means = [rival.cells[metric].mean for rival in rivals if not rival.collapsed]
+        cells: list[str | text_tables.Cell] = [_code(loss)]
+        for name in data:
+            line = by_cell.get((name, loss))
+            others = [by_cell[name, other] for other in losses if (name, other) in by_cell]
+            means = [other.cells[metric].mean for other in others if not other.collapsed]
             if line is None:
                 cells.append("-")
             elif line.collapsed:
                 cells.append(f"{_cell(line.cells[metric].mean, means, metric).text} {DAGGER}")
             else:
                 cell = _cell(line.cells[metric].mean, means, metric)
-                cells.append(replace(cell, text=f"{cell.text} {line.cells[metric].versus}".rstrip()))
+                cells.append(replace(cell, text=f"{cell.text} {line.cells[metric].mark}".rstrip()))
         rows.append(cells)
-    return _markdown([_head(metric), *(SHORT.get(one, one) for one in data)], rows)
+    return _markdown([_head(metric), *(SHORT.get(name, name) for name in data)], rows)
 
 
-def by_calibrator(specs: list[Kept], metric: str) -> str:
-    """Losses by calibrators, the mean over all data sets that have the loss; marks beside no calibrator."""
+def by_calibrator(specs: list[SpecTable], metric: str) -> str:
+    """Losses by calibrators, mean over all data sets; marks against the same loss without a calibrator."""
     names = specs[0].spec.calibrators
     by_cell = _by_loss_and_calibrator(specs, metric)
     most = max(map(len, by_cell.values()))
     table = []
     for loss in dict.fromkeys(loss for loss, _ in by_cell):
         if len(by_cell[loss, "none"]) == most:
-            own = {name: list(by_cell[loss, name].values()) for name in names}
-            table.append([_code(loss), *_beside(own, "none", metric).values()])
+            values = {name: list(by_cell[loss, name].values()) for name in names}
+            table.append([_code(loss), *_compare(values, "none", metric).values()])
     return _markdown([_head(metric), *names], table)
 
 
-def headline(specs: list[Kept]) -> str:
-    """Some losses, before and after our calibrator: the mean over all data sets; marks beside cross-entropy."""
+def headline(specs: list[SpecTable]) -> str:
+    """Some losses with and without the calibrator, mean over all data sets; marks against cross-entropy."""
     table = []
     by_metric = {metric: _by_loss_and_calibrator(specs, metric) for metric in METRICS}
     for calibrator, name in (("none", "none"), ("gap+projection", "gap + projection")):
         columns = [
-            _beside({loss: list(by_cell[loss, calibrator].values()) for loss in HEADLINE}, CROSS_ENTROPY, metric)
+            _compare({loss: list(by_cell[loss, calibrator].values()) for loss in HEADLINE}, CROSS_ENTROPY, metric)
             for metric, by_cell in by_metric.items()
         ]
         for loss in HEADLINE:
@@ -369,156 +375,169 @@ def headline(specs: list[Kept]) -> str:
     return _markdown(["calibrator", "loss", *(_head(m) for m in METRICS)], table, left=2)
 
 
-def _by_loss_and_calibrator(specs: list[Kept], metric: str) -> dict[tuple[str, str], dict[str, float]]:
-    """A metric's means for each loss and calibrator, by data set."""
+def _by_loss_and_calibrator(specs: list[SpecTable], metric: str) -> dict[tuple[str, str], dict[str, float]]:
+    """Mean of a metric for each loss and calibrator, by data set."""
     by_cell: dict[tuple[str, str], dict[str, float]] = {}
-    for line in (line for one in specs for line in one.lines):
+    for line in (line for table in specs for line in table.lines):
         by_cell.setdefault((line.loss, line.calibrator), {})[line.data] = line.cells[metric].mean
     return by_cell
 
 
-def _beside(by_name: dict[str, list[float]], reference: str, metric: str, overlap: float = 0.0) -> dict[str, text.Cell]:
-    """The mean of each, the best bold, what differs from the reference beyond chance marked.
+def _compare(
+    by_name: dict[str, list[float]], baseline: str, metric: str, overlap: float = 0.0
+) -> dict[str, text_tables.Cell]:
+    """Means by name: the best is bold, significant differences from the baseline are marked.
 
     Args:
-        by_name: values of the same folds, draws or data sets, in the same order.
-        reference: one of the names.
-        metric: of the values.
-        overlap: as for `archive.interval`.
+        by_name: values on the same folds, draws or data sets, in the same order.
+        baseline: one of the names.
+        metric: metric of the values.
+        overlap: argument of `archive.interval`.
     """
     means = [mean(values) for values in by_name.values()]
     cells = {}
-    for (name, values), own in zip(by_name.items(), means, strict=True):
-        apart = [value - other for value, other in zip(values, by_name[reference], strict=True)]
-        side = archive.mark(archive.Difference(name, mean(apart), *archive.interval(apart, overlap)).sign, metric)
-        cell = _cell(own, means, metric)
-        cells[name] = replace(cell, text=f"{cell.text} {side}".rstrip())
+    for (name, values), average in zip(by_name.items(), means, strict=True):
+        differences = [value - other for value, other in zip(values, by_name[baseline], strict=True)]
+        sign = archive.Difference(name, mean(differences), *archive.interval(differences, overlap)).sign
+        cell = _cell(average, means, metric)
+        cells[name] = replace(cell, text=f"{cell.text} {archive.mark(sign, metric)}".rstrip())
     return cells
 
 
 def judges() -> str:
-    """Judges before and after, by each method with few, some and all human grades; the best bold, marks beside ours."""
+    """LLM judges by calibration method and number of human grades; the best is bold, marks against `orcu judge fit`."""
     shown = ("accuracy", "mae", "qwk", "ece", "sce", "rps", "nll", "unimodality")
     table = []
     for judge, by_size in _by_judge().items():
         for size in ("50", "200", "all"):
-            columns = [_judged(by_size[size], metric) for metric in shown]
+            columns = [_compare_methods(by_size[size], metric) for metric in shown]
             table += [[judge, size, method, *(column_[method] for column_ in columns)] for method in by_size[size]]
     return _markdown(["judge", "human grades", "method", *map(_head, shown)], table, left=3)
 
 
-def raw_judges() -> str:
-    """Language models as judges: RPS as they come, and calibrated to 200 grades of people; marks beside ours."""
-    shown = {"as it comes": "as it comes", "temperature": "+ temperature", JUDGE: "`orcu judge fit`"}
+def judges_by_calibration() -> str:
+    """RPS of LLM judges, uncalibrated and calibrated with 200 human grades; marks against `orcu judge fit`."""
+    shown = {"uncalibrated": "uncalibrated", "temperature": "+ temperature", JUDGE: "`orcu judge fit`"}
     table = []
     for judge, by_size in _by_judge().items():
-        cells = _judged({method: by_size["200"][method] for method in shown}, "rps")
+        cells = _compare_methods({method: by_size["200"][method] for method in shown}, "rps")
         table.append([judge, *cells.values()])
-    return text.markdown(["judge", *(text.Cell(title, markup=True) for title in shown.values())], table, "lrrr")
+    return text_tables.markdown(
+        ["judge", *(text_tables.Cell(title, markup=True) for title in shown.values())], table, "lrrr"
+    )
 
 
 JUDGE = "orcu judge fit"
-HALVES = 1.0  # rows that judge over rows that are drawn from, of a division of the judges' items
+HALVES = 1.0  # ratio of evaluation rows to calibration rows of the judges' items
 ByMethod = dict[str, list[dict[str, Any]]]
 
 
 def _by_judge() -> dict[str, dict[str, ByMethod]]:
-    """The rows of each judge, number of human grades and method, all in the same order of divisions and draws."""
+    """Rows of each judge, number of human grades and method, all in the same order of splits and draws."""
     by_judge: dict[str, dict[str, ByMethod]] = {}
-    for row in archive.rows("judges"):
+    for row in archive.load_rows("judges"):
         by_size = by_judge.setdefault(row["judge"], {}).setdefault(row["human grades"], {})
         by_size.setdefault(row["method"], []).append(row)
     return by_judge
 
 
-def _judged(by_method: ByMethod, metric: str) -> dict[str, text.Cell]:
-    """The mean of each method beside ours."""
+def _compare_methods(by_method: ByMethod, metric: str) -> dict[str, text_tables.Cell]:
+    """Means of the methods with marks against `orcu judge fit`."""
     by_name = {method: [row[metric] for row in rows] for method, rows in by_method.items()}
-    return _beside(by_name, JUDGE, metric, HALVES)
+    return _compare(by_name, JUDGE, metric, HALVES)
 
 
 def rater_shapes() -> str:
-    """How many human rating distributions are unimodal, with Wilson's intervals."""
+    """Shares of unimodal human rating distributions with Wilson intervals."""
     table = []
-    for row in archive.rows("rater_shapes"):
+    for row in archive.load_rows("rater_shapes"):
         count = row["texts"]
-        shares = [f"{100 * row['if unimodal']:.1f}"]
-        for name in ("unimodal", "proven not"):
+        shares = [f"{100 * row['expected_if_unimodal']:.1f}"]
+        for name in ("unimodal", "significantly_multimodal"):
             ends = binomtest(round(count * row[name]), count).proportion_ci(method="wilson")
             shares.append(f"{100 * row[name]:.1f} ({100 * ends.low:.1f} to {100 * ends.high:.1f})")
-        chance, unimodal, proven = shares
-        table.append([row["data"].removeprefix("vader_"), f"{count:,}", str(row["raters"]), unimodal, chance, proven])
-    heads = ["texts", "how many", "raters (median)", "unimodal %", "unimodal %, if all were", "proven not %"]
+        expected, unimodal, multimodal = shares
+        data = row["data"].removeprefix("vader_")
+        table.append([data, f"{count:,}", str(row["raters"]), unimodal, expected, multimodal])
+    heads = [
+        "data",
+        "texts",
+        "raters (median)",
+        "unimodal %",
+        "expected % if all texts were unimodal",
+        "significantly multimodal %",
+    ]
     return _markdown(heads, table)
 
 
 def rater_distances() -> str:
-    """Predicted against human distributions: losses by calibrators, the mean over data sets and folds.
+    """Distance between predicted and human distributions: losses by calibrators, mean over data sets and folds.
 
-    Marks are beside no calibrator, over folds: each fold's difference is the mean over the data sets.
+    Marks are against the same loss without a calibrator, over folds; each fold's difference is the mean over data sets.
     """
     by_cell: dict[tuple[str, str], dict[int | None, list[float]]] = {}
-    for row in archive.rows("rater_distances"):
+    for row in archive.load_rows("rater_distances"):
         by_fold = by_cell.setdefault((row["loss"], row["calibrator"]), {})
         by_fold.setdefault(row.get("fold"), []).append(row["distance"])
     by_pipeline = {cell: [mean(values) for values in by_fold.values()] for cell, by_fold in by_cell.items()}
     names = list(dict.fromkeys(calibrator for _, calibrator in by_pipeline if calibrator))
     table = []
     for loss in dict.fromkeys(loss for loss, calibrator in by_pipeline if calibrator):
-        own = {name: by_pipeline[loss, name] for name in names}
-        overlap = 1 / (len(own["none"]) - 1)  # test rows over training rows
-        table.append([_code(loss), *_beside(own, "none", "rps", overlap).values()])
+        values = {name: by_pipeline[loss, name] for name in names}
+        overlap = 1 / (len(values["none"]) - 1)  # ratio of test rows to training rows
+        table.append([_code(loss), *_compare(values, "none", "rps", overlap).values()])
     floor = mean(by_pipeline["floor", ""])
-    table.append(["the truth itself would show", f"{floor:.3f}", *[""] * (len(names) - 1)])
+    table.append(["true distribution (sampling noise of the ratings)", f"{floor:.3f}", *[""] * (len(names) - 1)])
     return _markdown(["squared distance ↓", *names], table)
 
 
 def peers() -> dict[str, str]:
-    """What `benchmarks/peers.py` has found: who there is, whose numbers differ, what breaks, how fast all are."""
+    """Results of `benchmarks/peers.py`: libraries, different definitions, errors, and speed."""
     run = json.loads((FOLDER / "peers.json").read_text(encoding="utf-8"))
     versions = ", ".join(f"{name} {number}" for name, number in run["versions"].items())
-    left_out = f" Not installed were {', '.join(run['left out'])}." if run["left out"] else ""
-    about = f"Run on {run['date']} with {versions} ({run['instructions']} instructions).{left_out}\n"
+    skipped = f" Not installed: {', '.join(run['not_installed'])}." if run["not_installed"] else ""
+    about = f"Run on {run['date']} with {versions} ({run['instructions']} instructions).{skipped}\n"
     offers = [
-        [one["name"], one["version"], *(text.Cell(one[name], markup=True) for name in ("has", "has not"))]
-        for one in run["peers"]
+        [row["name"], row["version"], *(text_tables.Cell(row[key], markup=True) for key in ("features", "missing"))]
+        for row in run["peers"]
     ]
-    blocks = {"peers": about, "peers offers": _markdown(["library", "version", "has", "has not"], offers, left=4)}
+    blocks = {"peers": about, "peers offers": _markdown(["library", "version", "features", "missing"], offers, left=4)}
     for kind in ("differs", "breaks"):
         cases = []
-        for one in (one for one in run["cases"] if one["kind"] == kind):
-            who = f"{one['peer']} {one['version']}" if one["version"] else "copies on the web"
-            words = (text.Cell(one[name], markup=True) for name in ("what", "why"))
-            cases.append([who, *words, *(_number(one[name]) for name in ("expected", "theirs", "ours"))])
-        blocks[f"peers {kind}"] = _markdown(["who", "what", "why", "expected", "theirs", "orcu"], cases, left=3)
+        for row in (row for row in run["cases"] if row["kind"] == kind):
+            library = f"{row['peer']} {row['version']}" if row["version"] else "copies on the web"
+            texts = (text_tables.Cell(row[key], markup=True) for key in ("what", "why"))
+            cases.append([library, *texts, *(_number(row[key]) for key in ("expected", "peer_value", "orcu_value"))])
+        headings = ["library", "quantity", "reason", "expected", "library's value", "orcu"]
+        blocks[f"peers {kind}"] = _markdown(headings, cases, left=3)
     speed = []
-    for one in run["speed"]:
-        ratios = {who: f"{ratio:.3g}" for who, ratio in one["ratios"].items() if who != one["reference"]}
-        own = [f"{ratio}{who.removeprefix('orcu')}" for who, ratio in ratios.items() if who.startswith("orcu")]
-        others = [f"{who} {ratio}" for who, ratio in ratios.items() if not who.startswith("orcu")]
-        speed.append([one["what"], one["size"], one["reference"], "; ".join(own), "; ".join(others)])
-    blocks["peers speed"] = _markdown(["what", "size", "reference", "orcu", "others"], speed, left=5)
+    for row in run["speed"]:
+        ratios = {name: f"{ratio:.3g}" for name, ratio in row["ratios"].items() if name != row["reference"]}
+        orcu = [f"{ratio}{name.removeprefix('orcu')}" for name, ratio in ratios.items() if name.startswith("orcu")]
+        others = [f"{name} {ratio}" for name, ratio in ratios.items() if not name.startswith("orcu")]
+        speed.append([row["what"], row["size"], row["reference"], "; ".join(orcu), "; ".join(others)])
+    blocks["peers speed"] = _markdown(["task", "size", "reference", "orcu", "others"], speed, left=5)
     return blocks
 
 
 def _number(value: float | str) -> str:
-    """A number as it is read: 1e+08 as 100,000,000, NaN as NaN."""
+    """A number as text: 1e+08 as 100,000,000, NaN as NaN."""
     if isinstance(value, str):
         return value.replace("nan", "NaN")
     return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.3g}"
 
 
-def _caption(one: Kept) -> str:
-    name = one.spec.name
-    about = archive.about(name)
-    versions = ", ".join(f"{package} {number}" for package, number in about["versions"].items())
-    missing = f" {len(about['missing'])} runs are still missing." if about["missing"] else ""
-    collapsed = f" {COLLAPSED_NOTE}" if any(line.collapsed for line in one.lines) else ""
+def _caption(table: SpecTable) -> str:
+    name = table.spec.name
+    metadata = archive.load_metadata(name)
+    versions = ", ".join(f"{package} {number}" for package, number in metadata["versions"].items())
+    missing = f" {len(metadata['missing'])} runs are missing." if metadata["missing"] else ""
+    collapsed = f" {COLLAPSED_NOTE}" if any(line.collapsed for line in table.lines) else ""
     return (
-        f"{one.runs} runs of `orcu bench run {name}` ({versions}); mean ± standard deviation over folds and seeds, "
-        f"best bold, second underlined within a calibrator; {BETTER} better, {WORSE} worse than "
-        f"`{REFERENCES.get(name, CROSS_ENTROPY)}` with the same calibrator beyond chance (95 %).{collapsed}{missing} "
-        f"Epochs and sizes stand in `configs/{name}.toml`."
+        f"{table.runs} runs of `orcu bench run {name}` ({versions}). Mean ± standard deviation over folds and seeds. "
+        f"Within each calibrator the best is bold and the second best underlined. {BETTER} significantly better, "
+        f"{WORSE} significantly worse than `{BASELINES.get(name, CROSS_ENTROPY)}` with the same calibrator (paired "
+        f"95 % interval).{collapsed}{missing} The settings are in `configs/{name}.toml`."
     )
 
 
@@ -526,40 +545,40 @@ def _head(metric: str) -> str:
     return heading(metric).replace(metric, WORDS.get(metric, metric))
 
 
-def _code(loss: str) -> text.Cell:
-    return text.Cell(f"`{loss}`", markup=True) if loss.isidentifier() else text.Cell(loss)
+def _code(loss: str) -> text_tables.Cell:
+    return text_tables.Cell(f"`{loss}`", markup=True) if loss.isidentifier() else text_tables.Cell(loss)
 
 
-def _cell(value: float | None, rivals: list[float], metric: str) -> text.Cell:
-    """A value, bold if none of the rivals looks better."""
+def _cell(value: float | None, values: list[float], metric: str) -> text_tables.Cell:
+    """A value as text, bold if it is the best of the values after rounding."""
     if value is None:
-        return text.Cell("-")
-    shown = column(metric)
+        return text_tables.Cell("-")
+    kind = column(metric)
     number, best = (
-        f"{100 * one:.1f}" if shown.percent else f"{one:.3f}" for one in (value, min(rivals, key=shown.cost))
+        f"{100 * number:.1f}" if kind.percent else f"{number:.3f}" for number in (value, min(values, key=kind.cost))
     )
-    return text.Cell(number, "best" if number == best else "")
+    return text_tables.Cell(number, "best" if number == best else "")
 
 
-def _markdown(headings: list[str], rows: list[list[str | text.Cell]], left: int = 1) -> str:
-    return text.markdown(headings, rows, "l" * left + "r" * (len(headings) - left))
+def _markdown(headings: list[str], rows: list[list[str | text_tables.Cell]], left: int = 1) -> str:
+    return text_tables.markdown(headings, rows, "l" * left + "r" * (len(headings) - left))
 
 
 def main() -> None:
-    """What the command line says."""
+    """Run the step of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("step", choices=("collect", "write"))
-    parser.add_argument("--results", type=Path, default=Path("results"), help="the folder of results")
-    every = [*(Path(study).name for study in STUDIES), *SPECS, *EXPERIMENTS]
-    parser.add_argument("--names", default=",".join(every), help="of specs and studies, with commas between")
+    parser.add_argument("--results", type=Path, default=Path("results"), help="results folder")
+    names = [*(Path(study).name for study in STUDIES), *SPECS, *EXPERIMENTS]
+    parser.add_argument("--names", default=",".join(names), help="comma-separated names of specs and studies")
     options = parser.parse_args()
     if options.step == "collect":
         collect(options.results, options.names.split(","))
         return
     for file, content in pages().items():
         if not file.exists() or file.read_text(encoding="utf-8") != content:
-            with atomic_write(file) as fresh:
-                fresh.write_text(content, encoding="utf-8")
+            with atomic_write(file) as temporary:
+                temporary.write_text(content, encoding="utf-8")
             print(f"wrote {file.relative_to(DOCS.parent)}")
 
 

@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from orcu.evaluation.evaluation import Evaluation
     from orcu.evaluation.tally import Tally
     from orcu.losses.orcu import ORCULoss
-    from orcu.predictions.predictions import Predictions
-    from orcu.theory.suggest_scale import Suggestion, suggest_scale
+    from orcu.predictions import Predictions
+    from orcu.theory.suggest_scale import ScaleSuggestion, suggest_scale
 
-# Public name -> the module that defines it.
+# Public classes and functions and the modules that define them; the other names of `__all__` are modules.
 _OBJECTS = {
     "CalibratedOrdinal": "estimators.calibrated",
     "Evaluation": "evaluation.evaluation",
@@ -61,40 +61,13 @@ _OBJECTS = {
     "OrdinalClassifier": "estimators.classifier",
     "OrdinalPredictionSets": "decisions.conformal",
     "Predictions": "predictions",
-    "Suggestion": "theory.suggest_scale",
+    "ScaleSuggestion": "theory.suggest_scale",
     "Tally": "evaluation.tally",
     "UnknownNameError": "errors",
     "decide": "decisions.rules",
     "evaluate": "evaluation.evaluate",
     "suggest_scale": "theory.suggest_scale",
 }
-_MODULES = [
-    "bench",
-    "boosting",
-    "calibrators",
-    "data",
-    "decisions",
-    "estimators",
-    "evaluation",
-    "explore",
-    "figures",
-    "geometry",
-    "integrations",
-    "io",
-    "judges",
-    "kernels",
-    "launchers",
-    "losses",
-    "metrics",
-    "model_selection",
-    "models",
-    "monitoring",
-    "predictions",
-    "report",
-    "testing",
-    "theory",
-    "training",
-]
 _NEED_TORCH = {"ORCULoss", "losses", "models", "training"}
 
 __all__ = [
@@ -107,7 +80,7 @@ __all__ = [
     "OrdinalClassifier",
     "OrdinalPredictionSets",
     "Predictions",
-    "Suggestion",
+    "ScaleSuggestion",
     "Tally",
     "UnknownNameError",
     "__version__",
@@ -145,10 +118,10 @@ __all__ = [
 if not TYPE_CHECKING:  # so that type checkers report unknown names
 
     def __getattr__(name: str) -> Any:
-        if name in _MODULES:
-            return importlib.import_module(f"orcu.{name}")
         if name in _OBJECTS:
             return getattr(importlib.import_module(f"orcu.{_OBJECTS[name]}"), name)
+        if name in __all__:
+            return importlib.import_module(f"orcu.{name}")
         raise AttributeError(f"module 'orcu' has no attribute {name!r}")
 
 

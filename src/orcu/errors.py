@@ -1,53 +1,66 @@
-"""Errors whose text says what is wrong, where, what was expected, and what to do."""
+"""Exception and warning types; messages say what is wrong, where, what was expected, and how to fix it."""
 
 import difflib
+import importlib
 import importlib.util
 from collections.abc import Iterable
 
-SHOWN = 40  # names in a message
+MAX_NAMES_SHOWN = 40
 
 
 class InputError(ValueError):
-    """A value handed to orcu cannot be used; the text names the argument, the place and the fix."""
+    """An argument, file or option is invalid."""
 
 
 class UnknownNameError(InputError):
-    """A name that no registry or signature knows; the text offers the nearest known one."""
+    """A name or option does not exist; the message suggests the closest valid name."""
 
-    def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
-        known = list(known)
-        close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+    def __init__(self, kind: str, name: object, valid: Iterable[str]) -> None:
+        names = list(valid)
+        close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
-        super().__init__(f"unknown {kind} {name!r}.{hint} Known: {', '.join(known[:SHOWN]) or 'none'}{more}.")
+        shown = ", ".join(names[:MAX_NAMES_SHOWN]) or "none"
+        more = f" and {len(names) - MAX_NAMES_SHOWN} more" if len(names) > MAX_NAMES_SHOWN else ""
+        super().__init__(f"unknown {kind} {name!r}.{hint} Available: {shown}{more}.")
 
 
 class MissingExtraError(ImportError):
-    """A part of orcu was touched whose optional dependencies are not installed."""
+    """An optional dependency is not installed."""
 
-    def __init__(self, what: str, package: str, extra: str | None) -> None:
-        wanted = package if extra is None else f"'orcu[{extra}]'"
-        super().__init__(f"{what} needs {package}, which is not installed. Install it with: pip install {wanted}")
+    def __init__(self, feature: str, package: str, extra: str | None) -> None:
+        target = package if extra is None else f"'orcu[{extra}]'"
+        super().__init__(f"{feature} needs {package}, which is not installed. Install it with: pip install {target}")
 
 
-def require(package: str, *, extra: str | None, what: str) -> None:
-    """Raise `MissingExtraError` unless ``package`` can be imported; without an extra it is named itself."""
+def require(package: str, *, extra: str | None, feature: str) -> None:
+    """Raise `MissingExtraError` if a package of an extra (``None``: of no extra) is not installed."""
     if importlib.util.find_spec(package) is None:
-        raise MissingExtraError(what, package, extra)
+        raise MissingExtraError(feature, package, extra)
+
+
+def import_problem(package: str) -> str:
+    """Return why a package cannot be imported, as the end of a sentence; empty if it can be imported."""
+    if importlib.util.find_spec(package) is None:
+        return "is not installed"
+    try:
+        importlib.import_module(package)
+    except (ImportError, OSError) as error:  # for example a missing libgomp
+        return f"cannot be loaded ({first_line(error)})"
+    return ""
 
 
 class CalibrationWarning(UserWarning):
-    """A calibrator or prediction sets were fitted on rows that cannot determine them well; the text says why."""
+    """A calibrator or prediction sets were fitted on too few or unsuitable rows."""
 
 
 class PluginWarning(UserWarning):
-    """A package that offers something to orcu's registries cannot be used; the text names it and says why."""
+    """A plugin cannot be loaded, or registers nothing."""
 
 
 class ConvergenceError(RuntimeError):
-    """A solver did not reach its tolerance; the text says how close it came."""
+    """A solver did not reach its tolerance."""
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's text, to be quoted in ours; its kind if it has none."""
+    """Return the first line of an error's message, or its type if the message is empty."""
     return str(error).splitlines()[0] if str(error) else type(error).__name__

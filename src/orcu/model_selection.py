@@ -1,112 +1,282 @@
-"""Rows dealt into folds for cross-fitting: what may train, stop and be predicted by the members of each fold."""
+"""Splits of rows: cross-fitting folds, train/calibration splits, and out-of-fold predictions of any estimator."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from orcu.errors import InputError
-from orcu.inputs import IntArray
+from orcu.inputs import FloatArray, IntArray
+from orcu.predictions.labels import check_class_order
 
-FEWEST_STOPPING = 8  # rows that may stop a training; with fewer it goes on to its end
+MIN_EARLY_STOPPING_ROWS = 8  # with fewer rows, training runs to its last epoch
+SPLIT_NAMES = ("train", "validation", "calibration", "sets")
+_GOLDEN_RATIO = 0.6180339887498949
 
 
 @dataclass(frozen=True)
 class Fold:
-    """What the networks of one fold may do with which rows."""
+    """Row numbers of one cross-fitting fold."""
 
     train: IntArray
-    stop: IntArray  # stops the training; empty where rows are too few
-    held: IntArray  # is predicted
+    early_stopping: IntArray  # stops the training; empty where rows are too few
+    test: IntArray  # predicted out of fold
+    number: int = 0
 
 
-def deal(
-    y: IntArray, folds: int, *, stop: float = 0.1, groups: npt.NDArray[Any] | None = None, seed: int = 0
+def cross_fit_folds(
+    y: IntArray,
+    cv: Any = 5,
+    *,
+    early_stopping: float = 0.1,
+    groups: npt.NDArray[Any] | None = None,
+    random_state: int = 0,
 ) -> list[Fold]:
-    """Rows dealt into folds, each class evenly; the rows of a group stay together.
+    """Split rows into stratified folds for cross-fitting; the rows of a group stay in one fold.
 
-    The rows that stop the networks of a fold are part of the next one: so each of them trains the networks of the other
-    folds.
+    The early-stopping rows of a fold are part of the next fold's test rows, so each of them trains the models of the
+    other folds.
 
     Args:
         y: labels 0..C-1.
-        folds: K, at least 2.
-        stop: the share of all rows that stops a training, at most that of a fold.
-        groups: of each row, such as its subject; or ``None``.
-        seed: of the order.
+        cv: number of folds, at least 2; or a scikit-learn splitter whose test folds partition the rows.
+        early_stopping: share of all rows that stops a training, at most that of a fold.
+        groups: group of each row, such as its patient, or ``None``.
+        random_state: seed of the row order.
 
     Raises:
-        InputError: if there are fewer rows, or groups, than folds, or ``stop`` is no share.
+        InputError: if there are fewer rows or groups than folds, ``early_stopping`` is not a share, or the test folds
+            of a splitter do not partition the rows.
 
     Example:
-        >>> dealt = deal(np.arange(40) % 4, 5)
-        >>> [(len(fold.train), len(fold.stop), len(fold.held)) for fold in dealt][:2]
+        >>> folds = cross_fit_folds(np.arange(40) % 4, 5)
+        >>> [(len(fold.train), len(fold.early_stopping), len(fold.test)) for fold in folds][:2]
         [(32, 0, 8), (32, 0, 8)]
-        >>> [len(fold.stop) for fold in deal(np.arange(200) % 4, 5)]
+        >>> [len(fold.early_stopping) for fold in cross_fit_folds(np.arange(200) % 4, 5)]
         [20, 20, 20, 20, 20]
     """
-    if not 0 <= stop < 1:
-        raise InputError(f"stop: expected a share of the rows from 0 to below 1, got {stop!r}.")
-    if len(y) < folds:
-        raise InputError(f"folds: {len(y)} rows cannot be dealt into {folds} folds; use fewer folds, or more rows.")
-    fold = stratified_folds(y, folds, seed) if groups is None else _by_group(y, groups, folds, seed)
-    order = np.random.default_rng([seed, 1]).permutation(len(y))
-    dealt = []
-    for k in range(folds):
-        following = order[fold[order] == (k + 1) % folds]
-        stopping = first_rows(following, min(stop, 1 / folds) * len(y), groups)
-        if len(stopping) < FEWEST_STOPPING or len(stopping) == len(y) - (fold == k).sum():
+    if not 0 <= early_stopping < 1:
+        raise InputError(f"early_stopping: expected a share of the rows from 0 to below 1, got {early_stopping!r}.")
+    test_fold = _test_folds(y, cv, groups, random_state)
+    n_folds = int(test_fold.max()) + 1
+    order = np.random.default_rng([random_state, 1]).permutation(len(y))
+    folds = []
+    for k in range(n_folds):
+        next_fold = order[test_fold[order] == (k + 1) % n_folds]
+        stopping = first_rows(next_fold, min(early_stopping, 1 / n_folds) * len(y), groups)
+        if len(stopping) < MIN_EARLY_STOPPING_ROWS or len(stopping) == len(y) - (test_fold == k).sum():
             stopping = stopping[:0]
-        train = np.flatnonzero(fold != k)
-        dealt.append(Fold(np.setdiff1d(train, stopping), np.sort(stopping), np.flatnonzero(fold == k)))
-    return dealt
+        train = np.flatnonzero(test_fold != k)
+        folds.append(Fold(np.setdiff1d(train, stopping), np.sort(stopping), np.flatnonzero(test_fold == k), k))
+    return folds
 
 
-def stratified_folds(y: IntArray, folds: int, seed: int = 0) -> IntArray:
-    """The fold of each row: every class is dealt out evenly, in random order.
+def _test_folds(y: IntArray, cv: Any, groups: npt.NDArray[Any] | None, random_state: int) -> IntArray:
+    """Fold number of each row, (n,)."""
+    if isinstance(cv, (int, np.integer)):
+        if len(y) < cv:
+            raise InputError(f"cv: {len(y)} rows cannot be split into {cv} folds; use fewer folds or more rows.")
+        return (
+            stratified_folds(y, int(cv), random_state)
+            if groups is None
+            else _grouped_folds(y, groups, int(cv), random_state)
+        )
+    splits: Iterable[Any] = cv.split(np.zeros((len(y), 1)), y, groups) if hasattr(cv, "split") else cv
+    test_fold = np.full(len(y), -1, dtype=np.int64)
+    for number, (_, test) in enumerate(splits):
+        if (test_fold[test] != -1).any():
+            raise InputError("cv: a row is in two test folds; use a splitter whose test folds partition the rows.")
+        test_fold[test] = number
+    if (test_fold == -1).any():
+        row = int(np.flatnonzero(test_fold == -1)[0])
+        raise InputError(f"cv: row {row} is in no test fold; use a splitter whose test folds partition the rows.")
+    if test_fold.max() < 1:
+        raise InputError("cv: the splitter makes one fold; at least two are needed.")
+    return test_fold
+
+
+def fold_numbers(folds: Iterable[Fold], rows: int) -> IntArray:
+    """The fold whose test rows contain each row, (n,)."""
+    numbers = np.empty(rows, dtype=np.int64)
+    for number, fold in enumerate(folds):
+        numbers[fold.test] = number
+    return numbers
+
+
+def stratified_folds(y: IntArray, n_splits: int, random_state: int = 0) -> IntArray:
+    """Assign a fold number to each row: every class is spread evenly over the folds, in random order.
+
+    scikit-learn's StratifiedKFold may give folds whose sizes differ by more than one row; these do not.
 
     Example:
-        >>> np.bincount(stratified_folds(np.array([0] * 10 + [1] * 5), folds=5)).tolist()
+        >>> np.bincount(stratified_folds(np.array([0] * 10 + [1] * 5), n_splits=5)).tolist()
         [3, 3, 3, 3, 3]
     """
-    order = np.random.default_rng(seed).permutation(len(y))
+    order = np.random.default_rng(random_state).permutation(len(y))
     fold = np.empty(len(y), dtype=np.int64)
-    fold[order[np.argsort(y[order], kind="stable")]] = np.arange(len(y)) % folds
+    fold[order[np.argsort(y[order], kind="stable")]] = np.arange(len(y)) % n_splits
     return fold
 
 
-def _by_group(y: IntArray, groups: npt.NDArray[Any], folds: int, seed: int) -> IntArray:
-    """Groups from the largest on, each to the fold that has the fewest rows of its classes so far."""
-    _, member = np.unique(groups, return_inverse=True)
-    count = int(member.max()) + 1
-    if count < folds:
+def _grouped_folds(y: IntArray, groups: npt.NDArray[Any], n_splits: int, random_state: int) -> IntArray:
+    """Assign whole groups to folds, the largest first, each to the fold with the fewest rows of its classes."""
+    _, group_index = np.unique(groups, return_inverse=True)
+    n_groups = int(group_index.max()) + 1
+    if n_groups < n_splits:
         raise InputError(
-            f"groups: {count} groups cannot be dealt into {folds} folds, since the rows of a group stay together; use "
-            f"folds={max(count, 1)} at most."
+            f"groups: {n_groups} groups cannot be split into {n_splits} folds, because the rows of a group stay "
+            f"together; use cv={max(n_groups, 1)} or fewer."
         )
-    classes = np.zeros((count, int(y.max()) + 1))
-    np.add.at(classes, (member, y), 1.0)
-    order = np.random.default_rng(seed).permutation(count)
-    order = order[np.argsort(-classes[order].sum(axis=1), kind="stable")]
-    share = 1 / np.maximum(classes.sum(axis=0), 1)
-    filled, chosen = np.zeros((folds, classes.shape[1])), np.empty(count, dtype=np.int64)
-    for one in order:
-        after = ((filled + classes[one]) * share) ** 2
-        worse = (after.sum(axis=1) - ((filled * share) ** 2).sum(axis=1)).round(12)
-        chosen[one] = int(np.lexsort((filled.sum(axis=1), worse))[0])  # of equals the emptiest: none stays empty
-        filled[chosen[one]] += classes[one]
-    return chosen[member]
+    class_counts = np.zeros((n_groups, int(y.max()) + 1))
+    np.add.at(class_counts, (group_index, y), 1.0)
+    order = np.random.default_rng(random_state).permutation(n_groups)
+    order = order[np.argsort(-class_counts[order].sum(axis=1), kind="stable")]
+    share = 1 / np.maximum(class_counts.sum(axis=0), 1)
+    fold_counts, fold_of_group = np.zeros((n_splits, class_counts.shape[1])), np.empty(n_groups, dtype=np.int64)
+    for group in order:
+        after = ((fold_counts + class_counts[group]) * share) ** 2
+        increase = (after.sum(axis=1) - ((fold_counts * share) ** 2).sum(axis=1)).round(12)
+        # Ties go to the fold with the fewest rows, so that no fold stays empty.
+        fold_of_group[group] = int(np.lexsort((fold_counts.sum(axis=1), increase))[0])
+        fold_counts[fold_of_group[group]] += class_counts[group]
+    return fold_of_group[group_index]
 
 
-def first_rows(rows: IntArray, wanted: float, groups: npt.NDArray[Any] | None) -> IntArray:
-    """The first rows, as many as wanted; of groups whole ones, as long as they fit."""
+def first_rows(rows: IntArray, count: float, groups: npt.NDArray[Any] | None) -> IntArray:
+    """The first ``count`` rows; with groups, as many whole groups as fit."""
     if groups is None:
-        return rows[: round(wanted)]
-    taken: list[IntArray] = []
+        return rows[: round(count)]
+    parts: list[IntArray] = []
     for group in dict.fromkeys(groups[rows].tolist()):
-        mine = rows[groups[rows] == group]
-        if sum(map(len, taken)) + len(mine) > wanted:
+        group_rows = rows[groups[rows] == group]
+        if sum(map(len, parts)) + len(group_rows) > count:
             break
-        taken.append(mine)
-    return np.concatenate(taken) if taken else rows[:0]
+        parts.append(group_rows)
+    return np.concatenate(parts) if parts else rows[:0]
+
+
+def train_calibration_split(
+    y: IntArray, *, validation: float, calibration: float, random_state: int
+) -> dict[str, IntArray]:
+    """Split rows into train, validation, calibration and sets, stratified; a class of one or two rows trains.
+
+    Args:
+        y: labels 0..C-1.
+        validation: share of the rows for early stopping and choosing the scale.
+        calibration: share that fits the calibrator, and as much again for the prediction sets.
+        random_state: seed of the row order.
+
+    Raises:
+        InputError: if a share is not from 0 to below 0.5.
+
+    Example:
+        >>> splits = train_calibration_split(
+        ...     np.repeat([0, 1], 50), validation=0.1, calibration=0.2, random_state=0
+        ... )
+        >>> {name: len(rows) for name, rows in splits.items()}
+        {'train': 50, 'validation': 10, 'calibration': 20, 'sets': 20}
+    """
+    check_share(validation, "validation_fraction")
+    check_share(calibration, "calibration_fraction")
+    if validation + 2 * calibration > 0.8:
+        raise InputError(
+            f"calibration_fraction: {validation:g} + 2 x {calibration:g} of the rows would not train; at least a "
+            "fifth must. Use a smaller share."
+        )
+    order = np.random.default_rng(random_state).permutation(len(y))
+    order = order[np.argsort(y[order], kind="stable")]
+    # Multiples of the golden ratio spread each split evenly over the sorted rows, and so over the classes.
+    rank = np.argsort(np.argsort((np.arange(len(y)) * _GOLDEN_RATIO) % 1.0))
+    splits, start = {}, 0
+    for name, share in zip(SPLIT_NAMES[1:], (validation, calibration, calibration), strict=True):
+        stop = start + round(share * len(y))
+        splits[name] = np.sort(order[(rank >= start) & (rank < stop)])
+        start = stop
+    train = np.sort(order[rank >= start])
+    for k in set(np.unique(y).tolist()) - set(y[train].tolist()):
+        first = int(np.flatnonzero(y == k)[0])
+        train = np.sort(np.append(train, first))
+        splits = {name: rows[rows != first] for name, rows in splits.items()}
+    return {"train": train, **splits}
+
+
+def check_share(share: float, name: str) -> None:
+    """Raise `InputError` unless a share of the rows is from 0 to below 0.5."""
+    if not 0 <= share < 0.5:
+        raise InputError(f"{name}: expected a share from 0 to below 0.5, got {share!r}.")
+
+
+def cross_val_predict(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    cv: Any = 5,
+    groups: Any = None,
+    method: Literal["predict_proba", "predict", "predict_logits"] = "predict_proba",
+) -> npt.NDArray[Any]:
+    """Out-of-fold predictions of an ordinal estimator.
+
+    scikit-learn's function of this name encodes labels alphabetically before it fits, so an estimator that is given
+    the order of class names cannot be used with it. This function passes the labels unchanged; columns are in the
+    order of the estimator's ``classes_``.
+
+    Args:
+        estimator: `OrdinalClassifier`, `CalibratedOrdinal`, or another classifier with ``classes_``.
+        X: rows.
+        y: labels.
+        cv: number of folds, stratified by the labels, or a scikit-learn splitter.
+        groups: group of each row, for splitters that keep groups together.
+        method: method of the estimator to call.
+
+    Returns:
+        Shape (n, C) for probabilities and logits, (n,) for predicted labels.
+
+    Raises:
+        InputError: if a row is in no test fold or in several, the training rows of a fold lack a class, or the
+            estimator has sorted class names alphabetically.
+
+    Example:
+        >>> from orcu import CalibratedOrdinal
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(300, 1))
+        >>> y = np.array(["low", "mid", "high"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+        >>> model = CalibratedOrdinal(LogisticRegression(), classes=["low", "mid", "high"])
+        >>> cross_val_predict(model, X, y, cv=3).shape
+        (300, 3)
+    """
+    from sklearn.base import clone
+    from sklearn.model_selection import check_cv
+
+    labels = np.asarray(y)
+    splits = list(check_cv(cv, labels, classifier=True).split(X, labels, groups))
+    tested = np.concatenate([test for _, test in splits])
+    if not np.array_equal(np.sort(tested), np.arange(len(labels))):
+        raise InputError("cv: every row must be in exactly one test fold; use a splitter that partitions the rows.")
+    parts, classes = [], None
+    for train, test in splits:
+        fitted = clone(estimator).fit(take_rows(X, train), take_rows(y, train))
+        if classes is not None and list(fitted.classes_) != classes:
+            raise InputError(
+                "y: the folds do not have the same classes, because some classes have few rows; use fewer folds, or "
+                "give the estimator classes=[lowest, ..., highest]."
+            )
+        check_class_order(fitted)
+        classes = list(fitted.classes_)
+        parts.append(getattr(fitted, method)(take_rows(X, test)))
+    predictions = np.concatenate(parts)
+    out: FloatArray = np.empty_like(predictions)
+    out[tested] = predictions
+    return out
+
+
+def take_rows(values: Any, rows: npt.NDArray[np.intp]) -> Any:
+    """Some rows of an array, a frame, a list, or a dictionary of columns."""
+    if isinstance(values, dict):
+        return {name: column[rows] for name, column in values.items()}
+    if hasattr(values, "iloc"):
+        return values.iloc[rows]
+    return (values if hasattr(values, "shape") else np.asarray(values))[rows]

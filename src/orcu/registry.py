@@ -1,4 +1,4 @@
-"""One registry per axis: a file that registers a thing is all it takes to add it."""
+"""Registries of losses, metrics, calibrators and other components, filled by decorators and plugins."""
 
 import importlib
 import importlib.metadata
@@ -13,22 +13,22 @@ from typing import Any, Generic, TypeVar
 from orcu.errors import InputError, PluginWarning, UnknownNameError
 
 T = TypeVar("T", bound=Callable[..., Any])
-_modules: list[str] = []  # that have registered something, in any registry: once for each thing
-_warnings: set[str] = set()  # two registries may read one group, whose faults are told once
+_modules: list[str] = []  # module of each registered component, in all registries
+_issued_warnings: set[str] = set()  # two registries may read the same group of plugins
 
 
 class Registry(Generic[T]):
-    """Names to things of one kind, filled by decorators in the modules of ``package``.
+    """Components of one kind by name, filled by decorators in the modules of ``package``.
 
-    The modules are imported when a name is first asked for, so that registering costs nothing
-    at import time and a new file is found without being listed anywhere. Modules of other distributions
-    that name themselves under the entry point group ``plugins`` are imported with them.
+    The modules are imported at the first lookup, so registering costs nothing at import time, and a new module needs no
+    entry in a list. Modules whose name starts with an underscore are not imported. Plugins, which are modules of other
+    distributions under the entry point group ``plugins``, are imported too.
 
     Args:
-        kind: what the things are called in messages, such as ``"loss"``.
-        package: the dotted name of the package whose modules register; ``None`` if the module
-            that makes the registry also fills it.
-        plugins: the group of entry points, such as ``"orcu.losses"``; ``None`` for none.
+        kind: name of a component in messages, such as ``"loss"``.
+        package: dotted name of the package whose modules register components; ``None`` if the module that makes the
+            registry also fills it.
+        plugins: entry point group, such as ``"orcu.losses"``; ``None`` for no plugins.
 
     Example:
         >>> greetings = Registry("greeting")
@@ -39,71 +39,70 @@ class Registry(Generic[T]):
         (['hello'], 'hello Ada')
         >>> greetings.get("helo")
         Traceback (most recent call last):
-        orcu.errors.UnknownNameError: unknown greeting 'helo'. Did you mean 'hello'? Known: hello.
+        orcu.errors.UnknownNameError: unknown greeting 'helo'. Did you mean 'hello'? Available: hello.
     """
 
     def __init__(self, kind: str, package: str | None = None, plugins: str | None = None) -> None:
         self.kind = kind
         self._package, self._plugins = package, plugins
-        self._things: dict[str, T] = {}
+        self._components: dict[str, T] = {}
         self._origins: dict[str, tuple[str, str]] = {}
         self._complete = package is None and plugins is None
-        self._reading = threading.local()
+        self._discovery = threading.local()
 
     def register(self, name: str, *, source: Any = None) -> Callable[[T], T]:
-        """Decorator that files a class or function under ``name``.
+        """Return a decorator that registers a class or function.
 
-        The same definition made again, as by a notebook's cell, takes the place of the older one.
+        A definition with the same module and name replaces the earlier one, as when a notebook cell is run again.
 
         Args:
-            name: what it is called in specs and on the command line.
-            source: the function that the thing was made of, where it is no class or function itself.
+            name: name of the component in specs and on the command line.
+            source: function from which the component was made, if the component is not a class or function.
 
         Raises:
             InputError: if another definition has that name.
         """
 
-        def add(thing: T) -> T:
-            origin = _origin(thing if source is None else source)
-            earlier = self._origins[name] if name in self._things else origin
+        def add(component: T) -> T:
+            origin = _origin(component if source is None else source)
+            earlier = self._origins[name] if name in self._components else origin
             if earlier != origin:
                 raise InputError(
-                    f"{self.kind} {name!r} is registered twice, by {'.'.join(earlier)} and by {'.'.join(origin)}; "
-                    "choose another name."
+                    f"duplicate {self.kind} {name!r}, registered by {'.'.join(earlier)} and by {'.'.join(origin)}. "
+                    "Choose another name."
                 )
-            self._things[name], self._origins[name] = thing, origin
+            self._components[name], self._origins[name] = component, origin
             _modules.append(origin[0])
-            return thing
+            return component
 
         return add
 
     def names(self) -> list[str]:
-        """All registered names, sorted."""
+        """Return all registered names, sorted."""
         self._discover()
-        return sorted(self._things)
+        return sorted(self._components)
 
     def get(self, name: str) -> T:
-        """The thing registered as ``name``.
+        """Return the component with a name.
 
         Raises:
-            UnknownNameError: if there is none; the text offers the nearest name.
+            UnknownNameError: if the name does not exist; the message suggests the closest one.
         """
         self._discover()
-        if name not in self._things:
+        if name not in self._components:
             raise UnknownNameError(self.kind, name, self.names())
-        return self._things[name]
+        return self._components[name]
 
     def create(self, spec: str | Mapping[str, Any], /, **options: Any) -> Any:
-        """Call the thing that ``spec`` names.
+        """Call the component that ``spec`` names.
 
         Args:
-            spec: a name, or a table of the name and its options as a TOML file gives it:
-                ``{"name": "huber", "delta": 2.0}``.
-            options: further options; those in the table win.
+            spec: name, or a table with the name and options as in a TOML file: ``{"name": "huber", "delta": 2.0}``.
+            options: further options; those of the table take precedence.
 
         Raises:
-            UnknownNameError: if the name or one of the options does not exist.
-            InputError: if a table has no name, or an option that has to be given is missing.
+            UnknownNameError: if the name or an option does not exist.
+            InputError: if a table has no name, or a required option is missing.
         """
         name = spec
         if isinstance(spec, Mapping):
@@ -111,84 +110,90 @@ class Registry(Generic[T]):
                 raise InputError(f"{self.kind}: the table {dict(spec)!r} needs a 'name'.")
             options |= spec
             name = options.pop("name")
-        thing = self.get(str(name))
-        known = parameters_of(thing)
+        component = self.get(str(name))
+        parameters = accepted_parameters(component)
         for option in options:
-            if option not in known:
-                raise UnknownNameError(f"option of {self.kind} {name!r}", option, known)
-        for option, parameter in known.items():
-            needed = parameter.default is parameter.empty and parameter.kind is parameter.KEYWORD_ONLY
-            if needed and option not in options:
-                raise InputError(f"{self.kind} {name!r} needs the option {option!r}.")
-        return thing(**options)
+            if option not in parameters:
+                raise UnknownNameError(f"option of {self.kind} {name!r}", option, parameters)
+        for option, parameter in parameters.items():
+            required = parameter.default is parameter.empty and parameter.kind is parameter.KEYWORD_ONLY
+            if required and option not in options:
+                raise InputError(
+                    f"{self.kind} {name!r} needs the option {option!r}; give {option}=VALUE (command line: --set "
+                    f"{option}=VALUE)."
+                )
+        return component(**options)
 
     def _discover(self) -> None:
-        """Import every module that registers; complete when all of them are there, not before.
+        """Import every module that registers components.
 
-        Each thread that comes too early imports for itself, and waits at the modules that another one is reading:
-        Python's own locks of modules know how to avoid a deadlock, one of ours around them would not.
+        Each thread imports for itself until the registry is complete. It waits for modules that another thread is
+        importing; Python's locks of modules avoid a deadlock, which a lock here could not.
         """
-        if self._complete or getattr(self._reading, "now", False):  # a module may ask for names while it is read
+        if self._complete or getattr(self._discovery, "active", False):  # a module may look up names while imported
             return
-        self._reading.now = True
+        self._discovery.active = True
         try:
             if self._package is not None:
                 for module in pkgutil.iter_modules(importlib.import_module(self._package).__path__):
-                    importlib.import_module(f"{self._package}.{module.name}")
+                    if not module.name.startswith("_"):
+                        importlib.import_module(f"{self._package}.{module.name}")
             if self._plugins is not None:
                 for entry in importlib.metadata.entry_points(group=self._plugins):
-                    self._load(entry)
+                    _load_plugin(entry)
             self._complete = True
         finally:
-            self._reading.now = False
-
-    def _load(self, entry: importlib.metadata.EntryPoint) -> None:
-        """Import a plugin; one that cannot be imported or brings nothing is told, and the rest works without it."""
-        known, before = entry.module in sys.modules, len(_modules)
-        plugin = f"the plugin {entry.value} of the package {'?' if entry.dist is None else entry.dist.name}"
-        try:
-            entry.load()
-        except Exception as error:
-            _warn(
-                f"{plugin} fails to load ({type(error).__name__}: {error}); "
-                "what it registers is missing until it is mended."
-            )
-            return
-        package = entry.module.partition(".")[0]
-        # A module that was imported before has registered then: all that can be told is that its package did.
-        if len(_modules) == before and not (known and package in {name.partition(".")[0] for name in _modules}):
-            _warn(
-                f"{plugin} registers nothing; its entry point in the group {entry.group} should name the module "
-                "whose import registers."
-            )
+            self._discovery.active = False
 
 
-def parameters_of(thing: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """What a thing can be called with; where a class hands on ``**options``, also what the next class up takes.
+def _load_plugin(entry: importlib.metadata.EntryPoint) -> None:
+    """Import a plugin, and warn if the import fails or registers nothing."""
+    imported_before, count = entry.module in sys.modules, len(_modules)
+    plugin = f"the plugin {entry.value} of the package {'?' if entry.dist is None else entry.dist.name}"
+    try:
+        entry.load()
+    except Exception as error:
+        _warn(
+            f"{plugin} cannot be loaded ({type(error).__name__}: {error}); its components are unavailable until it is "
+            "fixed."
+        )
+        return
+    package = entry.module.partition(".")[0]
+    # A module that was imported before has registered then; only its package is known.
+    registered_before = imported_before and package in {name.partition(".")[0] for name in _modules}
+    if len(_modules) == count and not registered_before:
+        _warn(
+            f"{plugin} registers nothing. Its entry point in the group {entry.group} should name the module that "
+            "registers components when imported."
+        )
+
+
+def accepted_parameters(component: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Return the parameters of a component; ``**options`` of a class are those of its base class.
 
     Example:
         >>> class Shape:
         ...     def __init__(self, sides, *, filled=False): ...
         >>> class Square(Shape):
         ...     def __init__(self, *, width=1.0, **common): ...
-        >>> list(parameters_of(Square))
+        >>> list(accepted_parameters(Square))
         ['width', 'sides', 'filled']
     """
-    parameters = dict(inspect.signature(thing).parameters)
-    handed_on = [name for name, parameter in parameters.items() if parameter.kind is parameter.VAR_KEYWORD]
-    if handed_on and isinstance(thing, type):
-        makers = [cls for cls in thing.__mro__ if "__init__" in vars(cls)]
-        parameters |= {name: one for name, one in parameters_of(makers[1]).items() if name not in parameters}
-        del parameters[handed_on[0]]
+    parameters = dict(inspect.signature(component).parameters)
+    variadic = [name for name, parameter in parameters.items() if parameter.kind is parameter.VAR_KEYWORD]
+    if variadic and isinstance(component, type):
+        constructors = [cls for cls in component.__mro__ if "__init__" in vars(cls)]
+        parameters = {**parameters, **accepted_parameters(constructors[1]), **parameters}
+        del parameters[variadic[0]]
     return parameters
 
 
-def _warn(text: str) -> None:
-    if text not in _warnings:
-        _warnings.add(text)
-        warnings.warn(text, PluginWarning, stacklevel=6)
+def _warn(message: str) -> None:
+    if message not in _issued_warnings:
+        _issued_warnings.add(message)
+        warnings.warn(message, PluginWarning, stacklevel=6)
 
 
-def _origin(thing: Any) -> tuple[str, str]:
-    """Where a class or function was defined: its module and its name in there."""
-    return str(getattr(thing, "__module__", None)), getattr(thing, "__qualname__", repr(thing))
+def _origin(component: Any) -> tuple[str, str]:
+    """Return the module and the qualified name of a class or function."""
+    return str(getattr(component, "__module__", None)), getattr(component, "__qualname__", repr(component))

@@ -1,40 +1,39 @@
-"""Work on several cores within one process: numpy and pyarrow let other threads run while they compute."""
+"""Parallel work in threads: numpy and pyarrow release the interpreter lock while they compute."""
 
 import ctypes
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any, TypeVar
+
+from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 def cores() -> int:
-    """How many threads work at once: the cores this process may use, or fewer by ``OMP_NUM_THREADS``.
+    """Return the number of threads to use: the cores available to this process, limited by ``OMP_NUM_THREADS``.
 
     Example:
         >>> cores() >= 1
         True
     """
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    wanted = os.environ.get("OMP_NUM_THREADS", "")
-    return min(usable, int(wanted)) if wanted.isdigit() and int(wanted) > 0 else usable
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    return min(available, int(limit)) if limit.isdigit() and int(limit) > 0 else available
 
 
 def map_ordered(
     function: Callable[[Item], Result], items: Iterable[Item], *, threads: int | None = None
 ) -> Iterator[Result]:
-    """What a function makes of each item, in their order, several at a time.
+    """Apply a function to items in parallel threads, and yield the results in the order of the items.
 
-    Only a few items more than there are threads are taken at once, so that a long stream needs no memory. Whoever adds
-    the results up in this order gets the same bits whatever the number of threads.
-
-    Args:
-        function: must not depend on the other items.
-        items: are taken in the caller's thread.
-        threads: as many as there are `cores` by default; one means none beside the caller's.
+    The items are iterated in the caller's thread, a few ahead, so a long stream needs little memory. Sums over the
+    results in this order do not depend on the number of threads, `cores` by default; 1 is the caller's thread.
 
     Example:
         >>> list(map_ordered(abs, [-1, 2, -3]))
@@ -45,30 +44,45 @@ def map_ordered(
         yield from map(function, items)
         return
     with ThreadPoolExecutor(threads) as pool:
-        waiting: deque[Future[Result]] = deque()
+        pending: deque[Future[Result]] = deque()
         try:
             for item in items:
-                waiting.append(pool.submit(function, item))
-                if len(waiting) > threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
+                pending.append(pool.submit(function, item))
+                if len(pending) > threads:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
         finally:
-            for future in waiting:
+            for future in pending:
                 future.cancel()
 
 
 def keep_freed_memory() -> None:
-    """Let this process keep memory that it frees, for the arrays that follow; for commands, which end soon.
+    """Let this process keep the memory that it frees, for later arrays; for commands, which end soon.
 
-    glibc gives large arrays back to the system at once and fetches them anew, page by page: a tenth of the time of
-    work that goes through a file part by part. Elsewhere this does nothing.
+    glibc returns large arrays to the system at once, and fetching new pages takes a tenth of the time of reading a file
+    in batches. Other C libraries are left unchanged.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError, TypeError):  # no glibc
+    except (OSError, AttributeError, TypeError):  # not glibc
         return
     trim_threshold, top_pad, mmap_threshold = -1, -2, -3  # names of malloc.h
     mallopt(trim_threshold, 1 << 30)
     mallopt(top_pad, 1 << 26)
     mallopt(mmap_threshold, 1 << 26)
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Return a context in which BLAS uses one thread, which is faster for small matrices.
+
+    Example:
+        >>> with one_blas_thread():
+        ...     pass
+    """
+    return _blas_controller().limit(limits=1, user_api="blas")
+
+
+@cache
+def _blas_controller() -> ThreadpoolController:
+    return ThreadpoolController()

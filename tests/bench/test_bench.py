@@ -1,4 +1,4 @@
-"""The benchmark: specs, plans, runs that are done once, tables."""
+"""Benchmarks: specs, plans, runs and tables."""
 
 import csv
 import io
@@ -11,39 +11,41 @@ import pytest
 
 from orcu import bench, data
 from orcu.bench import execution
-from orcu.bench.collect import planned, records
-from orcu.bench.convert import Conversion, convert
 from orcu.bench.execution import execute
 from orcu.bench.jobs import jobs
-from orcu.bench.paper import PAPER, PAPER_LOSSES, PAPER_METRICS, compared, in_paper_layout
-from orcu.bench.plan import check_parts, distinct
+from orcu.bench.paper import PAPER, PAPER_LOSSES, PAPER_METRICS, compare_lines, paper_layout
+from orcu.bench.plan import check_parts, count_distinct, planned_runs
 from orcu.bench.spec import CONFIGS, Spec, TwoStage, load_spec
-from orcu.bench.story import opening
-from orcu.bench.tables import chosen, lines, rendered
+from orcu.bench.summary import summarise
+from orcu.bench.tables import lines, render_table, select_best
 from orcu.errors import InputError, UnknownNameError
 from orcu.io.reading import read_table
 from orcu.launchers import LAUNCHERS
 from orcu.losses.base import LOSSES
-from orcu.predictions.predictions import Predictions
+from orcu.predictions import Predictions
 from orcu.training.two_stage import branches
 
 
 def report(spec, results):
-    """The page of a benchmark."""
+    """HTML text of a benchmark's report."""
     return bench.report(spec, results=results).read_text(encoding="utf-8")
 
 
+def records(spec, results):
+    return bench.status(spec, results=results).records()
+
+
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.toml")), ids=lambda path: path.stem)
-def test_every_spec_that_comes_with_orcu_can_be_planned_without_data(path, tmp_path, monkeypatch):
+def test_planned_runs_without_data_are_pending_or_name_the_prepare_command(path, tmp_path, monkeypatch):
     monkeypatch.setenv("ORCU_DATA", str(tmp_path / "nothing"))
     spec = load_spec(path.stem)
     assert spec.name == path.stem
-    found = planned(spec, tmp_path / "results")
-    assert all(one.state in {"waiting", "no data"} for one in found)
-    assert all("orcu data prepare" in one.why for one in found if one.state == "no data")
+    runs = planned_runs(spec, tmp_path / "results")
+    assert all(run.state in {"pending", "no data"} for run in runs)
+    assert all("orcu data prepare" in run.reason for run in runs if run.state == "no data")
 
 
-def test_the_papers_tables_have_as_many_runs_as_it_made():
+def test_jobs_of_the_papers_specs_have_the_papers_number_of_runs():
     counts = {
         name: len(jobs(load_spec(name)))
         for name in ("main", "backbones", "posthoc", "text", "ablation", "scale", "two_stage")
@@ -53,84 +55,102 @@ def test_the_papers_tables_have_as_many_runs_as_it_made():
         "main": 275,
         "backbones": 550,
         "posthoc": 50,
-        "text": 10 + 10,  # the official split beside the paper's
+        "text": 10 + 10,  # the paper's split and the official one
         "ablation": 9 * 5 + 8 * (5 + 5 + 10),
         "scale": 5 * 5 + 5 * 5 + 5,
         "two_stage": 5,
     }
-    assert len(jobs(load_spec("ablation", more="grid"))) == 6 * 4 * (5 + 5 + 5 + 10)
+    assert len(jobs(load_spec("ablation", extra="grid"))) == 6 * 4 * (5 + 5 + 5 + 10)
     with pytest.raises(UnknownNameError, match="Did you mean 'grid'"):
-        load_spec("ablation", more="gird")
+        load_spec("ablation", extra="gird")
 
 
-def test_every_row_of_the_papers_ablation_is_a_loss_here():
+def test_ablation_spec_has_every_row_of_the_papers_table():
     with PAPER.open() as file:
         published = {row["loss"] for row in csv.DictReader(file) if row["table"] == "ablation"}
-    made = {job.loss_name: job.loss_spec for job in jobs(load_spec("ablation"))}
-    assert set(made) == published
+    assert {job.loss_name for job in jobs(load_spec("ablation"))} == published
     for name in ("ablation", "scale", "posthoc"):
         check_parts(load_spec(name))
-    check_parts(load_spec("ablation", more="grid"))
+    check_parts(load_spec("ablation", extra="grid"))
 
 
-def test_ties_share_the_first_place(spec_file):
+def test_lines_ties_share_the_first_rank():
     spec = load_spec("text")
-    found = [
+    rows = [
         {"data": "sst5", "loss": loss, "calibrator": "none", "fold": 0, "seed": 0, **dict.fromkeys(spec.columns, value)}
         for loss, value in (("ce", 0.5), ("sord", 0.5), ("ls", 0.3), ("orcu", 0.1))
     ]
-    ranks = {line.loss: line.cells["accuracy"].rank for line in lines(spec, found)}
+    ranks = {line.loss: line.cells["accuracy"].rank for line in lines(spec, rows)}
     assert ranks == {"ce": 1, "sord": 1, "ls": 0, "orcu": 0}
-    lower = {line.loss: line.cells["sce"].rank for line in lines(spec, found)}
+    lower = {line.loss: line.cells["sce"].rank for line in lines(spec, rows)}
     assert lower == {"ce": 0, "sord": 0, "ls": 2, "orcu": 1}
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("losses", "loses"), "Did you mean 'losses'"),
-        (("hidden", "hiden"), "Did you mean 'hidden'"),
-        (("folds = [0, 1]", "folds = [7]"), "folds 0..4, got 7"),
-        (('set = "lev"', 'set = "levv"'), "Did you mean 'lev'"),
-        (('"ce"', "3"), "losses.0"),
-        (("[[data]]", "[[data"), "no TOML"),
-        (('"sce"', '"cse"'), "Did you mean 'sce'"),
-        (('"ce"', '"ce", "ce"'), "'ce' stands twice; give them labels"),
-        (('"sce"', '"sce", "sce"'), "'sce' stands twice"),
-        (("folds = [0, 1]", "folds = [1, 1]"), "folds of lev: 1 stands twice"),
-        (("folds = [0, 1]", "folds = []"), "folds"),
-        (('name = "small"', 'name = "small"\nseeds = [0, 0]'), "seeds: 0 stands twice"),
-        (('name = "small"', 'name = "small"\nseeds = [-1]'), "seeds"),
-        (('set = "lev"', 'set = "lev"\nseeds = [2, 2]'), "seeds of lev: 2 stands twice"),
+        (("losses", "loses"), "'losses'"),
+        (("hidden_layer_sizes", "hidden_layer_size"), "'hidden_layer_sizes'"),
+        (("folds = [0, 1]", "folds = [7]"), r"^lev: folds: .*0\.\.4, got 7"),
+        (('set = "lev"', 'set = "levv"'), "'lev'"),
+        (('"ce"', "3"), r"losses\.0"),
+        (("[[data]]", "[[data"), r"small\.toml: .*TOML"),
+        (('"sce"', '"cse"'), "'sce'"),
+        (('"ce"', '"ce", "ce"'), "losses: duplicate 'ce'.*label"),
+        (('"sce"', '"sce", "sce"'), "columns: duplicate 'sce'"),
+        (("folds = [0, 1]", "folds = [1, 1]"), "folds of lev: duplicate 1"),
+        (("folds = [0, 1]", "folds = []"), r"data\.0\.folds"),
+        (('name = "small"', 'name = "small"\nseeds = [0, 0]'), "seeds: duplicate 0"),
+        (('name = "small"', 'name = "small"\nseeds = [-1]'), r"seeds\.0"),
+        (('set = "lev"', 'set = "lev"\nseeds = [2, 2]'), "seeds of lev: duplicate 2"),
         (('name = "small"', 'name = "../small"'), "name"),
         (('calibrators = ["none", "temperature"]', "calibrators = []"), "calibrators"),
-        (("hidden = [16]", "hidden = [-4]"), "hidden"),
-        (("hidden = [16]", 'hidden = [16]\nwithout = ["cee"]'), "Did you mean 'ce'"),
-        (("hidden = [16]", 'hidden = [16]\nwithout = ["ce", "ours"]'), "every loss is left out"),
-        (("hidden = [16]", 'hidden = [16]\nselect = "eec"'), "Did you mean 'ece'"),
-        (("[[data]]", "[two_stage]\nscal = 3.0\n[[data]]"), "Did you mean 'scale'"),
-        (("[[data]]", "[two_stage]\nscale = 3.0\n[[data]]"), "name losses, or a"),
+        (("sizes = [16]", "sizes = [-4]"), r"data\.0\.hidden_layer_sizes"),
+        (("sizes = [16]", 'sizes = [16]\nexclude = ["cee"]'), "'ce'"),
+        (("sizes = [16]", 'sizes = [16]\nexclude = ["ce", "ours"]'), "lev: exclude"),
+        (("sizes = [16]", 'sizes = [16]\nselect = "eec"'), "'ece'"),
+        (("[[data]]", "[two_stage]\nscal = 3.0\n[[data]]"), "'scale'"),
+        (("[[data]]", "[two_stage]\nscale = 3.0\n[[data]]"), "either losses or a .two_stage."),
     ],
 )
-def test_mistakes_in_a_spec_are_told(spec_file, change, message):
+def test_load_spec_invalid_entry_raises_and_names_it(spec_file, change, message):
     spec_file.write_text(spec_file.read_text().replace(*change))
     with pytest.raises(InputError, match=message):
         jobs(load_spec(spec_file))
 
 
-def test_unknown_specs_are_told_the_nearest():
-    with pytest.raises(UnknownNameError, match="Did you mean 'main'"):
+@pytest.mark.parametrize(
+    ("old", "new", "change"),
+    [
+        ("recipe", "training", ("training =", "recipe =")),
+        ("hidden", "hidden_layer_sizes", ("hidden_layer_sizes =", "hidden =")),
+        ("without", "exclude", ("folds = [0, 1]", 'without = ["ce"]')),
+        ("rows", "split", ('name = "small"', 'name = "small"\nrows = "validation"')),
+        ("more", "extra", ('name = "small"', 'name = "small"\nmore = { grid = [] }')),
+        ("story", "summary", ('name = "small"', 'name = "small"\nstory = {}')),
+        ("folds", "cv", ('"ce"', "{ folds = 5 }")),
+        ("members", "estimators", ('"ce"', '{ cv = 5, members = ["network"] }')),
+    ],
+)
+def test_load_spec_key_of_version_0_2_raises_and_names_the_new_key(spec_file, old, new, change):
+    spec_file.write_text(spec_file.read_text().replace(*change))
+    with pytest.raises(InputError, match=f"'{old}' is called '{new}'"):
+        load_spec(spec_file)
+
+
+def test_load_spec_unknown_name_suggests_the_nearest():
+    with pytest.raises(UnknownNameError, match="'main'"):
         load_spec("mian")
 
 
-def test_runs_are_done_once_and_tables_follow(spec_file, tmp_path):
+def test_execute_runs_each_job_once_and_tables_show_its_metrics(spec_file, tmp_path):
     spec, results = load_spec(spec_file), tmp_path / "results"
     assert [execute(job, results) for job in jobs(spec)] == ["done"] * 4
-    assert {one.state for one in planned(spec, results)} == {"finished"}
+    assert {run.state for run in planned_runs(spec, results)} == {"finished"}
     assert [execute(job, results) for job in jobs(spec)] == ["skipped"] * 4
-    found = records(spec, results)
-    assert len(found) == 8
-    table = lines(spec, found)
+    rows = records(spec, results)
+    assert len(rows) == 8
+    table = lines(spec, rows)
     assert [(line.loss, line.calibrator) for line in table] == [
         ("ce", "none"),
         ("ours", "none"),
@@ -138,33 +158,33 @@ def test_runs_are_done_once_and_tables_follow(spec_file, tmp_path):
         ("ours", "temperature"),
     ]
     cell = table[0].cells["accuracy"]
-    own = [r["accuracy"] for r in found if (r["loss"], r["calibrator"]) == ("ce", "none")]
-    assert cell.mean == pytest.approx(sum(own) / 2)
-    assert cell.std == pytest.approx(abs(own[0] - own[1]) / 2**0.5)  # n - 1
-    assert "| lev | ce ‡ | none |" in rendered(spec, table, "markdown")  # two epochs on a tenth: it has learned nothing
-    assert r"\begin{tabular}" in rendered(spec, table, "latex")
-    assert "<td>ours ‡</td>" in rendered(spec, table, "html")
-    read = list(csv.DictReader(io.StringIO(rendered(spec, table, "csv"))))
+    values = [row["accuracy"] for row in rows if (row["loss"], row["calibrator"]) == ("ce", "none")]
+    assert cell.mean == pytest.approx(sum(values) / 2)
+    assert cell.std == pytest.approx(abs(values[0] - values[1]) / 2**0.5)  # n - 1
+    assert "| lev | ce ‡ | none |" in render_table(spec, table, "markdown")  # two epochs are too few: collapsed
+    assert r"\begin{tabular}" in render_table(spec, table, "latex")
+    assert "<td>ours ‡</td>" in render_table(spec, table, "html")
+    read = list(csv.DictReader(io.StringIO(render_table(spec, table, "csv"))))
     assert float(read[0]["accuracy"]) == cell.mean
-    with pytest.raises(UnknownNameError, match="Did you mean 'html'"):
-        rendered(spec, table, "htm")
+    with pytest.raises(UnknownNameError, match="'html'"):
+        render_table(spec, table, "htm")
     page = report(spec, results)
     assert "4 of 4 runs are finished" in page
     assert page.count("<svg") == 2
     assert cell.text("accuracy") in page
-    assert page == report(spec, results)  # no clock, no host
+    assert page == report(spec, results)  # no time, no host name
 
 
-def test_two_processes_give_the_same_bytes_as_one(spec_file, tmp_path):
+def test_execute_in_two_processes_gives_the_same_bytes_as_in_one(spec_file, tmp_path):
     spec = load_spec(spec_file)
-    data.prepare("lev", out=tmp_path / "data" / "lev")
+    data.prepare("lev", output=tmp_path / "data" / "lev")
     tables = []
     for name, count in (("one", 1), ("two", 2)):
         results = tmp_path / name
         with LAUNCHERS.create("local", jobs=count) as workers:
-            ended = list(workers.map_ordered(partial(execute, results=results), jobs(spec)))
-        assert ended == ["done"] * 4
-        tables.append(rendered(spec, lines(spec, records(spec, results)), "csv"))
+            outcomes = list(workers.map_ordered(partial(execute, results=results), jobs(spec)))
+        assert outcomes == ["done"] * 4
+        tables.append(render_table(spec, lines(spec, records(spec, results)), "csv"))
         shutil.rmtree(results / "runs" / "none", ignore_errors=True)
     assert tables[0] == tables[1]
     first, second = (
@@ -174,98 +194,98 @@ def test_two_processes_give_the_same_bytes_as_one(spec_file, tmp_path):
     assert first == second
 
 
-def test_a_failed_run_is_noted_and_tried_again(spec_file, tmp_path, monkeypatch):
+def test_execute_failed_run_is_recorded_and_tried_again(spec_file, tmp_path, monkeypatch):
     spec, results = load_spec(spec_file), tmp_path / "results"
     job = jobs(spec)[0]
-    real = execution._result
+    original = execution._train
 
-    def broken(*arguments):
+    def fail(*arguments):
         raise FloatingPointError("the loss is nan")
 
-    monkeypatch.setattr(execution, "_result", broken)
+    monkeypatch.setattr(execution, "_train", fail)
     assert execute(job, results) == "failed"
-    state = next(one for one in planned(spec, results) if one.job == job)
-    assert state.state == "failed"
-    assert "the loss is nan" in state.why
-    monkeypatch.setattr(execution, "_result", real)
+    run = next(run for run in planned_runs(spec, results) if run.job == job)
+    assert run.state == "failed"
+    assert "the loss is nan" in run.reason
+    monkeypatch.setattr(execution, "_train", original)
     assert execute(job, results) == "done"
-    assert next(one for one in planned(spec, results) if one.job == job).state == "finished"
+    assert next(run for run in planned_runs(spec, results) if run.job == job).state == "finished"
 
 
-def test_other_rows_are_other_runs(spec_file, tmp_path):
+def test_planned_runs_of_changed_data_are_pending(spec_file, tmp_path):
     spec, results = load_spec(spec_file), tmp_path / "results"
     assert execute(jobs(spec)[0], results) == "done"
     shutil.rmtree(tmp_path / "data" / "lev")
-    data.prepare("swd", out=tmp_path / "data" / "lev")  # other rows under the same name
-    assert {one.state for one in planned(spec, results)} == {"waiting"}
+    data.prepare("swd", output=tmp_path / "data" / "lev")  # other rows under the same name
+    assert {run.state for run in planned_runs(spec, results)} == {"pending"}
 
 
-def test_ours_stand_beside_the_papers(tmp_path):
+def test_compare_lines_same_task_gives_both_numbers():
     assert set(PAPER_LOSSES.values()) - {"hinge"} == set(LOSSES.names()) & set(PAPER_LOSSES.values())
     assert set(PAPER_METRICS) >= {"SCE", "ACE", "ECE"}
     spec = load_spec("text")
-    found = [
+    rows = [
         {"data": "sst5", "loss": loss, "calibrator": "none", "fold": 0, "seed": 0, **dict.fromkeys(spec.columns, 0.4)}
         for loss in ("ce", "orcu")
     ]
-    beside = compared(spec, lines(spec, found))
-    assert {row["loss"] for row in beside} == {"ce", "orcu"}
-    assert all(row["ours"] == pytest.approx(40) for row in beside)
-    assert json.dumps(beside.rows)
-    assert beside.unlike == {"sst5, official split": ["protocol 'official', in the paper 'paper'"]}
-    first = next(row for row in beside if (row["loss"], row["metric"]) == ("ce", "ece"))
+    comparison = compare_lines(spec, lines(spec, rows))
+    assert {row["loss"] for row in comparison.rows} == {"ce", "orcu"}
+    assert all(row["ours"] == pytest.approx(40) for row in comparison.rows)
+    assert json.dumps(comparison.rows)
+    assert comparison.not_compared == {"sst5, official split": ["protocol 'official', in the paper 'paper'"]}
+    first = next(row for row in comparison.rows if (row["loss"], row["metric"]) == ("ce", "ece"))
     assert (first["ours_std"], first["paper"]) == (None, 3.17)
     assert first["difference"] == pytest.approx(40 - 3.17)
 
 
-def test_only_the_same_task_is_compared():
+def test_compare_lines_different_task_or_loss_settings_are_not_compared():
     main = load_spec("main")
     record = {"fold": 0, "seed": 0, "calibrator": "none", **dict.fromkeys(main.columns, 0.5)}
-    for changes, words in (
+    for changes, difference in (
         ({"weights": "random"}, "weights 'random', in the paper 'pretrained'"),
-        ({"recipe": {"epochs": 4}}, "recipe {'epochs': 4}, in the paper {}"),
+        ({"training": {"epochs": 4}}, "training {'epochs': 4}, in the paper {}"),
         ({"frozen": True, "size": 96}, "frozen True, in the paper False; size 96, in the paper 224"),
         ({"protocol": "five_folds"}, "protocol 'five_folds', in the paper 'paper'"),
         ({"backbone": "resnet18"}, "backbone 'resnet18', in the paper 'resnet50'"),
-        ({"set": "lev"}, "set lev, which these tables of the paper do not have"),
+        ({"set": "lev"}, "set lev, which is not in these tables of the paper"),
     ):
         other = main.data[1].model_copy(update=changes)
         spec = main.model_copy(update={"data": [main.data[3], other]})
-        told = [{**record, "data": one.title, "loss": loss} for one in spec.data for loss in ("sord", "orcu")]
-        beside = compared(spec, lines(spec, told))
-        assert {row["data"] for row in beside} == {"diabetic_retinopathy"}
-        assert {name: "; ".join(differs) for name, differs in beside.unlike.items()} == {other.title: words}
+        rows = [{**record, "data": data.title, "loss": loss} for data in spec.data for loss in ("sord", "orcu")]
+        comparison = compare_lines(spec, lines(spec, rows))
+        assert {row["data"] for row in comparison.rows} == {"diabetic_retinopathy"}
+        assert {name: "; ".join(parts) for name, parts in comparison.not_compared.items()} == {other.title: difference}
     tuned = [
         {"label": "orcu", "name": "orcu", "scale": 5.0},
         {"label": "cdw_ce", "name": "cdw_ce", "alpha": 2.0},
         "sord",
     ]
     spec = main.model_copy(update={"data": [main.data[3]], "losses": tuned})
-    told = [{**record, "data": "diabetic_retinopathy", "loss": loss} for loss in ("orcu", "cdw_ce", "sord")]
-    beside = compared(spec, lines(spec, told))
-    assert {row["loss"] for row in beside} == {"sord"}  # a label does not make another loss the paper's
-    assert set(beside.unlike) == {"diabetic_retinopathy, orcu", "diabetic_retinopathy, cdw_ce"}
+    rows = [{**record, "data": "diabetic_retinopathy", "loss": loss} for loss in ("orcu", "cdw_ce", "sord")]
+    comparison = compare_lines(spec, lines(spec, rows))
+    assert {row["loss"] for row in comparison.rows} == {"sord"}  # the label alone does not make a loss the paper's
+    assert set(comparison.not_compared) == {"diabetic_retinopathy, orcu", "diabetic_retinopathy, cdw_ce"}
     sord = {**record, "data": "diabetic_retinopathy", "loss": "sord"}
-    twice = [{**sord, "fold": fold, "sce": 0.5 + 0.02 * fold} for fold in (0, 1)]
-    rows = {row["metric"]: row for row in compared(main, lines(main, twice))}
-    assert rows["sce"]["in_units"] == pytest.approx(
+    folds = [{**sord, "fold": fold, "sce": 0.5 + 0.02 * fold} for fold in (0, 1)]
+    rows = {row["metric"]: row for row in compare_lines(main, lines(main, folds)).rows}
+    assert rows["sce"]["in_std"] == pytest.approx(
         (51 - rows["sce"]["paper"]) / np.hypot(rows["sce"]["paper_std"], 100 * 0.02 / 2**0.5)
     )
     assert "99.90 in Table VII" in rows["unimodality"]["conflict"]
     assert rows["sce"]["conflict"] == ""
 
 
-def test_tables_in_the_papers_form():
+def test_paper_layout_has_a_row_for_each_metric_and_a_column_for_each_loss():
     main = load_spec("main")
     record = {"seed": 0, "calibrator": "none", **dict.fromkeys(main.columns, 0.5)}
-    told = [
+    rows = [
         {**record, "data": "adience", "loss": loss, "fold": fold, "sce": 0.1 * (2 + k) + 0.01 * fold}
         for k, loss in enumerate(("ce", "sord", "orcu"))
         for fold in (0, 1)
     ]
-    first, second = in_paper_layout(main, lines(main, told), with_paper=True)
+    first, second = paper_layout(main, lines(main, rows), paper=True)
     assert (first.title, second.title) == ("Table III", "Table IV and appendix Table IV")
-    assert first.headings == ["data", "metric", "whose", "ce", "sord", "orcu"]
+    assert first.headings == ["data", "metric", "source", "ce", "sord", "orcu"]
     assert [row[1:3] for row in first.rows[:2]] == [["sce % ↓", "ours"], ["sce % ↓", "paper"]]
     assert first.rows[0][3].text == "20.50 ± 0.71"
     assert first.rows[0][3].emphasis == "best"
@@ -275,13 +295,13 @@ def test_tables_in_the_papers_form():
     assert {line.count(" & ") for line in body} == {5}
     assert r"\textbf{20.50 $\pm$ 0.71}" in latex
     assert "| adience | sce % ↓ | ours | **20.50 ± 0.71** |" in first.text("markdown")
-    with pytest.raises(UnknownNameError, match="Did you mean 'latex'"):
+    with pytest.raises(UnknownNameError, match="'latex'"):
         first.text("latx")
-    (own,) = in_paper_layout(main.model_copy(update={"paper": []}), lines(main, told))
-    assert len(own.rows) == len(main.columns)
+    (single,) = paper_layout(main.model_copy(update={"paper": []}), lines(main, rows))
+    assert len(single.rows) == len(main.columns)
 
 
-def test_mistakes_in_losses_and_calibrators_are_told_before_the_runs(spec_file):
+def test_check_parts_invalid_loss_calibrator_or_training_raises_and_names_it(spec_file):
     text = spec_file.read_text()
     for change, message in (
         (('"ce"', '"cee"'), "Did you mean 'ce'"),
@@ -289,14 +309,14 @@ def test_mistakes_in_losses_and_calibrators_are_told_before_the_runs(spec_file):
         (("scale = 3.0", "scale = -3.0"), "scale"),
         (("epochs = 2", "epochs = -2"), "epochs"),
         (("epochs = 2", "epoch = 2"), "Did you mean 'epochs'"),
-        (("hidden = [16]", 'backbone = "resnet18"'), "a table has no backbone"),
+        (("hidden_layer_sizes = [16]", 'backbone = "resnet18"'), "^lev: .*no backbone"),
     ):
         spec_file.write_text(text.replace(*change))
         with pytest.raises(InputError, match=message):
             check_parts(load_spec(spec_file))
 
 
-def test_the_two_stage_diagnostic_is_a_benchmark_too(tmp_path, monkeypatch):
+def test_execute_two_stage_spec_gives_a_row_for_each_branch(tmp_path, monkeypatch):
     monkeypatch.setenv("ORCU_DATA", str(tmp_path / "data"))
     path = tmp_path / "stages.toml"
     path.write_text(
@@ -309,7 +329,7 @@ paper = ["two_stage"]
 set = "lev"
 name = "image_aesthetics"
 folds = [0, 1]
-hidden = [16]
+hidden_layer_sizes = [16]
 """
     )
     spec, results = load_spec(path), tmp_path / "results"
@@ -320,47 +340,48 @@ hidden = [16]
     assert "alignment" not in table[0].cells  # SoftCE has no regularizer
     assert table[2].cells["feasible_active"].mean == 1.0
     assert table[2].cells["feasible_active"].count == 2
-    markdown = rendered(spec, table, "markdown")
+    markdown = render_table(spec, table, "markdown")
     assert "| image_aesthetics | sord | - | - |" in markdown
     assert "feasible_sce % ↓" in markdown
-    assert ",,0," in rendered(spec, table, "csv")
+    assert ",,0," in render_table(spec, table, "csv")
     curves = read_table(next((results / "runs").glob("*/two_stage.parquet")))
     assert {*curves["branch"].to_pylist()} == set(branches(3.0))
     assert "2 of 2 runs are finished" in report(spec, results)
-    # beside the paper's Table II: percent, but for A_TF
+    # compared with the paper's Table II: in percent, except A_TF
     same = {"set": "image_aesthetics", "backbone": "resnet50", "protocol": "paper"}
-    whole = spec.model_copy(update={"data": [spec.data[0].model_copy(update=same)]})
-    assert "two stages" in compared(whole, table).unlike["image_aesthetics"][0]
-    whole = whole.model_copy(update={"two_stage": TwoStage()})
-    beside = {(row["loss"], row["metric"]): row for row in compared(whole, table)}
-    assert beside["orcu", "feasible_active"]["ours"] == 100
-    assert beside["orcu", "alignment"]["ours"] == table[2].cells["alignment"].mean
-    assert beside["sord", "feasible_sce"]["paper"] == 16.87
+    paper_spec = spec.model_copy(update={"data": [spec.data[0].model_copy(update=same)]})
+    assert "two_stage" in compare_lines(paper_spec, table).not_compared["image_aesthetics"][0]
+    paper_spec = paper_spec.model_copy(update={"two_stage": TwoStage()})
+    rows = {(row["loss"], row["metric"]): row for row in compare_lines(paper_spec, table).rows}
+    assert rows["orcu", "feasible_active"]["ours"] == 100
+    assert rows["orcu", "alignment"]["ours"] == table[2].cells["alignment"].mean
+    assert rows["sord", "feasible_sce"]["paper"] == 16.87
 
 
-def test_the_best_on_validation_rows_is_chosen(spec_file, tmp_path):
-    text = spec_file.read_text().replace("hidden = [16]", 'hidden = [16]\nselect = "sce"')
-    spec_file.write_text(text.replace('name = "small"', 'name = "small"\nrows = "validation"'))
+def test_select_best_takes_the_best_mean_on_validation_rows(spec_file, tmp_path):
+    text = spec_file.read_text().replace("sizes = [16]", 'sizes = [16]\nselect = "sce"')
+    spec_file.write_text(text.replace('name = "small"', 'name = "small"\nsplit = "validation"'))
     spec, results = load_spec(spec_file), tmp_path / "results"
     for job in jobs(spec):
         execute(job, results)
-    held = records(spec, results)
-    assert {record["calibrator"] for record in held} == {"none"}
-    own = {loss: sum(r["sce"] for r in held if r["loss"] == loss) / 2 for loss in ("ce", "ours")}
-    assert chosen(spec, held) == [("lev", "sce", min(own, key=own.get))]
-    flipped = [{**record, "sce": -record["sce"]} for record in held]
-    assert chosen(spec, flipped) == [("lev", "sce", max(own, key=own.get))]
-    assert f"<b>{min(own, key=own.get)}</b>" in report(spec, results)
+    validation = records(spec, results)
+    assert {record["calibrator"] for record in validation} == {"none"}
+    means = {loss: sum(r["sce"] for r in validation if r["loss"] == loss) / 2 for loss in ("ce", "ours")}
+    best, worst = min(means, key=means.get), max(means, key=means.get)
+    assert select_best(spec, validation) == [("lev", "sce", best)]
+    negated = [{**record, "sce": -record["sce"]} for record in validation]
+    assert select_best(spec, negated) == [("lev", "sce", worst)]
+    assert f"<b>{best}</b>" in report(spec, results)
 
 
-def test_models_are_kept_on_demand(spec_file, tmp_path):
+def test_execute_keep_models_stores_the_weights(spec_file, tmp_path):
     spec_file.write_text("keep_models = true\n" + spec_file.read_text())
-    kept, results = load_spec(spec_file), tmp_path / "results"
-    assert execute(jobs(kept)[0], results) == "done"
+    spec, results = load_spec(spec_file), tmp_path / "results"
+    assert execute(jobs(spec)[0], results) == "done"
     assert len(list((results / "runs").glob("*/model.safetensors"))) == 1
 
 
-def test_specs_share_their_runs(spec_file, tmp_path):
+def test_status_specs_with_the_same_training_share_runs(spec_file, tmp_path):
     results = tmp_path / "results"
     spec = load_spec(spec_file)
     assert [execute(job, results) for job in jobs(spec)] == ["done"] * 4
@@ -368,19 +389,19 @@ def test_specs_share_their_runs(spec_file, tmp_path):
     changes = {"losses": [{"label": "plain", "name": "ce"}], "calibrators": ["none", "gap+projection", grid]}
     other = load_spec(spec.model_copy(update={"name": "other", **changes}))
     plan = bench.status(other, results=results)
-    assert len(plan.finished) == 2  # nothing is trained for one more calibrator, or another name of a loss
-    assert distinct([plan, bench.status(spec, results=results)]) == (4, 4)
-    once = plan.records()
-    assert {record["calibrator"] for record in once} == {"none", "gap+projection", "the paper's"}
-    kept = sorted((results / "calibrated").glob("*/*.json"))
-    assert len(kept) == 4 + 4  # temperature of the first spec, two of the second
-    about = json.loads(next(path for path in kept if "search" in path.read_text()).read_text())
-    assert about["calibrator"] == {"name": "temperature", "search": "grid"}
-    kept[0].write_text("cut off")
-    assert plan.records() == once  # what is damaged is computed again
-    with pytest.raises(InputError, match="'temperature' stands twice; give them labels"):
+    assert len(plan.finished) == 2  # another calibrator or label needs no training
+    assert count_distinct([plan, bench.status(spec, results=results)]) == (4, 4)
+    rows = plan.records()
+    assert {row["calibrator"] for row in rows} == {"none", "gap+projection", "the paper's"}
+    files = sorted((results / "calibrated").glob("*/*.json"))
+    assert len(files) == 4 + 4  # temperature of the first spec, two calibrators of the second
+    content = json.loads(next(path for path in files if "search" in path.read_text()).read_text())
+    assert content["calibrator"] == {"name": "temperature", "search": "grid"}
+    files[0].write_text("truncated")
+    assert plan.records() == rows  # a damaged file is computed again
+    with pytest.raises(InputError, match="calibrators: duplicate 'temperature'.*label"):
         load_spec(spec.model_copy(update={"calibrators": ["temperature", {"label": "temperature", "name": "gap"}]}))
-    with pytest.raises(UnknownNameError, match="Did you mean 'search'"):
+    with pytest.raises(UnknownNameError, match="'search'"):
         bench.plan(spec.model_copy(update={"calibrators": [{"name": "temperature", "serch": "grid"}]}), results=results)
     with pytest.raises(UnknownNameError, match="Did you mean 'grid'"):
         bench.plan(
@@ -389,50 +410,25 @@ def test_specs_share_their_runs(spec_file, tmp_path):
     bench.run(other, results=results)
     index = json.loads((results / "other" / "runs.json").read_text())
     assert [(entry["loss"], entry["fold"]) for entry in index] == [("plain", 0), ("plain", 1)]
-    assert "Beside the paper" not in report(other, results)
-    answering = other.model_copy(update={"paper": ["main"]})
-    assert "Not compared, another task: lev: set lev" in report(answering, results)
+    assert "Comparison with the paper" not in report(other, results)
+    with_paper = other.model_copy(update={"paper": ["main"]})
+    assert "lev: set lev" in report(with_paper, results)
 
 
-def old_store(results, spec):
-    """The results of a spec as version 0.1.0 kept them."""
-    plan = bench.status(spec, results=results)
-    folder = results / spec.name / "runs"
-    folder.mkdir(parents=True)
-    for one in plan.finished:
-        result = json.loads(plan.file(one, "result.json").read_text())
-        after = {"none": result["test"], "temperature": result["test"]}
-        result["job"]["calibrators"] = list(after)
-        result |= {"run": "old", "data": "lev", "loss": one.job.loss_name, "test": after}
-        old = folder / f"old-{one.run}"
-        shutil.copytree(plan.file(one, "result.json").parent, old)
-        (old / "result.json").write_text(json.dumps(result))
-        (old / "timings.json").write_text(json.dumps({"seconds": 1.0, "finished": 0.0}))
-    shutil.rmtree(results / "runs")
+def test_status_results_of_version_0_1_are_refused(spec_file, tmp_path):
+    (tmp_path / "results" / "small" / "runs").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"small: results of orcu 0\.1 .*--results"):
+        bench.status(spec_file, results=tmp_path / "results")
 
 
-def test_results_of_the_first_version_are_taken_over(spec_file, tmp_path):
-    spec, results = load_spec(spec_file), tmp_path / "results"
-    assert [execute(job, results) for job in jobs(spec)] == ["done"] * 4
-    before = bench.status(spec, results=results).records()
-    old_store(results, spec)
-    with pytest.raises(InputError, match="`orcu bench convert --results"):
-        bench.status(spec, results=results)
-    assert convert(results) == Conversion(taken=4, doubles=0)
-    assert bench.status(spec, results=results).records() == before
-    assert len(list((results / "small" / "runs_of_0.1.0").glob("*/result.json"))) == 4  # nothing is deleted
-    with pytest.raises(InputError, match=r"no runs of version 0\.1\.0"):
-        convert(results)
-
-
-def test_a_ensemble_stands_beside_the_losses(tmp_path, monkeypatch):
+def test_run_ensemble_is_a_row_of_the_table(tmp_path, monkeypatch):
     monkeypatch.setenv("ORCU_DATA", str(tmp_path / "data"))
     file = tmp_path / "ensemble.toml"
     file.write_text(
         'name = "ensemble"\n'
-        'losses = ["ce", { label = "trees and networks", folds = 2, members = ["network", "boosting"] }]\n'
+        'losses = ["ce", { label = "trees and networks", cv = 2, estimators = ["network", "boosting"] }]\n'
         'calibrators = ["none", "auto"]\n'
-        '[[data]]\nset = "lev"\nhidden = [8]\nfolds = [0]\nrecipe = { epochs = 2 }\n'
+        '[[data]]\nset = "lev"\nhidden_layer_sizes = [8]\nfolds = [0]\ntraining = { epochs = 2 }\n'
     )
     bench.run(file, results=tmp_path / "results", jobs=1)
     plan = bench.status(file, results=tmp_path / "results")
@@ -440,91 +436,91 @@ def test_a_ensemble_stands_beside_the_losses(tmp_path, monkeypatch):
     rows = {(row["loss"], row["calibrator"]): row for row in plan.records()}
     assert rows["trees and networks", "auto"]["unimodality"] == 1
     ensemble = next(run for run in plan.runs if run.job.loss_name == "trees and networks")
-    held = Predictions.read(plan.file(ensemble, "validation.parquet"))
+    out_of_fold = Predictions.read(plan.file(ensemble, "validation.parquet"))
     single = Predictions.read(plan.file(plan.runs[0], "validation.parquet"))
-    assert len(held) > 2 * len(single)  # every row of train and validation, out of fold
+    assert len(out_of_fold) > 2 * len(single)  # all rows of train and validation
     result = json.loads(plan.file(ensemble, "result.json").read_text())
     assert sum(result["weights"].values()) == pytest.approx(1)
 
 
-STORY = """
-[story]
-today = { loss = "ce", calibrator = "temperature", name = "what <b>we</b> did" }
+SUMMARY = """
+[summary]
+baseline = { loss = "ce", calibrator = "temperature", name = "what <b>we</b> did" }
 paper = { loss = "orcu", name = "the paper's" }
-ours = { loss = "ensemble", calibrator = "auto", name = "the new way", how = "fit it" }
+proposed = { loss = "ensemble", calibrator = "auto", name = "the new way", how = "fit it" }
 """
 
 
-def story_file(tmp_path, story=STORY):
-    file = tmp_path / "story.toml"
+def summary_file(tmp_path, summary=SUMMARY):
+    file = tmp_path / "summary.toml"
     file.write_text(
-        'name = "told"\n'
-        'losses = ["ce", "orcu", { folds = 2, losses = ["ce"], members = ["network"], recipe = { epochs = 3 } }]\n'
-        f'calibrators = ["none", "temperature", "auto"]\n{story}\n'
-        '[[data]]\nset = "lev"\nhidden = [8]\nfolds = [0]\nrecipe = { epochs = 1 }\n'
+        'name = "with_summary"\n'
+        'losses = ["ce", "orcu", { cv = 2, losses = ["ce"], estimators = ["network"], training = { epochs = 3 } }]\n'
+        f'calibrators = ["none", "temperature", "auto"]\n{summary}\n'
+        '[[data]]\nset = "lev"\nhidden_layer_sizes = [8]\nfolds = [0]\ntraining = { epochs = 1 }\n'
     )
     return file
 
 
-def test_a_report_opens_with_its_story(tmp_path, monkeypatch):
+def test_summarise_sentences_follow_from_the_records(tmp_path, monkeypatch):
     monkeypatch.setenv("ORCU_DATA", str(tmp_path / "data"))
-    file, results = story_file(tmp_path), tmp_path / "results"
+    file, results = summary_file(tmp_path), tmp_path / "results"
     bench.run(file, results=results, jobs=1)
     table = bench.table(file, results=results)
-    told = opening(table)
-    compared, result, to_do = told.sentences
-    assert "the new way, and 6 more pairs" in compared
-    assert "LEV (200 rows)" in compared
+    comparison, result, recommendation = summarise(table).sentences
+    assert "the new way, and 6 other" in comparison
+    assert "LEV (200 rows)" in comparison
     rows = {(row["loss"], row["calibrator"]): row for row in table.plan.records()}
-    today, ours = rows["ce", "temperature"], rows["ensemble", "auto"]
-    percent = 100 * (ours["rps"] / today["rps"] - 1)
-    assert f"is {abs(percent):.1f} % {'lower' if percent < 0 else 'higher'} on LEV (beyond chance)" in result
-    assert "all its rows are unimodal" in result
-    # three epochs of an ensemble against one of a network: the result is not left to chance
-    assert "the new way wins against what <b>we</b> did" in result
-    assert to_do == "To do: take the new way: fit it."
+    baseline, proposed = rows["ce", "temperature"], rows["ensemble", "auto"]
+    percent = 100 * (proposed["rps"] / baseline["rps"] - 1)
+    assert f"{abs(percent):.1f} % {'lower' if percent < 0 else 'higher'} on LEV (significant)" in result
+    assert proposed["unimodality"] == 1
+    assert "All of its predictions" in result
+    # three epochs of an ensemble against one epoch of a network: a large difference
+    assert "the new way is significantly better than what <b>we</b> did" in result
+    assert "the new way: fit it" in recommendation
     page = bench.report(file, results=results).read_text(encoding="utf-8")
     assert "what &lt;b&gt;we&lt;/b&gt; did" in page
     assert "<b>we</b>" not in page
-    assert page.index("To do: take") < page.index("One case, before and after") < page.index("runs are finished")
-    result = json.loads(table.plan.file(table.plan.runs[2], "result.json").read_text())
-    assert result["recipe"]["epochs"] == 3  # an ensemble has a recipe of its own
+    assert page.index("the new way: fit it") < page.index("One example") < page.index("runs are finished")
+    content = json.loads(table.plan.file(table.plan.runs[2], "result.json").read_text())
+    assert content["training"]["epochs"] == 3  # the training settings of the ensemble, not of the data set
 
 
-def test_a_story_that_is_not_finished_is_not_told(tmp_path, monkeypatch):
+def test_summarise_unfinished_runs_give_none(tmp_path, monkeypatch):
     monkeypatch.setenv("ORCU_DATA", str(tmp_path / "data"))
-    file, results = story_file(tmp_path), tmp_path / "results"
-    data.prepare("lev", out=tmp_path / "data" / "lev")
+    file, results = summary_file(tmp_path), tmp_path / "results"
+    data.prepare("lev", output=tmp_path / "data" / "lev")
     execute(jobs(load_spec(file))[0], results)
-    assert opening(bench.table(file, results=results)) is None
-    assert "One case" not in bench.report(file, results=results).read_text(encoding="utf-8")
+    assert summarise(bench.table(file, results=results)) is None
+    assert "One example" not in bench.report(file, results=results).read_text(encoding="utf-8")
 
 
-def test_marks_of_significance_stand_in_the_papers_layout_too():
+def test_paper_layout_shows_significance_marks():
     spec = Spec(name="x", data=[{"set": "lev"}], losses=["ce", "sord", "orcu"], columns=["sce"], seeds=[0])
     rows = [
         {"data": "lev", "loss": loss, "calibrator": "none", "fold": 0, "seed": 0, "qwk": 0.5, "sce": error}
         for loss, error in (("ce", 0.05), ("sord", 0.06), ("orcu", 0.04))
     ]
-    (own,) = in_paper_layout(spec, lines(spec, rows, {("lev", "sord", "none", "sce"): "▼"}))
-    assert [getattr(cell, "text", cell) for cell in own.rows[0]][-3:] == ["5.00", "6.00 ▼", "4.00"]
+    (table,) = paper_layout(spec, lines(spec, rows, {("lev", "sord", "none", "sce"): "▼"}))
+    assert [getattr(cell, "text", cell) for cell in table.rows[0]][-3:] == ["5.00", "6.00 ▼", "4.00"]
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "words"),
+    ("old", "new", "message"),
     [
-        ('loss = "ce"', 'loss = "cee"', "unknown loss of the story 'cee'. Did you mean 'ce'"),
-        ('calibrator = "auto"', 'calibrator = "gap"', "unknown calibrator of the story 'gap'"),
-        ("paper =", "papers =", "Did you mean 'paper'"),
-        (', name = "the paper\'s"', "", "story.paper.name"),
+        ('loss = "ce"', 'loss = "cee"', "loss of the summary 'cee'.*'ce'"),
+        ('calibrator = "auto"', 'calibrator = "gap"', "calibrator of the summary 'gap'"),
+        ("paper =", "papers =", r"summary\.papers: .*'paper'"),
+        (', name = "the paper\'s"', "", r"summary\.paper\.name"),
     ],
 )
-def test_a_story_of_rows_that_the_tables_do_not_have_is_refused(tmp_path, old, new, words):
-    with pytest.raises(InputError, match=words):
-        load_spec(story_file(tmp_path, STORY.replace(old, new)))
+def test_load_spec_summary_with_unknown_rows_raises(tmp_path, old, new, message):
+    with pytest.raises(InputError, match=message):
+        load_spec(summary_file(tmp_path, SUMMARY.replace(old, new)))
 
 
-def test_a_collapsed_model_is_marked_and_never_best(tmp_path):
+def test_lines_collapsed_model_is_marked_and_not_ranked():
     spec = Spec(
         name="x", data=[{"set": "lev"}], losses=["ce", "cdw_ce", "sord", "orcu"], columns=["sce", "accuracy"], seeds=[0]
     )
@@ -538,7 +534,7 @@ def test_a_collapsed_model_is_marked_and_never_best(tmp_path):
     by_loss = {line.loss: line for line in lines(spec, records)}
     assert [loss for loss, line in by_loss.items() if line.collapsed] == ["cdw_ce"]
     assert {loss: line.rank("sce") for loss, line in by_loss.items()} == {"ce": 1, "cdw_ce": 0, "sord": 2, "orcu": 0}
-    shown = {form: rendered(spec, list(by_loss.values()), form) for form in ("markdown", "latex", "html", "csv")}
+    shown = {form: render_table(spec, list(by_loss.values()), form) for form in ("markdown", "latex", "html", "csv")}
     assert "| cdw_ce ‡ | 1.00 |" in shown["markdown"]
     assert r"cdw\_ce $\ddagger$" in shown["latex"]
     assert "<td>cdw_ce ‡</td><td>1.00</td>" in shown["html"]
@@ -546,33 +542,33 @@ def test_a_collapsed_model_is_marked_and_never_best(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("entry", "words"),
+    ("entry", "message"),
     [
-        ("{ folds = 1 }", "greater than or equal to 2"),
-        ("{ folds = 5, loses = ['ce'] }", "loses"),
-        ("{ folds = 5, losses = ['mdca'] }", "mdca cannot be part of an ensemble"),
-        ("{ folds = 5, losses = ['nix'] }", "nix"),
+        ("{ cv = 1 }", "cv: .*2"),
+        ("{ cv = 5, loses = ['ce'] }", "loses"),
+        ("{ cv = 5, losses = ['mdca'] }", "losses: mdca"),
+        ("{ cv = 5, losses = ['nix'] }", "nix"),
     ],
 )
-def test_a_ensemble_that_cannot_be_is_told_before_the_runs(tmp_path, entry, words):
+def test_plan_invalid_ensemble_raises(tmp_path, entry, message):
     file = tmp_path / "ensemble.toml"
-    file.write_text(f'name = "ensemble"\nlosses = [{entry}]\n[[data]]\nset = "lev"\nhidden = [8]\n')
-    with pytest.raises(InputError, match=words):
+    file.write_text(f'name = "ensemble"\nlosses = [{entry}]\n[[data]]\nset = "lev"\nhidden_layer_sizes = [8]\n')
+    with pytest.raises(InputError, match=message):
         bench.plan(file, results=tmp_path)
 
 
-def test_a_ensemble_in_folds_needs_frozen_features(tmp_path):
+def test_plan_ensemble_on_images_needs_frozen_features(tmp_path):
     file = tmp_path / "ensemble.toml"
-    for more, words in (("", "frozen = true"), ("frozen = true\n", "grown on tables")):
-        members = ', members = ["boosting"]' if more else ""
+    for frozen, message in (("", "retinamnist: .*frozen = true"), ("frozen = true\n", "retinamnist: estimators")):
+        estimators = ', estimators = ["boosting"]' if frozen else ""
         file.write_text(
-            f'name = "ensemble"\nlosses = ["ce", {{ folds = 5{members} }}]\n'
-            f'[[data]]\nset = "retinamnist"\nprotocol = "official"\n{more}'
+            f'name = "ensemble"\nlosses = ["ce", {{ cv = 5{estimators} }}]\n'
+            f'[[data]]\nset = "retinamnist"\nprotocol = "official"\n{frozen}'
         )
-        with pytest.raises(InputError, match=words):
+        with pytest.raises(InputError, match=message):
             bench.plan(file, results=tmp_path)
     file.write_text(
-        'name = "ensemble"\nlosses = ["ce", { folds = 5 }]\n'
-        '[[data]]\nset = "retinamnist"\nprotocol = "official"\nwithout = ["ensemble"]\n'
+        'name = "ensemble"\nlosses = ["ce", { cv = 5 }]\n'
+        '[[data]]\nset = "retinamnist"\nprotocol = "official"\nexclude = ["ensemble"]\n'
     )
     assert len(bench.plan(file, results=tmp_path).runs) == 1

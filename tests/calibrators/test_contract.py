@@ -1,8 +1,9 @@
-"""Every registered calibrator keeps the contract of `orcu.testing`; and what some of them warn of and refuse."""
+"""Contract of `orcu.testing` for all registered calibrators; warnings, errors and representations."""
 
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -29,15 +30,17 @@ def sample(rows=600, num_classes=4, sharpen=2.0, seed=0):
     return sharpen * logits, y
 
 
-RULES = {f"{spec}: {rule}": check for spec in SPECS for rule, check in calibrator_checks(QUICK.get(spec, spec)).items()}
+CHECKS = {
+    f"{spec}: {rule}": check for spec in SPECS for rule, check in calibrator_checks(QUICK.get(spec, spec)).items()
+}
 
 
-@pytest.mark.parametrize("check", RULES.values(), ids=RULES)
-def test_every_calibrator_keeps_the_contract(check):
+@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
+def test_calibrator_passes_the_contract(check):
     check()
 
 
-def test_the_projection_predicts_and_travels_unfitted(tmp_path):
+def test_projection_predicts_and_is_saved_without_fit(tmp_path):
     z, y = sample()
     expected = UnimodalProjection().fit(z, y).predict_proba(z)
     for calibrator in (UnimodalProjection(), Chain("projection"), Chain(UnimodalProjection(), "projection")):
@@ -47,53 +50,84 @@ def test_the_projection_predicts_and_travels_unfitted(tmp_path):
         assert calibrator.predict_proba(z[:, :3]).shape == (len(z), 3)  # any number of classes
         assert calibrator.predict_proba(torch.tensor(z)).dtype == torch.float64
         calibrator.save(tmp_path / "c.json")
-        again = calibrators.load(tmp_path / "c.json")
-        assert (again.predict_proba(z) == calibrator.predict_proba(z)).all()
-        assert again.fitted_on_ == calibrator.fitted_on_
-        moved = Predictions(logits=z, y=y).calibrated(again)
-        assert metrics.unimodality(moved.probs) == 1
-        assert moved.history[-1]["shared"] == 0
-        OrdinalPredictionSets().fit(moved.probs, y, calibrator=again)  # no rows to share, so no ids are asked for
+        loaded = calibrators.load(tmp_path / "c.json")
+        assert (loaded.predict_proba(z) == calibrator.predict_proba(z)).all()
+        assert loaded.fitted_on_ == calibrator.fitted_on_
+        calibrated = Predictions(logits=z, y=y).calibrated(loaded)
+        assert metrics.unimodality(calibrated.probs) == 1
+        assert calibrated.history[-1]["shared"] == 0
+        OrdinalPredictionSets().fit(calibrated.probs, y, calibrator=loaded)  # needs no ids: no rows were used
     damaged = calibrators.create("temperature").fit(z, y).to_dict() | {"num_classes": None}
-    with pytest.raises(InputError, match="the calibrator's data are damaged"):
+    with pytest.raises(InputError, match="damaged"):
         calibrators.from_dict(damaged)
 
 
-def test_warnings_say_why():
+def test_fit_warns_with_numbers():
     z, y = sample(200)
-    with pytest.warns(CalibrationWarning, match="20 rows for 7 parameters; 35 or more"):
+    with pytest.warns(CalibrationWarning, match="20 rows for 7 parameters; at least 35"):
         calibrators.create("gap").fit(z[:20], y[:20])
     with pytest.warns(CalibrationWarning, match="no row has class 2"):
         calibrators.create("vector").fit(z[y != 2], y[y != 2])
-    with pytest.warns(CalibrationWarning, match="every row is predicted right"):
+    with pytest.warns(CalibrationWarning, match="all 200 rows are predicted correctly"):
         calibrators.create("temperature").fit(50 * np.eye(4)[y], y)
     with pytest.warns(CalibrationWarning, match="T stays at 1"):
         assert calibrators.create("temperature", shrinkage=0).fit(50 * np.eye(4)[y], y).temperature_ == 1
-    with pytest.warns(CalibrationWarning, match="say nothing about the labels"):
+    with pytest.warns(CalibrationWarning, match="^temperature: .*fitted temperature is"):
         calibrators.create("temperature").fit(-z, y)
 
 
-def test_unknown_names_and_files_are_answered(tmp_path):
+def test_unknown_names_and_invalid_files_are_refused(tmp_path):
     with pytest.raises(UnknownNameError, match="unknown calibrator 'temprature'. Did you mean 'temperature'"):
         calibrators.create("temprature")
     with pytest.raises(UnknownNameError, match="search of temperature scaling"):
         calibrators.create("temperature", search="binary").fit(*sample(50))
     with pytest.raises(UnknownNameError, match="select of Dirichlet"):
         calibrators.create("dirichlet", select="aic").fit(*sample(200))
-    with pytest.raises(InputError, match="this is no calibrator"):
+    with pytest.raises(InputError, match="^not a calibrator"):
         calibrators.from_dict({"a": 1})
-    with pytest.raises(InputError, match="state_version"):
+    with pytest.raises(InputError, match="^state_version:"):
         calibrators.from_dict({"calibrator": "gap", "state_version": 9})
     (tmp_path / "x.json").write_text("{")
-    with pytest.raises(InputError, match="not a JSON file"):
+    with pytest.raises(InputError, match="x.json"):
         calibrators.load(tmp_path / "x.json")
-    with pytest.raises(InputError, match="at least one calibrator"):
+    with pytest.raises(InputError, match="^steps:"):
         Chain().fit(*sample(50))
 
 
-def test_probabilities_handed_over_as_logits_are_refused(ordinal_sample, softmax):
+def test_fit_refuses_probabilities_as_logits(ordinal_sample, softmax):
     logits, y = ordinal_sample(60)
-    with pytest.raises(InputError, match="logits: every row is a distribution.* Hand them over as probs="):
+    with pytest.raises(InputError, match="^logits:.*probs="):
         calibrators.create("temperature").fit(softmax(logits), y)
     calibrators.create("temperature").fit(probs=softmax(logits), y=y)
-    calibrators.create("temperature").fit(softmax(logits) - 0.1, y)  # odd, but no distributions
+    calibrators.create("temperature").fit(softmax(logits) - 0.1, y)  # unusual, but not distributions
+
+
+@pytest.mark.filterwarnings("ignore::orcu.calibrators.CalibrationWarning")
+def test_repr_names_changed_options_and_fitted_values():
+    z, y = sample(200)
+    temperature = calibrators.create("temperature")
+    assert repr(temperature) == "TemperatureScaling()"
+    assert repr(clone(temperature.fit(z, y))) == "TemperatureScaling()"
+    assert repr(temperature) == f"TemperatureScaling(temperature={temperature.temperature_:.3g}, n_rows=200)"
+    auto = calibrators.create("auto").fit(z, y)
+    assert str(auto) == f"AutoCalibration(chosen={auto.chosen_!r}, n_rows=200)"
+    assert repr(calibrators.create("gap", shrinkage=1.0)) == "GapScaling(shrinkage=1)"
+    chain = Chain("temperature", "projection").fit(z, y)
+    assert repr(chain) == f"Chain(steps=[{temperature!r}, UnimodalProjection(n_rows=200)])"
+    site = np.array(["north", "south"])[np.arange(200) % 2]
+    grouped = calibrators.GroupedCalibration("temperature").fit(
+        z * (1 + 5 * (site == "north"))[:, None], y, subgroup=site
+    )
+    assert (
+        repr(grouped)
+        == f"GroupedCalibration(calibrator={grouped.fitted_!r}, n_adjusted=2, prior_strength=2, n_rows=200)"
+    )
+    assert repr(calibrators.from_dict(grouped.to_dict())) == repr(grouped)
+
+
+def test_fit_warns_at_the_line_of_the_caller():
+    z, y = sample(20)
+    for name in ("gap", "auto", "gap+projection"):
+        with pytest.warns(CalibrationWarning) as caught:
+            calibrators.create(name).fit(z[:4] if name == "auto" else z, y[:4] if name == "auto" else y)
+        assert {warning.filename for warning in caught} == {__file__}

@@ -1,4 +1,4 @@
-"""No calibrator claims more than its rows can tell."""
+"""Calibrators fitted on few rows stay close to the uncalibrated model."""
 
 import importlib.util
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from orcu import calibrators, geometry
-from orcu.calibrators.shrinkage import sharpness_prior
+from orcu.calibrators.temperature import inverse_temperature_prior
 
 spec = importlib.util.spec_from_file_location("few_rows", Path(__file__).parents[2] / "benchmarks" / "few_rows.py")
 few_rows = importlib.util.module_from_spec(spec)
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::orcu.calibrators.CalibrationWar
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", few_rows.ROWS)
 @pytest.mark.parametrize("method", few_rows.METHODS)
-def test_luck_costs_at_most_a_tenth_of_a_nat(method, rows):
+def test_calibrator_fitted_on_few_rows_loses_at_most_a_tenth_of_a_nat(method, rows):
     over, tiny = few_rows.excess(method, "normal", rows, fits=1000)
     assert np.quantile(over, 0.99) < 0.1
     assert tiny == 0
@@ -27,14 +27,14 @@ def test_luck_costs_at_most_a_tenth_of_a_nat(method, rows):
 
 @pytest.mark.parametrize("kind", ["sharp latent", "normal x 2.5"])
 @pytest.mark.parametrize("method", [*few_rows.METHODS, "gap+projection"])
-def test_ten_rows_do_little_harm(method, kind):  # in 0.1.0 gap scaling gave true classes p = 1e-59
+def test_calibrator_fitted_on_ten_rows_loses_little(method, kind):  # gap scaling of 0.1.0 gave p = 1e-59
     over, tiny = few_rows.excess(method, kind, 10, fits=60)
     assert over.max() < 0.2
     assert tiny == 0
 
 
 @pytest.mark.parametrize("method", few_rows.METHODS)
-def test_every_class_keeps_a_share(method):
+def test_predictions_include_a_uniform_share(method):
     rng = np.random.default_rng(0)
     y = rng.integers(4, size=80)
     logits = 8.0 * np.eye(4)[y] + rng.normal(size=(80, 4))
@@ -56,31 +56,33 @@ def test_every_class_keeps_a_share(method):
         {"name": "dirichlet_paper", "epochs": 1},
     ],
 )
-def test_published_procedures_are_as_published(options):
+def test_published_procedures_have_no_uniform_share(options):
     z, y = few_rows.world("normal", 3, 100, np.random.default_rng(0))
     fitted = calibrators.create(options).fit(z, y)
-    assert fitted.share_for_all_ == 0
+    assert fitted.uniform_share_ == 0
     assert fitted.predict_proba(z) == pytest.approx(geometry.probs(fitted._transform(z)), abs=0)
 
 
-def test_more_rows_are_believed_more():
+def test_temperature_shrinkage_decreases_with_the_number_of_rows():
     z, y = few_rows.world("latent x 3", 5, 2000, np.random.default_rng(0))
     plain = calibrators.create("temperature", shrinkage=0).fit(z, y).temperature_
-    away = [abs(np.log(calibrators.create("temperature").fit(z[:n], y[:n]).temperature_ / plain)) for n in (5, 2000)]
-    assert away[1] < 0.005
-    assert away[1] < away[0]
+    distance = [
+        abs(np.log(calibrators.create("temperature").fit(z[:n], y[:n]).temperature_ / plain)) for n in (5, 2000)
+    ]
+    assert distance[1] < 0.005
+    assert distance[1] < distance[0]
 
 
-def test_the_prior_has_the_right_slopes():
-    for at in (-2.0, -0.1, 0.05, 1.5):
-        value, slope, bend = sharpness_prior(at)
-        ahead, behind = sharpness_prior(at + 1e-6), sharpness_prior(at - 1e-6)
+def test_inverse_temperature_prior_derivatives_equal_finite_differences():
+    for log_scale in (-2.0, -0.1, 0.05, 1.5):
+        value, gradient, hessian = inverse_temperature_prior(log_scale)
+        up, down = inverse_temperature_prior(log_scale + 1e-6), inverse_temperature_prior(log_scale - 1e-6)
         assert value > 0
-        assert slope == pytest.approx((ahead[0] - behind[0]) / 2e-6, rel=1e-6)
-        assert bend == pytest.approx((ahead[1] - behind[1]) / 2e-6, rel=1e-6)
+        assert gradient == pytest.approx((up[0] - down[0]) / 2e-6, rel=1e-6)
+        assert hessian == pytest.approx((up[1] - down[1]) / 2e-6, rel=1e-6)
 
 
-def test_shrinkage_that_is_no_strength_is_refused():
+def test_invalid_shrinkage_is_refused():
     for wrong in (-0.1, float("nan"), "strong", True):
-        with pytest.raises(ValueError, match="shrinkage: expected a number of 0 or more"):
+        with pytest.raises(ValueError, match="^shrinkage:"):
             calibrators.create("gap", shrinkage=wrong).fit([[0.0, 2.0]] * 3, [0, 1, 1])

@@ -1,4 +1,4 @@
-"""Groups that differ: a turn for each, and one map for all where they do not."""
+"""`GroupedCalibration`: a shared calibrator and an adjustment for each subgroup."""
 
 import numpy as np
 import pytest
@@ -9,109 +9,111 @@ from orcu.errors import InputError
 
 
 def sample(rows=1500, factors=(4.0, 1.0, 0.5), seed=0, num_classes=4):
-    """Logits that are over-confident by a factor of their own on each site."""
+    """Logits that are over-confident by another factor on each site."""
     rng = np.random.default_rng(seed)
     center = rng.uniform(-0.5, num_classes - 0.5, size=(rows, 1))
     logits = -((np.arange(num_classes) - center) ** 2)
     y = (rng.random(rows)[:, None] > np.cumsum(geometry.probs(logits), axis=1)[:, :-1]).sum(axis=1)
-    place = rng.integers(len(factors), size=rows)
-    return logits * np.array(factors)[place, None], y, np.array(["north", "south", "west"])[place]
+    site = rng.integers(len(factors), size=rows)
+    return logits * np.array(factors)[site, None], y, np.array(["north", "south", "west"])[site]
 
 
-@pytest.mark.parametrize("common", ["temperature", "gap+projection", "auto", {"name": "temperature"}])
-def test_sites_that_differ_are_each_mended(common):
+@pytest.mark.parametrize("shared", ["temperature", "gap+projection", "auto", {"name": "temperature"}])
+def test_grouped_calibration_corrects_subgroups_that_differ(shared):
     z, y, site = sample()
-    new, truth, where = sample(seed=1)
-    alone = calibrators.create(common).fit(z, y).predict_proba(new)
-    turned = GroupedCalibration(common).fit(z, y, group=site).predict_proba(new, group=where)
-    assert metrics.nll(turned, truth) < metrics.nll(alone, truth) - 0.03
-    for one in ("north", "south", "west"):
-        mine = where == one
-        assert abs(metrics.overconfidence(turned[mine], truth[mine])) < 0.06
-    assert abs(metrics.overconfidence(alone[where == "north"], truth[where == "north"])) > 0.06
+    new, labels, new_site = sample(seed=1)
+    alone = calibrators.create(shared).fit(z, y).predict_proba(new)
+    adjusted = GroupedCalibration(shared).fit(z, y, subgroup=site).predict_proba(new, subgroup=new_site)
+    assert metrics.nll(adjusted, labels) < metrics.nll(alone, labels) - 0.03
+    for name in ("north", "south", "west"):
+        rows = new_site == name
+        assert abs(metrics.overconfidence(adjusted[rows], labels[rows])) < 0.06
+    assert abs(metrics.overconfidence(alone[new_site == "north"], labels[new_site == "north"])) > 0.06
 
 
-def test_sites_that_do_not_differ_share_one_map():
+def test_grouped_calibration_of_equal_subgroups_equals_the_shared_calibrator():
     for seed in range(5):
         z, y, site = sample(factors=(2.0, 2.0, 2.0), seed=seed)
-        fitted = GroupedCalibration("temperature").fit(z, y, group=site)
+        fitted = GroupedCalibration("temperature").fit(z, y, subgroup=site)
         expected = calibrators.create("temperature").fit(z, y).predict_proba(z)
-        if fitted.turns_:  # in doubt there are none, but chance has its say
-            assert max(abs(u) for u, _ in fitted.turns_.by_group.values()) < 0.3
+        if fitted.adjustment_:  # rarely, by chance
+            assert max(abs(u) for u, _ in fitted.adjustment_.by_group.values()) < 0.3
         else:
-            assert fitted.predict_proba(z, group=site) == pytest.approx(expected, abs=1e-12)
+            assert fitted.predict_proba(z, subgroup=site) == pytest.approx(expected, abs=1e-12)
             assert fitted.predict_proba(z) == pytest.approx(expected, abs=1e-12)
 
 
-def test_a_site_of_few_rows_is_pulled_to_all_others():
+def test_adjustment_of_a_subgroup_with_few_rows_is_shrunk():
     z, y, site = sample(rows=3000, factors=(3.0, 1.0, 1.0))
     few = np.flatnonzero(site == "north")[:6]
     rows = np.concatenate([few, np.flatnonzero(site != "north")])
-    turns = GroupedCalibration("temperature").fit(z[rows], y[rows], group=site[rows]).turns_
-    whole = GroupedCalibration("temperature").fit(z, y, group=site).turns_
-    assert not turns or abs(turns.by_group["north"][0]) < abs(whole.by_group["north"][0])
+    of_few = GroupedCalibration("temperature").fit(z[rows], y[rows], subgroup=site[rows]).adjustment_
+    of_all = GroupedCalibration("temperature").fit(z, y, subgroup=site).adjustment_
+    assert not of_few or abs(of_few.by_group["north"][0]) < abs(of_all.by_group["north"][0])
 
 
-def test_unimodal_rows_stay_unimodal_and_strangers_get_the_common_map():
+def test_grouped_calibration_keeps_rows_unimodal_and_does_not_adjust_unknown_subgroups():
     z, y, site = sample(num_classes=5)
-    fitted = GroupedCalibration("gap+projection").fit(z + np.random.default_rng(1).normal(size=z.shape), y, group=site)
-    assert fitted.turns_
-    assert metrics.unimodality(fitted.predict_proba(z, group=site)) == 1
-    common = fitted.fitted_.predict_proba(z)
-    with pytest.warns(CalibrationWarning, match="not fitted on get the common map: east"):
-        strangers = fitted.predict_proba(z, group=["east"] * len(z))
-    assert strangers == pytest.approx(common, abs=1e-9)
-    logits, probs = fitted.predict_logits(z, group=site), fitted.predict_proba(z, group=site)
+    noise = np.random.default_rng(1).normal(size=z.shape)
+    fitted = GroupedCalibration("gap+projection").fit(z + noise, y, subgroup=site)
+    assert fitted.adjustment_
+    assert metrics.unimodality(fitted.predict_proba(z, subgroup=site)) == 1
+    shared = fitted.fitted_.predict_proba(z)
+    with pytest.warns(CalibrationWarning, match="^subgroup: 1 .*: east"):
+        unknown = fitted.predict_proba(z, subgroup=["east"] * len(z))
+    assert unknown == pytest.approx(shared, abs=1e-9)
+    logits, probs = fitted.predict_logits(z, subgroup=site), fitted.predict_proba(z, subgroup=site)
     assert geometry.probs(logits) == pytest.approx(probs, abs=1e-12)
 
 
-def test_groups_are_needed_where_there_are_turns_and_travel_with_the_calibrator(tmp_path):
+def test_grouped_calibration_requires_subgroups_and_is_saved(tmp_path):
     z, y, site = sample()
-    fitted = GroupedCalibration("temperature").fit(z, y, group=site)
-    with pytest.raises(InputError, match="group: this calibrator has a turn for each of 3 groups"):
+    fitted = GroupedCalibration("temperature").fit(z, y, subgroup=site)
+    with pytest.raises(InputError, match="^subgroup: .* 3 subgroups"):
         fitted.predict_proba(z)
-    with pytest.raises(InputError, match=r"group: expected one entry per row, shape \(1500,\)"):
-        fitted.predict_proba(z, group=site[:-1])
-    with pytest.raises(InputError, match="group: row 1 is empty"):
-        GroupedCalibration().fit(z[:2], y[:2], group=["north", None])
+    with pytest.raises(InputError, match=r"^subgroup: .*1500"):
+        fitted.predict_proba(z, subgroup=site[:-1])
+    with pytest.raises(InputError, match="^subgroup: row 1"):
+        GroupedCalibration().fit(z[:2], y[:2], subgroup=["north", None])
     fitted.save(tmp_path / "c.json")
-    again = calibrators.load(tmp_path / "c.json")
-    assert (again.predict_proba(z, group=site) == fitted.predict_proba(z, group=site)).all()
-    assert "3 groups have a turn of their own" in again.reason_
+    loaded = calibrators.load(tmp_path / "c.json")
+    assert (loaded.predict_proba(z, subgroup=site) == fitted.predict_proba(z, subgroup=site)).all()
+    assert "3 subgroups" in loaded.reason_
+    assert f"prior strength of {fitted.adjustment_.prior_strength:g} rows" in loaded.reason_
     damaged = fitted.to_dict()
-    damaged["state"]["turns"]["north"] = [float("nan"), 0.0]
+    damaged["state"]["adjustments"]["north"] = [float("nan"), 0.0]
     with pytest.raises(InputError, match="damaged"):
         calibrators.from_dict(damaged)
 
 
-def test_rows_of_no_weight_are_no_rows():
+def test_grouped_calibration_ignores_rows_of_weight_0():
     z, y, site = sample()
     weight = (np.arange(len(y)) % 3 > 0).astype(float)
-    there = weight > 0
-    one = GroupedCalibration("temperature").fit(z, y, group=site, weight=weight).turns_
-    two = GroupedCalibration("temperature").fit(z[there], y[there], group=site[there]).turns_
-    assert one.by_group == two.by_group
+    used = weight > 0
+    weighted = GroupedCalibration("temperature").fit(z, y, subgroup=site, sample_weight=weight).adjustment_
+    selected = GroupedCalibration("temperature").fit(z[used], y[used], subgroup=site[used]).adjustment_
+    assert weighted.by_group == selected.by_group
 
 
-def test_predictions_hand_over_their_groups():
+def test_predictions_pass_their_subgroup_to_the_calibrator():
     z, y, site = sample()
-    held = Predictions(logits=z, y=y, group=site)
-    fitted = held.fit_calibrator(GroupedCalibration("temperature"))
-    assert list(fitted.turns_.by_group) == ["north", "south", "west"]
-    assert (held.calibrated(fitted).logits == fitted.predict_logits(z, group=site)).all()
-    with pytest.raises(InputError, match="group"):
+    predictions = Predictions(logits=z, y=y, subgroup=site)
+    fitted = predictions.fit_calibrator(GroupedCalibration("temperature"))
+    assert list(fitted.adjustment_.by_group) == ["north", "south", "west"]
+    assert (predictions.calibrated(fitted).logits == fitted.predict_logits(z, subgroup=site)).all()
+    with pytest.raises(InputError, match="^subgroup:"):
         Predictions(logits=z, y=y).calibrated(fitted)
 
 
-def test_a_graph_without_groups_takes_no_turns():
+def test_calibrator_module_refuses_adjusted_subgroups():
     modules = pytest.importorskip("orcu.integrations.calibrator_modules")
     z, y, site = sample()
-    with pytest.raises(InputError, match="does not know the group"):
-        modules.calibrator_module(GroupedCalibration("temperature").fit(z, y, group=site))
+    with pytest.raises(InputError, match="^calibrator: .*3 subgroups"):
+        modules.calibrator_module(GroupedCalibration("temperature").fit(z, y, subgroup=site))
 
 
-def test_what_is_said_of_a_fit_is_of_the_last_one():
+def test_reason_describes_the_last_fit():
     z, y, site = sample()
-    fitted = GroupedCalibration("temperature").fit(z, y, group=site)
-    assert "3 groups have a turn" in fitted.reason_
-    assert "3 groups" not in fitted.fit(z, y).reason_
+    fitted = GroupedCalibration("temperature").fit(z, y, subgroup=site)
+    assert "3 subgroups" in fitted.reason_
+    assert "3 subgroups" not in fitted.fit(z, y).reason_

@@ -1,4 +1,4 @@
-"""The recommendation and the scikit-learn wrapper."""
+"""`recommend`, cross-validated predictions, and `CalibratedOrdinal`."""
 
 import numpy as np
 import pandas as pd
@@ -10,10 +10,10 @@ from sklearn.model_selection import cross_val_score
 
 from orcu import CalibratedOrdinal, decide, metrics
 from orcu.calibrators import GapScaling, recommend
-from orcu.calibrators.cross_validation import cross_validated
-from orcu.calibrators.recommend import cross_fitted
+from orcu.calibrators.cross_validation import cross_val_log_losses
+from orcu.calibrators.recommend import cross_val_predict_proba
 from orcu.errors import InputError
-from orcu.estimators.calibrated import ordered_labels
+from orcu.estimators.labels import ordered_labels
 from orcu.model_selection import stratified_folds
 
 
@@ -26,40 +26,45 @@ def sample(rows=600, num_classes=4, sharpen=2.5, noise=0.5, seed=0):
     return sharpen * logits, y
 
 
-def test_the_rule_is_kept():
+def test_recommend_chooses_the_lowest_rps_among_unimodal_candidates():
     z, y = sample(noise=1.0)
-    found = recommend(z, y, methods=("temperature", "gap"), unimodality=0.99)
-    assert set(found.table) == {"none", "temperature", "temperature+projection", "gap", "gap+projection", "projection"}
-    allowed = {name: row["rps"] for name, row in found.table.items() if row["unimodality"] >= 0.99}
-    assert found.chosen == min(allowed, key=allowed.get)
-    assert "projection" in found.chosen
-    assert metrics.unimodality(found.calibrator.predict_proba(z)) == 1
-    free = recommend(z, y, methods=("temperature", "gap"), unimodality=0.0)
+    recommendation = recommend(z, y, calibrators=("temperature", "gap"), min_unimodality=0.99)
+    table, chosen = recommendation.table, recommendation.chosen
+    assert set(table) == {"none", "temperature", "temperature+projection", "gap", "gap+projection", "projection"}
+    allowed = {name: row["rps"] for name, row in table.items() if row["unimodality"] >= 0.99}
+    assert chosen == min(allowed, key=allowed.get)
+    assert "projection" in chosen
+    assert metrics.unimodality(recommendation.calibrator.predict_proba(z)) == 1
+    free = recommend(z, y, calibrators=("temperature", "gap"), min_unimodality=0.0)
     assert free.table[free.chosen]["rps"] == min(row["rps"] for row in free.table.values())
-    assert f"→ {found.chosen}" in str(found)
+    assert f"→ {chosen}" in str(recommendation)
+    assert recommendation.reason.startswith(f"{chosen}:")
+    assert f"{table[chosen]['rps']:.4f}" in recommendation.reason
+    assert f"{len(allowed)} of 6" in recommendation.reason
 
 
-def test_a_calibrated_model_may_be_left_alone():
+def test_recommend_for_a_calibrated_model_changes_little():
     z, y = sample(4000, sharpen=1.0, noise=0.0)
-    found = recommend(z, y, methods=("temperature",))
-    assert found.table[found.chosen]["rps"] == pytest.approx(found.table["none"]["rps"], abs=2e-3)
-    if found.chosen == "none":
-        assert found.calibrator is None
+    recommendation = recommend(z, y, calibrators=("temperature",))
+    table, chosen = recommendation.table, recommendation.chosen
+    assert table[chosen]["rps"] == pytest.approx(table["none"]["rps"], abs=2e-3)
+    if chosen == "none":
+        assert recommendation.calibrator is None
 
 
-def test_too_few_rows_are_refused():
+def test_recommend_with_30_rows_is_refused():
     z, y = sample(30)
-    with pytest.raises(InputError, match="30 rows are too few to compare calibrators"):
+    with pytest.raises(InputError, match="^y: 30 rows"):
         recommend(z, y)
 
 
-def test_cross_fitting_never_uses_a_row_on_itself():
+def test_cross_val_predict_proba_predicts_out_of_fold():
     z, y = sample(200)
     fold = stratified_folds(y, 5)
-    told = cross_fitted(GapScaling(shrinkage=0.1), z, y)
+    probs = cross_val_predict_proba(GapScaling(shrinkage=0.1), z, y)
     for k in range(5):
         fitted = GapScaling(shrinkage=0.1).fit(z[fold != k], y[fold != k])
-        assert told[fold == k] == pytest.approx(fitted.predict_proba(z[fold == k]))
+        assert probs[fold == k] == pytest.approx(fitted.predict_proba(z[fold == k]))
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +78,7 @@ def table():
 NAMES = np.array(["none", "mild", "moderate", "severe"])
 
 
-def test_a_forest_is_calibrated_out_of_fold(table):
+def test_calibrated_ordinal_improves_a_random_forest(table):
     x, y = table
     forest = RandomForestClassifier(50, random_state=0)
     train, test = np.arange(1200) < 800, np.arange(1200) >= 800
@@ -84,74 +89,74 @@ def test_a_forest_is_calibrated_out_of_fold(table):
     assert metrics.rps(probs, y[test]) < metrics.rps(raw, y[test])
     assert metrics.sce(probs, y[test]) < metrics.sce(raw, y[test])
     assert (model.predict(x[test]) == NAMES[probs.argmax(1)]).all()
-    median = model.set_params(decide="median").predict(x[test])
+    median = model.set_params(rule="median").predict(x[test])
     assert (median == NAMES[decide(probs, "median")]).all()
-    # a row's prediction does not depend on the rows beside it
+    # the prediction of a row does not depend on other rows
     assert model.predict_proba(x[test][:1]) == pytest.approx(probs[:1])
 
 
-def test_columns_follow_the_given_order_not_the_alphabet(table):
+def test_calibrated_ordinal_columns_follow_the_order_of_classes(table):
     x, y = table
     logistic = LogisticRegression()
-    by_name = CalibratedOrdinal(logistic, method="temperature", classes=NAMES).fit(x, NAMES[y]).predict_proba(x)
-    by_number = CalibratedOrdinal(logistic, method="temperature").fit(x, y).predict_proba(x)
+    by_name = CalibratedOrdinal(logistic, calibrator="temperature", classes=NAMES).fit(x, NAMES[y]).predict_proba(x)
+    by_number = CalibratedOrdinal(logistic, calibrator="temperature").fit(x, y).predict_proba(x)
     assert by_name == pytest.approx(by_number, abs=1e-6)
     ordered = pd.Series(pd.Categorical(NAMES[y], categories=NAMES, ordered=True))
     assert ordered_labels(ordered, None).tolist() == NAMES.tolist()
-    with pytest.raises(InputError, match=r"their order cannot be told from the alphabet.*classes=\[lowest"):
+    with pytest.raises(InputError, match="classes="):
         CalibratedOrdinal(logistic).fit(x, NAMES[y])
-    with pytest.raises(InputError, match="has label 'severe', which is none of the classes"):
+    with pytest.raises(InputError, match="'severe'"):
         CalibratedOrdinal(logistic, classes=NAMES[:3]).fit(x, NAMES[y])
 
 
-def test_it_keeps_scikit_learns_manners(table):
+def test_calibrated_ordinal_supports_clone_cross_validation_and_weights(table):
     x, y = table
-    model = CalibratedOrdinal(LogisticRegression(), method="gap+projection", cv=3)
+    model = CalibratedOrdinal(LogisticRegression(), calibrator="gap+projection", cv=3)
     copy = clone(model)
-    assert copy.get_params()["method"] == "gap+projection"
+    assert copy.get_params()["calibrator"] == "gap+projection"
     scores = cross_val_score(copy, pd.DataFrame(x), y, cv=3)
     assert scores.mean() > 0.5
     weight = np.random.default_rng(0).random(len(y))
     weighted = clone(model).fit(x, y, sample_weight=weight)
     assert metrics.unimodality(weighted.predict_proba(x)) == 1
-    given = CalibratedOrdinal(LogisticRegression(), method=GapScaling(shrinkage=0.1)).fit(x, y)
-    assert isinstance(given.calibrator_, GapScaling)
-    assert not hasattr(given.method, "num_classes_")
+    gap = CalibratedOrdinal(LogisticRegression(), calibrator=GapScaling(shrinkage=0.1)).fit(x, y)
+    assert isinstance(gap.calibrator_, GapScaling)
+    assert not hasattr(gap.calibrator, "num_classes_")
 
 
-def test_progress_is_told_before_each_method():
+def test_recommend_calls_progress_before_each_calibrator():
     z, y = sample(200)
-    told = []
-    recommend(z, y, methods=("temperature",), progress=lambda *step: told.append(step))
-    assert told == [("temperature", 0, 1)]
+    calls = []
+    recommend(z, y, calibrators=("temperature",), progress=lambda *step: calls.append(step))
+    assert calls == [("temperature", 0, 1)]
 
 
-def test_of_maps_that_are_level_the_strongest_pull_is_chosen():
+def test_simplest_chooses_the_first_candidate_within_the_standard_error():
     rng = np.random.default_rng(0)
     y = rng.integers(2, size=400)
     noise = rng.normal(scale=0.3, size=(2, 400))
     noise -= noise.mean(axis=1, keepdims=True)
 
-    def told(gain):
-        """Two candidates; the second is better by ``gain`` on average."""
+    def choice(gain):
+        """The choice among two candidates, the second better by ``gain`` on average."""
 
-        def log_probs(fit, judge):
-            own = -np.array([1.0 + noise[0], 1.0 + noise[1] - gain])
-            return [np.repeat(one[judge, None], 2, axis=1) for one in own]
+        def log_probs(train, test):
+            candidates = -np.array([1.0 + noise[0], 1.0 + noise[1] - gain])
+            return [np.repeat(values[test, None], 2, axis=1) for values in candidates]
 
-        return cross_validated(y, np.ones(400), log_probs).simplest()
+        return cross_val_log_losses(y, np.ones(400), log_probs).simplest()
 
-    assert told(0.005) == 0  # a quarter of the standard error of the difference, 0.3 sqrt(2) / 20
-    assert told(0.2) == 1
+    assert choice(0.005) == 0  # a quarter of the standard error of the difference, 0.3 sqrt(2) / 20
+    assert choice(0.2) == 1
 
 
-def test_labels_and_classes_that_cannot_be_ordered_are_refused():
-    with pytest.raises(InputError, match="row 1 has no label"):
+def test_ordered_labels_and_recommend_refuse_invalid_arguments():
+    with pytest.raises(InputError, match="row 1"):
         ordered_labels(np.array([1.0, np.nan, 2.0]), None)
     for wrong in ("abc", ["a"], ["a", "b", "a"]):
-        with pytest.raises(InputError, match="two or more different labels"):
+        with pytest.raises(InputError, match="^classes:"):
             ordered_labels(["a", "b"], wrong)
     z, y = sample(100)
     for wrong in ("gap", ()):
-        with pytest.raises(InputError, match="methods: expected names"):
-            recommend(z, y, methods=wrong)
+        with pytest.raises(InputError, match="^calibrators:"):
+            recommend(z, y, calibrators=wrong)

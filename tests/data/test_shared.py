@@ -1,4 +1,4 @@
-"""One's own data: scanned once, decoded once, whatever is trained on them."""
+"""Data of a training: unchanged files are checked and decoded once."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from orcu.data import shared
-from orcu.data.store import MANIFEST, store_folder
+from orcu.data.store import MANIFEST, SHARED, store_folder
 from orcu.errors import InputError
 
 OPTIONS = {"classes": "low,high"}
@@ -25,69 +25,96 @@ def images(tmp_path, monkeypatch):
     return tmp_path / "scans"
 
 
-def counted(monkeypatch):
+def count_decoded_images(monkeypatch):
+    opened = []
+    real = Image.open
+    monkeypatch.setattr(
+        Image, "open", lambda file, *args, **options: opened.append(file) or real(file, *args, **options)
+    )
+    return opened
+
+
+def count_prepare_calls(monkeypatch):
     calls = []
     real = shared.prepare
     monkeypatch.setattr(shared, "prepare", lambda *a, **k: (calls.append(a), real(*a, **k))[1])
     return calls
 
 
-def test_untouched_files_are_scanned_and_decoded_once(images, tmp_path, monkeypatch):
-    calls = counted(monkeypatch)
-    first, findings = shared.prepare_own("folder", images, tmp_path / "a", options=OPTIONS)
+def test_prepare_user_data_unchanged_files_are_not_read_again(images, tmp_path, monkeypatch):
+    calls = count_prepare_calls(monkeypatch)
+    first, report = shared.prepare_user_data("folder", images, tmp_path / "a", options=OPTIONS)
     first.decode(8)
-    second, again = shared.prepare_own("folder", images, tmp_path / "b", options=OPTIONS)
+    second, again = shared.prepare_user_data("folder", images, tmp_path / "b", options=OPTIONS)
     assert len(calls) == 1
-    assert again == findings
-    assert again.lines() == findings.lines()
+    assert again == report
+    assert again.lines() == report.lines()
     assert second.manifest.digest == first.manifest.digest
     assert second.folder == tmp_path / "b"
     assert (second.folder / MANIFEST).exists()
     assert (second.cache(8).images == first.cache(8).images).all()
     assert not list((tmp_path / "b").glob("cache_*"))
     assert second.split("five_folds", 0)["test"].tolist() == first.split("five_folds", 0)["test"].tolist()
-    shutil.rmtree(store_folder())  # what is shared can be made again
-    third, _ = shared.prepare_own("folder", images, tmp_path / "c", options=OPTIONS)
+    shutil.rmtree(store_folder())  # shared files are only a cache
+    third, _ = shared.prepare_user_data("folder", images, tmp_path / "c", options=OPTIONS)
     third.decode(8)
     assert len(calls) == 2
 
 
-def test_another_file_another_time_and_other_options_are_looked_at(images, tmp_path, monkeypatch):
-    calls = counted(monkeypatch)
-    first, _ = shared.prepare_own("folder", images, tmp_path / "a", options=OPTIONS)
-    shared.prepare_own("folder", images, tmp_path / "b", options={"classes": "high,low"})
+def test_prepare_user_data_with_size_decodes_each_image_once(images, tmp_path, monkeypatch):
+    (images / "low" / "bad.png").write_text("not an image")
+    opened = count_decoded_images(monkeypatch)
+    options = {"options": OPTIONS, "skip_bad": True, "size": 8}
+    prepared, report = shared.prepare_user_data("folder", images, tmp_path / "a", **options)
+    prepared.decode(8)
+    assert len(report.bad_images) == 1
+    assert len(opened) == 25
+    pixels = np.array(prepared.cache(8).images)
+    prepared.cache(8).verify()
+    shutil.rmtree(prepared.derived)
+    again, _ = shared.prepare_user_data("folder", images, tmp_path / "b", **options)
+    again.decode(8)
+    assert len(opened) == 25 + 24  # the scan is reused, the images are decoded again
+    assert (again.cache(8).images == pixels).all()
+    assert not list((store_folder() / SHARED).glob(".decoding_*"))
+
+
+def test_prepare_user_data_reads_changed_files_and_other_options(images, tmp_path, monkeypatch):
+    calls = count_prepare_calls(monkeypatch)
+    first, _ = shared.prepare_user_data("folder", images, tmp_path / "a", options=OPTIONS)
+    shared.prepare_user_data("folder", images, tmp_path / "b", options={"classes": "high,low"})
     os.utime(images / "low" / "0.png", ns=(1, 1))
-    same, _ = shared.prepare_own("folder", images, tmp_path / "c", options=OPTIONS)
-    assert same.derived == first.derived  # by content it is the same
+    same, _ = shared.prepare_user_data("folder", images, tmp_path / "c", options=OPTIONS)
+    assert same.derived == first.derived  # the content is the same
     (images / "low" / "0.png").write_bytes((images / "low" / "2.png").read_bytes())
-    other, findings = shared.prepare_own("folder", images, tmp_path / "d", options=OPTIONS)
+    other, report = shared.prepare_user_data("folder", images, tmp_path / "d", options=OPTIONS)
     assert other.derived != first.derived
-    assert findings.doubles == 1
+    assert report.duplicates == 1
     assert len(calls) == 4
 
 
-def test_files_behind_a_link_are_looked_at(images, tmp_path, monkeypatch):
-    calls = counted(monkeypatch)
+def test_prepare_user_data_follows_links(images, tmp_path, monkeypatch):
+    calls = count_prepare_calls(monkeypatch)
     (tmp_path / "linked").mkdir()
     for grade in ("low", "high"):
         (tmp_path / "linked" / grade).symlink_to(images / grade)
-    shared.prepare_own("folder", tmp_path / "linked", tmp_path / "a", options=OPTIONS)
+    shared.prepare_user_data("folder", tmp_path / "linked", tmp_path / "a", options=OPTIONS)
     (images / "low" / "0.png").rename(images / "high" / "0.png")  # another label
-    other, _ = shared.prepare_own("folder", tmp_path / "linked", tmp_path / "b", options=OPTIONS)
+    other, _ = shared.prepare_user_data("folder", tmp_path / "linked", tmp_path / "b", options=OPTIONS)
     assert len(calls) == 2
     assert other.manifest.counts() == [11, 13]
 
 
-def test_a_scan_that_is_not_whole_is_made_again_and_mistakes_are_told_anew(images, tmp_path, monkeypatch):
-    calls = counted(monkeypatch)
-    shared.prepare_own("folder", images, tmp_path / "a", options=OPTIONS)
-    (scan,) = (store_folder() / shared.SHARED / "scans").iterdir()
+def test_prepare_user_data_repeats_damaged_scans_and_errors(images, tmp_path, monkeypatch):
+    calls = count_prepare_calls(monkeypatch)
+    shared.prepare_user_data("folder", images, tmp_path / "a", options=OPTIONS)
+    (scan,) = (store_folder() / SHARED / "scans").iterdir()
     (scan / MANIFEST).write_bytes(b"half")
-    shared.prepare_own("folder", images, tmp_path / "b", options=OPTIONS)
+    shared.prepare_user_data("folder", images, tmp_path / "b", options=OPTIONS)
     assert len(calls) == 2
-    (images / "low" / "bad.png").write_text("no image")
+    (images / "low" / "bad.png").write_text("not an image")
     for _ in range(2):
         with pytest.raises(InputError, match="bad.png"):
-            shared.prepare_own("folder", images, tmp_path / "c", options=OPTIONS)
-    _, findings = shared.prepare_own("folder", images, tmp_path / "d", options=OPTIONS, skip_bad=True)
-    assert len(findings.bad) == 1
+            shared.prepare_user_data("folder", images, tmp_path / "c", options=OPTIONS)
+    _, report = shared.prepare_user_data("folder", images, tmp_path / "d", options=OPTIONS, skip_bad=True)
+    assert len(report.bad_images) == 1

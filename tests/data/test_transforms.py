@@ -1,4 +1,4 @@
-"""Batches and their augmentation: what the paper asks for, the same whatever came before."""
+"""Image batches and their augmentation."""
 
 import numpy as np
 import pytest
@@ -7,13 +7,13 @@ from PIL import Image
 
 from orcu import data
 from orcu.data.batches import ImageBatches
-from orcu.data.transforms import Augmentation, normalized, rotated
+from orcu.data.transforms import Augmentation, normalize, rotate
 from orcu.errors import InputError
 
 
 @pytest.fixture
 def prepared(class_folders, tmp_path):
-    return data.prepare("folder", class_folders, out=tmp_path / "out", size=24)[0]
+    return data.prepare("folder", class_folders, output=tmp_path / "out", size=24)[0]
 
 
 def batches(prepared, **options):
@@ -24,55 +24,55 @@ def batches(prepared, **options):
     )
 
 
-def test_an_epoch_shows_every_row_once_and_normalised(prepared):
-    made = batches(prepared, shuffle=True)
-    told = list(made.epoch(0))
-    assert len(told) == len(made) == 3
-    images, labels = (torch.cat(parts) for parts in zip(*told, strict=True))
+def test_image_batches_epoch_has_each_row_once_and_normalised(prepared):
+    loader = batches(prepared, shuffle=True)
+    epoch = list(loader.epoch(0))
+    assert len(epoch) == len(loader) == 3
+    images, labels = (torch.cat(parts) for parts in zip(*epoch, strict=True))
     assert images.shape == (36, 3, 24, 24)
     assert np.bincount(labels).tolist() == [12, 12, 12]
     assert images.mean(dim=(0, 2, 3)).numpy() == pytest.approx(np.zeros(3), abs=1e-5)
     assert images.std(dim=(0, 2, 3), unbiased=False).numpy() == pytest.approx(np.ones(3), abs=1e-4)
 
 
-def test_an_epoch_follows_from_seed_and_number_alone(prepared):
-    one = batches(prepared, shuffle=True, augmentation=Augmentation())
-    list(one.epoch(0))
-    again = [image for image, _ in one.epoch(1)]
+def test_image_batches_epoch_depends_on_seed_and_number_only(prepared):
+    loader = batches(prepared, shuffle=True, augmentation=Augmentation())
+    list(loader.epoch(0))
+    again = [image for image, _ in loader.epoch(1)]
     fresh = [image for image, _ in batches(prepared, shuffle=True, augmentation=Augmentation()).epoch(1)]
     assert all(torch.equal(a, b) for a, b in zip(again, fresh, strict=True))
-    assert not torch.equal(again[0], next(one.epoch(2))[0])
-    with pytest.raises(InputError, match="must not be empty"):
-        ImageBatches(one.cache, np.array([], dtype=int), one.labels, mean=one.mean, std=one.std)
+    assert not torch.equal(again[0], next(loader.epoch(2))[0])
+    with pytest.raises(InputError, match="^rows:"):
+        ImageBatches(loader.cache, np.array([], dtype=int), loader.labels, mean=loader.mean, std=loader.std)
 
 
-def test_flips_are_as_likely_as_asked():
+def test_augmentation_flips_have_their_probability():
     images = torch.arange(16, dtype=torch.uint8).view(1, 1, 4, 4).repeat(4000, 3, 1, 1)
-    upright = Augmentation(rotation=0)(images.clone(), torch.Generator().manual_seed(0))
+    flipped = Augmentation(rotation=0)(images.clone(), torch.Generator().manual_seed(0))
     kinds = {
-        "as it was": images[0],
+        "not flipped": images[0],
         "left-right": images[0].flip(2),
         "up-down": images[0].flip(1),
         "both": images[0].flip(1, 2),
     }
     for kind in kinds.values():
-        share = (upright == kind).all(dim=(1, 2, 3)).float().mean()
+        share = (flipped == kind).all(dim=(1, 2, 3)).float().mean()
         assert share == pytest.approx(0.25, abs=0.03)
 
 
 @pytest.mark.parametrize("degrees", [-20, 7, 20])
 @pytest.mark.parametrize("shape", [(64, 64), (48, 80)])
-def test_a_rotation_is_that_of_pillow(degrees, shape):
+def test_rotate_equals_pillow(degrees, shape):
     y, x = np.mgrid[: shape[0], : shape[1]]
     smooth = (127 + 80 * np.sin(x / 9) * np.cos(y / 7)).astype(np.float32)
-    ours = rotated(torch.from_numpy(smooth)[None, None], torch.tensor([np.radians(degrees)]))[0, 0]
-    theirs = np.asarray(Image.fromarray(smooth).rotate(degrees, Image.Resampling.BILINEAR))
+    rotated = rotate(torch.from_numpy(smooth)[None, None], torch.tensor([np.radians(degrees)]))[0, 0]
+    expected = np.asarray(Image.fromarray(smooth).rotate(degrees, Image.Resampling.BILINEAR))
     inside = (slice(14, -14), slice(20, -20))
-    assert np.abs(ours.numpy()[inside] - theirs[inside]).max() < 0.5
-    assert ours[0, 0] == 0  # the corner has turned away: black
+    assert np.abs(rotated.numpy()[inside] - expected[inside]).max() < 0.5
+    assert rotated[0, 0] == 0  # corners outside of the image are black
 
 
-def test_rotations_stay_within_the_angle_and_half_are_turned():
+def test_augmentation_rotates_half_of_the_images_within_the_angle():
     images = torch.zeros(2000, 1, 9, 9, dtype=torch.uint8)
     images[:, :, 4, 8] = 200  # a point to the right of the centre
     turned = Augmentation(horizontal=0, vertical=0)(images.clone(), torch.Generator().manual_seed(1))
@@ -83,7 +83,7 @@ def test_rotations_stay_within_the_angle_and_half_are_turned():
     assert height.abs().max() <= 4 * np.sin(np.radians(20)) + 0.35
 
 
-def test_a_colour_without_spread_stays_finite():
+def test_normalize_constant_channel_stays_finite():
     images = torch.full((2, 3, 4, 4), 51.0)
-    out = normalized(images, torch.full((3,), 0.2), torch.zeros(3))
+    out = normalize(images, torch.full((3,), 0.2), torch.zeros(3))
     assert out.abs().max() < 1e-6

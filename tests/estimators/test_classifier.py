@@ -1,4 +1,4 @@
-"""`OrdinalClassifier`: scikit-learn's contract, tables, scales, sets, and rows that have one job."""
+"""`OrdinalClassifier`: scikit-learn's contract, tables, single networks, scales, sets."""
 
 import pickle
 
@@ -13,18 +13,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from orcu import OrdinalClassifier, estimators, metrics
+from orcu import OrdinalBoosting, OrdinalClassifier, metrics, model_selection
 from orcu.calibrators import CalibrationWarning, UnimodalProjection
 from orcu.errors import InputError, UnknownNameError
 
 # Failures that follow from what the estimator is for, with the reason.
 EXPECTED = {
-    "check_classifiers_classes": "strings without an order are refused: the alphabet is no order",
-    "check_fit_score_takes_y": "calls partial_fit after fit, and an ensemble does not go on",
-    "check_sample_weight_equivalence_on_dense_data": "rows are dealt to jobs; a row given twice is dealt twice",
+    "check_classifiers_classes": "strings without an order are refused: the alphabetical order may be wrong",
+    "check_fit_score_takes_y": "calls partial_fit after fit, which needs a single network",
+    "check_sample_weight_equivalence_on_dense_data": "rows are split into folds; a repeated row may be in two folds",
 }
-QUICK = {"members": "network", "hidden": (16,), "epochs": 12, "learning_rate": 0.03, "random_state": 0}
-ALONE = QUICK | {"loss": "orcu", "folds": 1}  # one network, with rows held back
+QUICK = {"estimators": "network", "hidden_layer_sizes": (16,), "epochs": 12, "learning_rate": 0.03, "random_state": 0}
+SINGLE = QUICK | {"loss": "orcu", "cv": 1}  # one network, with held-out rows
 
 
 def sample(rows=1000, noise=0.5, seed=0):
@@ -35,14 +35,14 @@ def sample(rows=1000, noise=0.5, seed=0):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # few rows, and scikit-learn's own
-def test_scikit_learns_contract():
-    estimator = OrdinalClassifier(members="network", hidden=(32,), epochs=60, random_state=0)
-    found = check_estimator(estimator, on_fail=None, on_skip=None, expected_failed_checks=EXPECTED)
-    failed = {one["check_name"] for one in found if one["status"] in {"failed", "xfail"}}
+def test_ordinal_classifier_passes_scikit_learn_checks():
+    estimator = OrdinalClassifier(estimators="network", hidden_layer_sizes=(32,), epochs=60, random_state=0)
+    results = check_estimator(estimator, on_fail=None, on_skip=None, expected_failed_checks=EXPECTED)
+    failed = {result["check_name"] for result in results if result["status"] in {"failed", "xfail"}}
     assert failed == set(EXPECTED)
 
 
-def test_probabilities_are_unimodal_and_of_the_classes_in_order():
+def test_predict_proba_is_unimodal_with_columns_in_the_order_of_classes():
     x, y = sample()
     model = OrdinalClassifier(**QUICK).fit(x, y * 10)
     probs = model.predict_proba(x)
@@ -51,14 +51,23 @@ def test_probabilities_are_unimodal_and_of_the_classes_in_order():
     assert metrics.unimodality(probs) == 1
     assert (model.predict(x) == model.classes_[probs.argmax(1)]).all()
     assert model.score(x, y * 10) > 0.7
-    assert model.set_params(metric="qwk").score(x, y * 10) > 0.75
-    with pytest.raises(UnknownNameError, match="metric"):
-        model.set_params(metric="kappa").score(x, y * 10)
+    assert model.set_params(scoring="qwk").score(x, y * 10) > 0.75
+    with pytest.raises(UnknownNameError, match="scoring 'kappa'"):
+        model.set_params(scoring="kappa").score(x, y * 10)
     with pytest.raises(NotFittedError):
         OrdinalClassifier().score(x, y)
 
 
-def test_the_same_seed_gives_the_same_bits_and_leaves_torchs_alone():
+@pytest.mark.parametrize(
+    "method", ["predict", "predict_proba", "predict_logits", "predict_proba_members", "predict_sets"]
+)
+@pytest.mark.parametrize("estimator", [OrdinalClassifier(), OrdinalClassifier(cv=1), OrdinalBoosting()], ids=str)
+def test_unfitted_estimator_raises_not_fitted_error(estimator, method):
+    with pytest.raises(NotFittedError):
+        getattr(estimator, method)(np.zeros((2, 3)))
+
+
+def test_fit_same_random_state_gives_the_same_bits_and_keeps_torch_state():
     x, y = sample(400)
     torch.manual_seed(7)
     before = torch.random.get_rng_state()
@@ -69,7 +78,7 @@ def test_the_same_seed_gives_the_same_bits_and_leaves_torchs_alone():
     assert (first != other).any()
 
 
-def test_frames_with_categories_and_gaps():
+def test_fit_of_pandas_frames_with_categories_and_missing_values():
     x, y = sample(800)
     frame = pd.DataFrame(x, columns=list("abcd"))
     frame["site"] = pd.Categorical(np.where(x[:, 0] > 0, "north", "south"))
@@ -81,25 +90,25 @@ def test_frames_with_categories_and_gaps():
     model = OrdinalClassifier(**QUICK).fit(frame, pd.Series(names))
     assert model.classes_.tolist() == ["none", "mild", "severe", "worst"]
     assert model.feature_names_in_.tolist() == frame.columns.tolist()
-    strange = frame.assign(site="west")  # a category that was never seen
-    with pytest.warns(UserWarning, match="not seen in training"):
-        assert model.predict_proba(strange).shape == (800, 4)
-    with pytest.raises(InputError, match="'a': row 3 is infinite"):
+    unseen = frame.assign(site="west")
+    with pytest.warns(UserWarning, match="^X: column 'site'"):
+        assert model.predict_proba(unseen).shape == (800, 4)
+    with pytest.raises(InputError, match="^column 'a': row 3"):
         model.predict(frame.assign(a=[0.0, 0, 0, np.inf] * 200))
     with pytest.raises(ValueError, match="feature names"):
         model.predict(frame.drop(columns="site"))
-    with pytest.raises(InputError, match="holds dates"):
+    with pytest.raises(InputError, match="^column 'day'"):
         model.fit(frame.assign(day=pd.date_range("2020", periods=800)), y)
     nullable = frame.assign(text=frame["text"].astype("string"), count=pd.array([1, None] * 400, "Int64"))
     assert OrdinalClassifier(**QUICK).fit(nullable, y).score(nullable, y) > 0.6
     strings = pd.Series(names).astype(str)
-    with pytest.raises(InputError, match="cannot be told"):
+    with pytest.raises(InputError, match="^classes:"):
         OrdinalClassifier(**QUICK).fit(frame, strings)
-    given = OrdinalClassifier(**QUICK, classes=["none", "mild", "severe", "worst"])
-    assert given.fit(frame, strings).score(frame, strings) > 0.6
+    ordered = OrdinalClassifier(**QUICK, classes=["none", "mild", "severe", "worst"])
+    assert ordered.fit(frame, strings).score(frame, strings) > 0.6
 
 
-def test_polars_frames():
+def test_fit_of_polars_frames():
     import polars as pl
 
     x, y = sample(400)
@@ -107,25 +116,25 @@ def test_polars_frames():
     assert OrdinalClassifier(**QUICK).fit(frame, y).score(frame, y) > 0.6
 
 
-def test_it_works_where_scikit_learn_does():
+def test_ordinal_classifier_works_with_clone_search_and_pickle():
     x, y = sample(900)
     model = OrdinalClassifier(**QUICK, scale=2.0)
     assert clone(model).get_params() == model.get_params()
-    told = cross_val_predict(model, x, y, cv=3, method="predict_proba")
-    assert told.shape == (900, 4)
+    probs = cross_val_predict(model, x, y, cv=3, method="predict_proba")
+    assert probs.shape == (900, 4)
     named = clone(model).set_params(classes=["a", "b", "c", "d"])
     letters = np.array(["a", "b", "c", "d"])[y]
-    assert (estimators.cross_val_predict(named, x, letters, cv=3) == told).all()
+    assert (model_selection.cross_val_predict(named, x, letters, cv=3) == probs).all()
     search = GridSearchCV(make_pipeline(StandardScaler(), model), {"ordinalclassifier__loss": ["ce", "orcu"]}, cv=2)
     assert search.fit(x, y).best_score_ > 0.6
     fitted = model.fit(x, y)
     again = pickle.loads(pickle.dumps(fitted))
     assert (again.predict_proba(x) == fitted.predict_proba(x)).all()
-    with pytest.raises(InputError, match="not kept in files and copies"):
+    with pytest.raises(InputError, match="^diagnose:"):
         again.diagnose()
 
 
-def test_weights_move_the_model():
+def test_sample_and_class_weights_change_the_model():
     x, y = sample(1500, noise=1.5)
     plain = OrdinalClassifier(**QUICK, calibrator=None, scale=3.0)
     base = plain.fit(x, y).predict_proba(x)[:, 3].mean()
@@ -133,25 +142,25 @@ def test_weights_move_the_model():
     by_class = plain.set_params(class_weight={3: 5.0}).fit(x, y).predict_proba(x)[:, 3].mean()
     assert heavy > base + 0.02
     assert by_class > base + 0.02
-    with pytest.raises(InputError, match="'9' is none of the classes"):
+    with pytest.raises(InputError, match="^class_weight: '9'"):
         plain.set_params(class_weight={9: 5.0}).fit(x, y)
-    with pytest.raises(InputError, match="every weight is zero"):
+    with pytest.raises(InputError, match="^sample_weight:"):
         plain.set_params(class_weight="balanced").fit(x, y, sample_weight=np.zeros(len(y)))
 
 
-def test_rows_have_one_job():
+def test_train_calibration_split_is_a_stratified_partition():
     _, y = sample(1000)
-    jobs = OrdinalClassifier()._jobs(y, 0)
-    together = np.concatenate(list(jobs.values()))
-    assert sorted(together.tolist()) == list(range(1000))
-    assert [len(jobs[name]) for name in ("train", "validation", "calibration", "sets")] == [700, 100, 100, 100]
+    options = {"validation": 0.1, "calibration": 0.1, "random_state": 0}
+    splits = model_selection.train_calibration_split(y, **options)
+    assert sorted(np.concatenate(list(splits.values())).tolist()) == list(range(1000))
+    assert [len(splits[name]) for name in ("train", "validation", "calibration", "sets")] == [700, 100, 100, 100]
     share = np.bincount(y) / 1000
-    for rows in jobs.values():  # each class keeps its share
+    for rows in splits.values():  # each class keeps its share
         assert np.bincount(y[rows], minlength=4) / len(rows) == pytest.approx(share, abs=0.03)
     rare = np.array([0] * 50 + [1] * 50 + [2])
-    assert 2 in rare[OrdinalClassifier()._jobs(rare, 0)["train"]]
-    with pytest.raises(InputError, match="validation_fraction"):
-        OrdinalClassifier(validation_fraction=0.7)._jobs(y, 0)
+    assert 2 in rare[model_selection.train_calibration_split(rare, **options)["train"]]
+    with pytest.raises(InputError, match="^validation_fraction:"):
+        model_selection.train_calibration_split(y, **options | {"validation": 0.7})
 
 
 @pytest.mark.parametrize(
@@ -162,18 +171,18 @@ def test_rows_have_one_job():
         {"learning_rate": -1.0},
         {"scale": "big"},
         {"scale": -1.0},
-        {"hidden": 5},
-        {"hidden": (0,)},
+        {"hidden_layer_sizes": 5},
+        {"hidden_layer_sizes": (0,)},
         {"calibrator": "nope"},
         {"calibrator": 5},
         {"loss": 5},
         {"loss": "nope"},
         {"loss": ()},
         {"loss": ("ce", "ce")},
-        {"folds": 0},
+        {"cv": 0},
         {"sets": "nope"},
-        {"budget": -1.0},
-        {"metric": "nope"},
+        {"time_limit": -1.0},
+        {"scoring": "nope"},
         {"class_weight": "nope"},
         {"module": torch.nn.Linear},
         {"validation_fraction": 0.6},
@@ -181,9 +190,9 @@ def test_rows_have_one_job():
     ],
     ids=str,
 )
-def test_wrong_options_are_told_and_lose_nothing(wrong):
+def test_fit_with_a_wrong_parameter_raises_and_keeps_the_fitted_model(wrong):
     x, y = sample(300)
-    model = OrdinalClassifier(**ALONE, scale=3.0, calibrator=None).fit(x, y)
+    model = OrdinalClassifier(**SINGLE, scale=3.0, calibrator=None).fit(x, y)
     before = model.predict_proba(x)
     usual = model.get_params()
     with pytest.raises((InputError, TypeError), match=next(iter(wrong))):
@@ -195,18 +204,18 @@ def test_wrong_options_are_told_and_lose_nothing(wrong):
     assert set(model.predict(x)) <= {0, 1, 2, 3}
 
 
-def test_no_rows_held_back():
+def test_predict_sets_without_calibration_fraction_raises():
     x, y = sample(300)
-    model = OrdinalClassifier(**ALONE, scale=3.0, calibration_fraction=0, calibrator=None).fit(x, y)
+    model = OrdinalClassifier(**SINGLE, scale=3.0, calibration_fraction=0, calibrator=None).fit(x, y)
     assert model.score(x, y) > 0.6
-    with pytest.raises(InputError, match="0 rows were held back for sets"):
+    with pytest.raises(InputError, match="^alpha: 0 rows"):
         model.predict_sets(x)
 
 
-def test_rows_that_train_later_are_not_held_back_any_more():
+def test_partial_fit_after_fit_discards_the_held_out_rows():
     x, y = sample(900)
-    model = OrdinalClassifier(**ALONE, scale=3.0).fit(x, y).partial_fit(x, y)
-    with pytest.raises(InputError, match="0 rows were held back"):
+    model = OrdinalClassifier(**SINGLE, scale=3.0).fit(x, y).partial_fit(x, y)
+    with pytest.raises(InputError, match="^alpha: 0 rows"):
         model.predict_sets(x)
     with pytest.raises(InputError, match="diagnose"):
         model.diagnose()
@@ -214,12 +223,12 @@ def test_rows_that_train_later_are_not_held_back_any_more():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.1, 0.3])
-def test_sets_cover_after_calibration(alpha):
+def test_predict_sets_of_a_single_network_cover(alpha):
     """Over draws of data the true class is inside with 1 - alpha or more."""
     inside = []
     for seed in range(12):
         x, y = sample(1600, noise=1.2, seed=seed)
-        model = OrdinalClassifier("orcu", folds=1, hidden=(8,), epochs=4, scale=3.0, random_state=seed).fit(
+        model = OrdinalClassifier("orcu", cv=1, hidden_layer_sizes=(8,), epochs=4, scale=3.0, random_state=seed).fit(
             x[:600], y[:600]
         )
         low, high = model.predict_sets(x[600:], alpha).T
@@ -228,50 +237,50 @@ def test_sets_cover_after_calibration(alpha):
     assert np.mean(inside) > 1 - alpha - 0.025
 
 
-def test_too_few_rows_are_told():
+def test_fit_with_too_few_calibration_rows_warns():
     x, y = sample(60)
-    with pytest.warns(CalibrationWarning, match="projected, not calibrated"):
-        model = OrdinalClassifier(**ALONE).fit(x, y)
+    with pytest.warns(CalibrationWarning, match="^6 rows"):
+        model = OrdinalClassifier(**SINGLE).fit(x, y)
     assert metrics.unimodality(model.predict_proba(x)) == 1
     assert isinstance(model.calibrator_, UnimodalProjection)
-    with pytest.raises(InputError, match="6 rows were held back"):
+    with pytest.raises(InputError, match="^alpha: 6 rows"):
         model.predict_sets(x, alpha=0.05)
-    with pytest.raises(InputError, match="at least 80"):
+    with pytest.raises(InputError, match="^diagnose: .* 80"):
         model.diagnose()
     with pytest.raises(InputError, match="more than one class"):
         model.fit(x, np.ones(60))
 
 
-def test_the_scale_chooses_itself():
+def test_scale_auto_of_a_single_network_minimises_validation_sce():
     x, y = sample(2000, noise=0.3)
-    model = OrdinalClassifier(**ALONE | {"epochs": 20}, calibrator=None).fit(x, y)
-    tried = {trial.scale: trial.value for trial in model.chosen_.trials}
+    model = OrdinalClassifier(**SINGLE | {"epochs": 20}, calibrator=None).fit(x, y)
+    tried = {trial.scale: trial.value for trial in model.scale_choice_.trials}
     assert 3.0 in tried
     assert len(tried) >= 4
     assert model.scale_ == min(tried, key=tried.get)
-    fixed = OrdinalClassifier(**ALONE | {"epochs": 20}, calibrator=None, scale=3.0).fit(x, y)
+    fixed = OrdinalClassifier(**SINGLE | {"epochs": 20}, calibrator=None, scale=3.0).fit(x, y)
     assert fixed.scale_ == 3.0
     new, labels = sample(4000, noise=0.3, seed=9)
-    chosen, three = (metrics.sce(one.predict_proba(new), labels) for one in (model, fixed))
+    chosen, three = (metrics.sce(fitted.predict_proba(new), labels) for fitted in (model, fixed))
     assert chosen < three
 
 
-def test_diagnosis_says_which_is_better():
+def test_diagnose_compares_with_cross_entropy():
     x, y = sample(3000, noise=0.8)
-    model = OrdinalClassifier(**ALONE).fit(x, y)
-    found = model.diagnose()
-    assert found.rows == 600
-    assert set(found.ours) == set(found.baseline)
-    assert "On 600 held-out rows" in str(found)
-    assert found.ours["unimodality"] == 1
-    broken = OrdinalClassifier(**ALONE | {"epochs": 1, "learning_rate": 1e-6}, patience=None).fit(x, y)
-    told = broken.diagnose()
-    assert "neither better nor worse" in told.verdict or "unimodality" in told.verdict
+    model = OrdinalClassifier(**SINGLE).fit(x, y)
+    diagnosis = model.diagnose()
+    assert diagnosis.rows == 600
+    assert set(diagnosis.ours) == set(diagnosis.baseline)
+    assert "600 held-out rows" in str(diagnosis)
+    assert diagnosis.ours["unimodality"] == 1
+    broken = OrdinalClassifier(**SINGLE | {"epochs": 1, "learning_rate": 1e-6}, patience=None).fit(x, y)
+    verdict = broken.diagnose().verdict
+    assert "not significantly better or worse" in verdict or "unimodality" in verdict
 
 
-def test_going_on():
+def test_warm_start_and_partial_fit_continue_training():
     x, y = sample(600)
-    warm = OrdinalClassifier(**ALONE | {"epochs": 2}, scale=3.0, warm_start=True, patience=None)
+    warm = OrdinalClassifier(**SINGLE | {"epochs": 2}, scale=3.0, warm_start=True, patience=None)
     first = warm.fit(x, y).score(x, y)
     for _ in range(4):
         warm.fit(x, y)
@@ -282,11 +291,11 @@ def test_going_on():
         part.partial_fit(x[300:], y[300:])
     assert part.score(x, y) > 0.7
     assert metrics.unimodality(part.predict_proba(x)) == 1
-    with pytest.raises(InputError, match="partial_fit holds none back"):
+    with pytest.raises(InputError, match="^diagnose:"):
         part.diagnose()
 
 
-def test_any_module():
+def test_module_takes_images_and_is_not_changed():
     x, y = sample(500)
     images = x.reshape(500, 1, 2, 2)
     module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
@@ -299,72 +308,72 @@ def test_any_module():
 @pytest.mark.parametrize(
     "loss", ["ce", "poe", "sord", {"name": "orcu", "scale": 5.0}, {"anchor": "huber", "regularizer": "lbe"}]
 )
-def test_every_kind_of_loss(loss):
+def test_fit_with_every_kind_of_loss_is_reproducible(loss):
     x, y = sample(800)
     model = OrdinalClassifier(loss, **QUICK).fit(x, y)
     assert model.score(x, y) > 0.6
-    torch.rand(3)  # what others draw changes nothing
+    torch.rand(3)  # other users of the generator change nothing
     again = OrdinalClassifier(loss, **QUICK).fit(x, y)
     assert (again.predict_proba(x) == model.predict_proba(x)).all()
 
 
-def test_labels_that_carry_their_order_need_no_classes():
+def test_fit_of_ordered_categories_needs_no_classes():
     x, y = sample(300)
     names = ["none", "mild", "grave", "fatal"]
-    told = np.array(names)[y]
+    texts = np.array(names)[y]
     polars = pytest.importorskip("polars")
     for labels in (
-        pd.Categorical(told, categories=names, ordered=True),
-        pd.Series(pd.Categorical(told, categories=names, ordered=True)),
-        polars.Series(told.tolist(), dtype=polars.Enum(names)),
+        pd.Categorical(texts, categories=names, ordered=True),
+        pd.Series(pd.Categorical(texts, categories=names, ordered=True)),
+        polars.Series(texts.tolist(), dtype=polars.Enum(names)),
     ):
         model = OrdinalClassifier(**QUICK, scale=3.0, calibrator=None).fit(x, labels)
         assert model.classes_.tolist() == names
-    with pytest.raises(InputError, match="order cannot be told"):
-        OrdinalClassifier(**QUICK).fit(x, pd.Categorical(told, categories=names))
+    with pytest.raises(InputError, match="^classes:"):
+        OrdinalClassifier(**QUICK).fit(x, pd.Categorical(texts, categories=names))
 
 
-def test_categories_that_training_has_not_seen_are_told():
+def test_predict_with_unseen_categories_warns_and_wrong_types_raise():
     x, y = sample(300)
     frame = pd.DataFrame({"number": x[:, 0], "site": np.where(x[:, 1] > 0, "north", "south")})
     model = OrdinalClassifier(**QUICK, scale=3.0, calibrator=None).fit(frame, y)
-    with pytest.warns(UserWarning, match="'site': 300 of 300 values were not seen.*'west'"):
+    with pytest.warns(UserWarning, match="^X: column 'site': 300 of 300 .*'west'"):
         model.predict(frame.assign(site="west"))
-    with pytest.raises(InputError, match="'site': has numbers, where"):
+    with pytest.raises(InputError, match="^column 'site':"):
         model.predict(frame.assign(site=1.0))
-    with pytest.raises(InputError, match="'number': expected numbers, got 'much'"):
+    with pytest.raises(InputError, match="^column 'number': .*'much'"):
         model.predict(frame.assign(number="much"))
 
 
-def test_a_warm_start_of_another_shape_is_refused_and_loses_nothing():
+def test_warm_start_with_other_classes_or_layers_raises():
     x, y = sample(300)
-    model = OrdinalClassifier(**ALONE, scale=3.0, calibrator=None, warm_start=True).fit(x, y)
+    model = OrdinalClassifier(**SINGLE, scale=3.0, calibrator=None, warm_start=True).fit(x, y)
     before = model.predict_proba(x)
-    with pytest.raises(InputError, match="the last fit has other classes"):
+    with pytest.raises(InputError, match="^warm_start: .*classes"):
         model.fit(x, (y > 1).astype(int))
-    usual = model.hidden
-    with pytest.raises(InputError, match="other layers"):
-        model.set_params(hidden=(3,)).fit(x, y)
-    assert (model.set_params(hidden=usual).predict_proba(x) == before).all()
+    usual = model.hidden_layer_sizes
+    with pytest.raises(InputError, match="^warm_start: .*layers"):
+        model.set_params(hidden_layer_sizes=(3,)).fit(x, y)
+    assert (model.set_params(hidden_layer_sizes=usual).predict_proba(x) == before).all()
 
 
-def test_other_classes_in_a_later_partial_fit_are_refused():
+def test_partial_fit_with_other_classes_raises():
     x, y = sample(300)
     model = OrdinalClassifier(**QUICK).partial_fit(x, y, classes=[0, 1, 2, 3])
-    with pytest.raises(InputError, match="the model has 0, 1, 2, 3, in this order; got 3, 2, 1, 0"):
+    with pytest.raises(InputError, match="^classes: .*0, 1, 2, 3.*3, 2, 1, 0"):
         model.partial_fit(x, y, classes=[3, 2, 1, 0])
 
 
-def test_training_that_diverges_says_so():
+def test_fit_that_diverges_raises_with_the_learning_rate():
     x, y = sample(300)
     wild = OrdinalClassifier("ce", **QUICK | {"learning_rate": 1e30})
-    with pytest.raises(InputError, match="training diverged in epoch 0.*lower learning_rate"):
+    with pytest.raises(InputError, match="epoch 0.*learning_rate"):
         wild.fit(x, y)
-    with pytest.raises(InputError, match=r"training diverged in epoch 0.*\(it is 1e\+30\)"):
-        wild.partial_fit(x[:100], y[:100], classes=[0, 1, 2, 3])  # one step: only the logits tell
+    with pytest.raises(InputError, match=r"epoch 0.*learning_rate.*1e\+30"):
+        wild.partial_fit(x[:100], y[:100], classes=[0, 1, 2, 3])  # one step: only the logits are not finite
 
 
-def test_under_torchrun_every_process_fits_a_model_of_its_own(monkeypatch):
+def test_fit_under_torchrun_is_not_distributed(monkeypatch):
     x, y = sample(300)
     options = QUICK | {"scale": 3.0, "calibrator": None}
     plain = OrdinalClassifier(**options).fit(x, y).predict_proba(x)
@@ -375,7 +384,7 @@ def test_under_torchrun_every_process_fits_a_model_of_its_own(monkeypatch):
     assert (OrdinalClassifier(**options).fit(x, y).predict_proba(x) == plain).all()
 
 
-def test_a_module_takes_frames_of_numbers():
+def test_module_takes_frames_of_numbers():
     x, y = sample(300)
     frame = pd.DataFrame(x, columns=[f"c{k}" for k in range(x.shape[1])])
     module = torch.nn.Linear(x.shape[1], 4)
@@ -385,28 +394,28 @@ def test_a_module_takes_frames_of_numbers():
     assert framed == pytest.approx(plain, abs=1e-6)
 
 
-def test_labels_with_gaps_name_the_row():
+def test_fit_with_missing_labels_raises_with_the_row():
     x, y = sample(300)
-    told = np.array(["a", "b", "c", "d"], dtype=object)[y]
-    told[5] = np.nan
+    texts = np.array(["a", "b", "c", "d"], dtype=object)[y]
+    texts[5] = np.nan
     for labels in (
-        told,
-        pd.Categorical(told, categories=list("abcd"), ordered=True),
+        texts,
+        pd.Categorical(texts, categories=list("abcd"), ordered=True),
         np.where(np.arange(300) == 5, np.nan, y),
     ):
-        with pytest.raises(InputError, match="y: row 5 has no label"):
-            OrdinalClassifier(**QUICK, classes=None if labels is not told else list("abcd")).fit(x, labels)
+        with pytest.raises(InputError, match="^y: row 5"):
+            OrdinalClassifier(**QUICK, classes=None if labels is not texts else list("abcd")).fit(x, labels)
 
 
-def test_what_a_fit_cannot_use_is_told():
+def test_fit_and_predict_with_unusable_rows_raise():
     x, y = sample(300)
     frame = pd.DataFrame(x, columns=list("abcd"))
     model = OrdinalClassifier(**QUICK, scale=3.0, calibrator=None).fit(frame, y)
-    with pytest.raises(InputError, match="X: has no rows"):
+    with pytest.raises(InputError, match="^X:"):
         model.predict(frame[:0])
-    with pytest.raises(InputError, match="module= takes numbers only, and column 'site'"):
+    with pytest.raises(InputError, match="^X: .*column 'site'"):
         OrdinalClassifier(**QUICK, module=torch.nn.Linear(5, 4)).fit(frame.assign(site="n"), y)
-    with pytest.raises(InputError, match="every row has the class 'a'"):
+    with pytest.raises(InputError, match="^y: .*'a'"):
         OrdinalClassifier(**QUICK, classes=["a", "b"]).fit(x, np.array(["a"] * 300))
     integers = OrdinalClassifier(**QUICK, scale=3.0, calibrator=None).fit(x, pd.Series(y, dtype="Int64"))
     assert integers.classes_.tolist() == [0, 1, 2, 3]

@@ -1,4 +1,4 @@
-"""Evaluations in trackers: each is the real package, offline, and what it kept is read back."""
+"""Tests of `Evaluation.log` with the real trackers, offline: the logged values are read back."""
 
 import importlib.util
 import json
@@ -19,13 +19,13 @@ from orcu import evaluate
 
 rng = np.random.default_rng(0)
 logits, y = rng.normal(size=(60, 3)), rng.integers(3, size=60)
-evaluation = evaluate(logits=logits, y=y, bootstrap=20)
+evaluation = evaluate(logits=logits, y=y, n_resamples=20)
 folder = sys.argv[1]
 """
 
 
 class Notebook:
-    """A tracker of the user's own: the protocol, and no more."""
+    """A minimal tracker of a user."""
 
     def __init__(self):
         self.pages = []
@@ -37,53 +37,53 @@ class Notebook:
 @pytest.fixture(scope="module")
 def evaluation():
     rng = np.random.default_rng(0)
-    return evaluate(logits=rng.normal(size=(60, 3)), y=rng.integers(3, size=60), bootstrap=20)
+    return evaluate(logits=rng.normal(size=(60, 3)), y=rng.integers(3, size=60), n_resamples=20)
 
 
 def expected(evaluation, prefix="orcu/"):
-    """Every value and the ends of its interval by their names in a tracker."""
+    """All values and the ends of their intervals by their names in a tracker."""
     values = {}
-    for name, one in evaluation.metrics.items():
-        values |= {name: one.value, f"{name}_low": one.low, f"{name}_high": one.high}
+    for name, estimate in evaluation.metrics.items():
+        values |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
     return {prefix + name: value for name, value in values.items()}
 
 
-def test_anything_with_log_metrics_gets_values_and_intervals(evaluation):
-    own = Notebook()
-    evaluation.log(own, step=4, prefix="val/")
-    assert own.pages == [(4, expected(evaluation, "val/"))]
-    assert all(type(value) is float for value in own.pages[0][1].values())
+def test_log_to_an_object_with_log_metrics_gives_values_and_intervals(evaluation):
+    tracker = Notebook()
+    evaluation.log(tracker, step=4, prefix="val/")
+    assert tracker.pages == [(4, expected(evaluation, "val/"))]
+    assert all(type(value) is float for value in tracker.pages[0][1].values())
 
 
-def test_what_is_not_finite_is_left_out_with_a_word():
-    own = Notebook()
-    impossible = evaluate(probs=[[0.0, 1.0], [0.5, 0.5], [0.3, 0.7]], y=[0, 1, 1], bootstrap=0)
-    with pytest.warns(UserWarning, match=r"left out what is not finite: .*nll = inf") as caught:
-        impossible.log(own)
+def test_log_infinite_values_are_omitted_with_a_warning():
+    tracker = Notebook()
+    impossible = evaluate(probs=[[0.0, 1.0], [0.5, 0.5], [0.3, 0.7]], y=[0, 1, 1], n_resamples=0)
+    with pytest.warns(UserWarning, match=r"nll = inf") as caught:
+        impossible.log(tracker)
     assert caught[0].filename == __file__  # where the user called it
-    logged = own.pages[0][1]
+    logged = tracker.pages[0][1]
     assert "orcu/nll" not in logged
     assert logged["orcu/accuracy"] == impossible["accuracy"].value
     assert not any(name.endswith(("_low", "_high")) for name in logged)  # none were drawn
 
 
-def test_groups_and_other_models_are_logged_beside_it():
+def test_log_subgroup_under_another_prefix():
     rng = np.random.default_rng(1)
     probs, y = rng.dirichlet(np.ones(3), size=40), rng.integers(3, size=40)
-    both = evaluate(Predictions(probs=probs, y=y, group=["n", "s"] * 20), bootstrap=20)
-    own = Notebook()
-    both.log(own)
-    both.groups["n"].log(own, prefix="orcu/n/")
-    assert own.pages[1][1]["orcu/n/mae"] == both.groups["n"]["mae"].value
+    evaluation = evaluate(Predictions(probs=probs, y=y, subgroup=["n", "s"] * 20), n_resamples=20)
+    tracker = Notebook()
+    evaluation.log(tracker)
+    evaluation.subgroups["n"].log(tracker, prefix="orcu/n/")
+    assert tracker.pages[1][1]["orcu/n/mae"] == evaluation.subgroups["n"]["mae"].value
 
 
-@pytest.mark.parametrize("thing", [None, "mlflow", 3, Notebook, object()])
-def test_what_is_no_tracker_is_refused(thing, evaluation):
-    with pytest.raises(InputError, match=r"to: expected the module mlflow, a SummaryWriter, a run of wandb"):
-        evaluation.log(thing)
+@pytest.mark.parametrize("target", [None, "mlflow", 3, Notebook, object()])
+def test_log_to_an_object_that_is_no_tracker_raises(target, evaluation):
+    with pytest.raises(InputError, match=r"^to: .*mlflow.*SummaryWriter.*wandb"):
+        evaluation.log(target)
 
 
-def test_tensorboard_keeps_scalars_and_the_tables(evaluation, tmp_path):
+def test_log_to_tensorboard_writes_scalars_and_tables(evaluation, tmp_path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from torch.utils.tensorboard import SummaryWriter
@@ -100,8 +100,8 @@ def test_tensorboard_keeps_scalars_and_the_tables(evaluation, tmp_path):
     assert "Expected calibration error" in text.tensor_proto.string_val[0].decode()
 
 
-def in_a_process(package, script, folder, **settings):
-    """What a script prints as JSON; a package that keeps threads and processes of its own gets one to itself."""
+def run_script(package, script, folder, **settings):
+    """JSON output of a script in its own process, since these packages start threads and processes."""
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed")
     environment = os.environ | {"HOME": str(folder), "PYTHONPATH": os.pathsep.join(sys.path)} | settings
@@ -127,11 +127,11 @@ print(json.dumps({"history": history, "page": page == evaluation.to_html()}))
 
 
 @pytest.mark.slow
-def test_mlflow_keeps_metrics_and_the_report(evaluation, tmp_path):
-    kept = in_a_process("mlflow", MLFLOW, tmp_path, MLFLOW_ALLOW_FILE_STORE="true", MLFLOW_DISABLE_TELEMETRY="true")
-    assert kept["page"]
+def test_log_to_mlflow_writes_metrics_and_the_report(evaluation, tmp_path):
+    logged = run_script("mlflow", MLFLOW, tmp_path, MLFLOW_ALLOW_FILE_STORE="true", MLFLOW_DISABLE_TELEMETRY="true")
+    assert logged["page"]
     values = expected(evaluation)
-    assert kept["history"] == {name: [[2, value], [3, value]] for name, value in values.items()}
+    assert logged["history"] == {name: [[2, value], [3, value]] for name, value in values.items()}
 
 
 WANDB = """
@@ -141,7 +141,7 @@ import wandb
 from wandb.proto.wandb_internal_pb2 import Record
 from wandb.sdk.internal.datastore import DataStore
 
-quiet = wandb.RunConfig(silent=True, x_disable_stats=True, x_disable_meta=True, disable_git=True, disable_code=True)
+quiet = wandb.Settings(silent=True, x_disable_stats=True, x_disable_meta=True, disable_git=True, disable_code=True)
 with wandb.init(mode="offline", dir=folder, project="grades", settings=quiet) as run:
     evaluation.log(run)
     evaluation.log(wandb, report=False)  # the module logs to its current run
@@ -159,10 +159,10 @@ print(json.dumps({"steps": steps, "page": page.read_text() == evaluation.to_html
 
 
 @pytest.mark.slow
-def test_wandb_keeps_metrics_and_the_report_in_one_step(evaluation, tmp_path):
-    kept = in_a_process("wandb", WANDB, tmp_path, WANDB_ERROR_REPORTING="false")
-    assert kept["page"]
-    first, second = kept["steps"]
+def test_log_to_wandb_writes_metrics_and_the_report_in_one_step(evaluation, tmp_path):
+    logged = run_script("wandb", WANDB, tmp_path, WANDB_ERROR_REPORTING="false")
+    assert logged["page"]
+    first, second = logged["steps"]
     values = expected(evaluation)
     for number, step in enumerate((first, second)):
         assert step["_step"] == number

@@ -1,4 +1,4 @@
-"""One small store of real results, two-stage runs and tiny image models, made once."""
+"""Fixtures: benchmark results, two-stage runs and tiny image models, created once."""
 
 import os
 
@@ -8,23 +8,22 @@ from PIL import Image
 
 from orcu import data
 from orcu.bench.execution import execute
-from orcu.bench.index import write_index
 from orcu.bench.jobs import jobs
-from orcu.bench.plan import planned
+from orcu.bench.run import write_index
 from orcu.bench.spec import Spec
-from orcu.data.cache import build
+from orcu.data.cache import build_cache
 from orcu.data.store import cache_folder
 from orcu.figures.base import make
 from orcu.figures.sources import Sources
 
 LOSSES = ["ce", "sord", "ls", "orcu"]
 SCALES = [{"label": f"s = {s:g}", "name": "orcu", "scale": s} for s in (1.0, 5.0)]
-SMALL = {"hidden": [16], "recipe": {"epochs": 3}}
+SMALL = {"hidden_layer_sizes": [16], "training": {"epochs": 3}}
 
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory):
-    """A folder for data and results; the data's store is in it while the tests run."""
+    """Folder of the data store and of all results."""
     folder = tmp_path_factory.mktemp("figures")
     before = os.environ.get("ORCU_DATA")
     os.environ["ORCU_DATA"] = str(folder / "data")
@@ -41,73 +40,72 @@ def results(home):
     spec = Spec(name="small", losses=[*LOSSES, *SCALES], data=[{"set": "lev", "folds": [0, 1], **SMALL}])
     for job in jobs(spec):
         assert execute(job, home / "results") == "done"
-    runs = [(one.run, one.job) for one in planned(spec, home / "results")]
-    write_index(home / "results" / "small", runs)
+    write_index(spec, home / "results")
     return home / "results" / "small"
 
 
 @pytest.fixture(scope="session")
 def stages(home):
-    """What `orcu two-stage` leaves of two folds."""
+    """Output folder of `orcu two-stage` with two folds."""
     from orcu.training.run import RunConfig
     from orcu.training.two_stage import two_stage
 
-    lev = data.prepare("lev", out=home / "two_stage_data")[0]
-    settings = RunConfig(hidden=(16,))
+    lev = data.prepare("lev", output=home / "two_stage_data")[0]
+    config = RunConfig(hidden_layer_sizes=(16,))
     for fold in range(2):
         two_stage(
-            lev, lev.split("five_folds", fold), settings, home / "stages" / f"fold_{fold}", epochs=(6, 2), device="cpu"
+            lev, lev.split("five_folds", fold), config, home / "stages" / f"fold_{fold}", epochs=(6, 2), device="cpu"
         )
     return home / "stages"
 
 
 @pytest.fixture(scope="session")
 def image_runs(home):
-    """Folders of tiny convolutional networks, trained with four losses on made images."""
+    """Output folders of tiny convolutional networks, trained with four losses on synthetic images."""
     from orcu.training.run import Run, RunConfig
 
     rng = np.random.default_rng(0)
     for label, name in enumerate(("0_none", "1_mild", "2_severe")):
         for number in range(20):
             pixels = rng.integers(80, size=(64, 64, 3), dtype=np.uint8)
-            pixels[16:48, 16 * label : 16 * label + 32] += 150  # where it is bright tells the class
+            pixels[16:48, 16 * label : 16 * label + 32] += 150  # the bright area depends on the class
             path = home / "images" / name / f"{number}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
             Image.fromarray(pixels).save(path)
-    prepared = data.prepare("folder", home / "images", out=home / "data" / "spots")[0]
-    build(prepared.manifest, cache_folder(prepared.folder, 64), 64)
+    prepared = data.prepare("folder", home / "images", output=home / "data" / "spots")[0]
+    build_cache(prepared.manifest, cache_folder(prepared.folder, 64), 64)
     splits = {"train": np.arange(0, 60, 2), "validation": np.arange(1, 60, 4), "test": np.arange(3, 60, 4)}
     for loss in LOSSES:
-        settings = RunConfig(
+        config = RunConfig(
             loss=loss,
             backbone="test_resnet",
             weights="random",
             size=64,
             augment=False,
-            recipe={"epochs": 8, "batch_size": 10, "rate": 0.005},
+            training={"epochs": 8, "batch_size": 10, "learning_rate": 0.005},
         )
-        Run(prepared, splits, settings, device="cpu").train(home / "image_runs" / loss)
+        Run(prepared, splits, config, device="cpu").train(home / "image_runs" / loss)
     return [home / "image_runs" / loss for loss in LOSSES]
 
 
 @pytest.fixture(scope="session")
 def sources_for(results, stages, image_runs):
-    """Sources that hold what a figure needs."""
+    """Sources with the input of a figure."""
 
-    def found(name):
+    def sources(name):
         return Sources({"two_stage": [stages], "gradcam": image_runs}.get(name, [results]))
 
-    return found
+    return sources
 
 
 @pytest.fixture(scope="session")
 def drawn(sources_for):
-    """Figures of the registry at a width, each made once."""
-    made = {}
+    """Figures of the registry at a width, each drawn once."""
+    figures = {}
 
     def figure(name, width):
-        if (name, width) not in made:
-            made[name, width] = make(name, sources_for(name), width=width)
-        return made[name, width]
+        if (name, width) not in figures:
+            figures[name, width] = make(name, sources_for(name), width=width)
+        return figures[name, width]
 
     return figure

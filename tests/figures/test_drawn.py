@@ -1,4 +1,4 @@
-"""Every figure of the registry, drawn from real runs and looked at."""
+"""All figures of the registry, drawn from real runs and checked for overlaps."""
 
 from pathlib import Path
 
@@ -18,41 +18,41 @@ PAPER = "intro update two_stage reliability tsne distributions scale gradcam cur
 STARTS = {"pdf": b"%PDF", "svg": b"<?xml", "png": b"\x89PNG"}
 
 
-def test_the_registry_has_the_papers_figures():
+def test_registry_has_the_papers_figures():
     assert set(PAPER.split()) == set(NAMES)
     for name in NAMES:
         kind = FIGURES.get(name)
-        assert kind.__module__ == f"orcu.figures.panels.{name}"  # who knows the name knows the file
+        assert kind.__module__ == f"orcu.figures.panels.{name}"  # the module has the name of the figure
         assert kind.title
         assert kind.paper
         assert bool(kind.needs) == bool(kind.command)
 
 
-# The screen shows the page, larger: two of them stand for all.
+# The screen width is a scaled page, so two figures are enough.
 SIZES = [(name, width) for name in NAMES for width in ("column", "page")]
 SIZES += [("gradient", "screen"), ("update", "screen")]
 
 
-def test_the_gallery_shows_every_figure():
+def test_gallery_shows_every_figure():
     docs = Path(__file__).parents[2] / "docs"
     page = (docs / "figures.md").read_text()
     for name in NAMES:
         assert f"## `{name}`" in page
         assert f"`orcu figure {name}" in page
-        if name != "gradcam":  # its images have a licence of their own
+        if name != "gradcam":  # its images have another licence
             assert f"(_static/figures/{name}.png)" in page
             assert (docs / "_static" / "figures" / f"{name}.png").stat().st_size < 60_000
 
 
 @pytest.mark.parametrize(("name", "width"), SIZES)
-def test_nothing_is_covered_cut_off_or_too_small(name, width, drawn):
+def test_make_has_no_overlapping_cut_off_or_small_text(name, width, drawn):
     figure = drawn(name, width)
     assert figure.get_size_inches()[0] == {"column": 3.5, "page": 7.16, "screen": 10.0}[width]
     assert faults(figure) == []
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_format_can_be_written(name, drawn, tmp_path):
+def test_save_writes_every_format(name, drawn, tmp_path):
     for suffix, start in STARTS.items():
         save(drawn(name, "page"), tmp_path / f"out.{suffix}", dpi=70)
         assert (tmp_path / f"out.{suffix}").read_bytes().startswith(start)
@@ -61,9 +61,9 @@ def test_every_format_can_be_written(name, drawn, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["gradcam", "tsne", "scale"])
-def test_files_repeat_to_the_byte(name, drawn, sources_for, tmp_path):
+def test_save_gives_the_same_bytes(name, drawn, sources_for, tmp_path):
     figures = drawn(name, "column"), make(name, sources_for(name), width="column")
-    for suffix in STARTS if name == "gradcam" else ["svg"]:  # it has pictures beside text
+    for suffix in STARTS if name == "gradcam" else ["svg"]:  # it has bitmaps and text
         contents = []
         for number, figure in enumerate(figures):
             save(figure, tmp_path / f"{number}.{suffix}", dpi=70)
@@ -72,12 +72,12 @@ def test_files_repeat_to_the_byte(name, drawn, sources_for, tmp_path):
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if FIGURES.get(n).needs])
-def test_a_missing_source_is_told(name):
-    with pytest.raises(InputError, match=f"^{name}: needs .*Make it with `orcu"):
+def test_make_without_its_input_raises_and_names_the_command(name):
+    with pytest.raises(InputError, match=f"^{name}: .*--from.*`orcu"):
         make(name)
 
 
-def test_settings_of_the_user_stay(sources_for):
+def test_make_restores_the_settings_of_the_user(sources_for):
     before = dict(matplotlib.rcParams)
     with matplotlib.rc_context({"font.size": 30, "text.usetex": False}):
         figure = make("reliability", sources_for("reliability"))
@@ -85,8 +85,8 @@ def test_settings_of_the_user_stay(sources_for):
     assert dict(matplotlib.rcParams) == before
 
 
-def test_wrong_names_and_endings_are_refused(tmp_path):
-    with pytest.raises(UnknownNameError, match="Did you mean 'tsne'"):
+def test_make_and_save_invalid_names_raise(tmp_path):
+    with pytest.raises(UnknownNameError, match="'tsne'"):
         make("tsen")
     with pytest.raises(UnknownNameError, match="option of figure 'gradient' 'scal'"):
         make("gradient", scal=3)
@@ -95,79 +95,79 @@ def test_wrong_names_and_endings_are_refused(tmp_path):
     figure = make("equilibrium")
     with pytest.raises(InputError, match=r"\.pdf, \.svg or \.png"):
         save(figure, tmp_path / "out.jpg")
-    with pytest.raises(InputError, match="its folder does not exist"):
+    with pytest.raises(InputError, match=r"nowhere/out\.pdf: .*folder"):
         save(figure, tmp_path / "nowhere" / "out.pdf")
 
 
-def test_the_check_itself_finds_faults():
-    figure = make("equilibrium", width="column", classes=3)
-    figure.axes[1].set_ylabel("a label that runs into the panel beside it")
+def test_faults_detects_overlaps_and_small_text():
+    figure = make("equilibrium", width="column", num_classes=3)
+    figure.axes[1].set_ylabel("a label that overlaps the next panel")
     figure.axes[1].yaxis.set_label_coords(-0.9, 0.5)
     figure.axes[0].title.set_fontsize(5)
     figure.axes[2].set_title("far beyond the edge of the figure", loc="left")
-    found = " ".join(faults(figure))
-    for fault in ("over a frame", "is 5.0 points", "is cut off", "is over 'far"):
-        assert fault in found
+    messages = " ".join(faults(figure))
+    for message in ("over a frame", "is 5.0 points", "is cut off", "is over 'far"):
+        assert message in messages
 
 
 def caption(figure):
     return " ".join(figure.get_supxlabel().split())
 
 
-def axis(ax):
+def tick_labels(ax):
     return [label.get_text() for label in ax.get_xticklabels()]
 
 
-def written(tmp_path, classes, names=("sord", "orcu"), rows=300):
+def write_sources(tmp_path, classes, names=("sord", "orcu"), rows=300):
     rng = np.random.default_rng(0)
     y = rng.integers(len(classes), size=rows)
     for name in names:
         logits = 3 * rng.normal(size=(rows, len(classes)))
         logits -= np.abs(np.arange(len(classes)) - y[:, None])
-        told = Predictions(logits=logits, y=np.array(classes)[y], classes=classes)
-        told.write(tmp_path / f"{name}.parquet")
+        predictions = Predictions(logits=logits, y=np.array(classes)[y], classes=classes)
+        predictions.write(tmp_path / f"{name}.parquet")
     return Sources([tmp_path / f"{name}.parquet" for name in names])
 
 
-def test_titles_and_axis_speak_of_classes_alike(drawn, tmp_path):
+def test_titles_and_axes_use_the_same_class_names(drawn, tmp_path):
     short = drawn("distributions", "page")  # LEV has the classes 1..5
-    assert axis(short.axes[0]) == ["1", "2", "3", "4", "5"]
-    label = int(short.axes[0].lines[0].get_xdata()[0])  # where the dashed line stands
+    assert tick_labels(short.axes[0]) == ["1", "2", "3", "4", "5"]
+    label = int(short.axes[0].lines[0].get_xdata()[0])  # position of the dashed line
     assert short.axes[0].get_title() == f"label {label + 1}"
-    assert short.axes[0].get_ylabel() == "(a) both right\nprobability"
+    assert short.axes[0].get_ylabel() == "(a) both correct\nprobability"
     tops = [ax for ax in drawn("intro", "page").axes if ax.axison and ax.get_xlabel() == "class"]
     assert tops
-    assert all(axis(ax) == ["1", "2", "3", "4", "5"] for ax in tops)
-    sources = written(tmp_path, ["functional", "possibly defective", "defective"])
+    assert all(tick_labels(ax) == ["1", "2", "3", "4", "5"] for ax in tops)
+    sources = write_sources(tmp_path, ["functional", "possibly defective", "defective"])
     long = make("distributions", sources)
-    assert axis(long.axes[1]) == ["0", "1", "2"]
+    assert tick_labels(long.axes[1]) == ["0", "1", "2"]
     assert long.axes[1].get_title() == "label possibly defective (1)"
     names = [text.get_text() for text in make("intro", sources).legends[0].get_texts()]
     assert names[:2] == ["label functional (0)", "label defective (2)"]
 
 
-def test_captions_say_what_is_shown(drawn, sources_for, tmp_path, results):
+def test_captions_name_the_rows_and_the_rules(drawn, sources_for, tmp_path, results):
     assert caption(drawn("distributions", "page")).startswith("LEV; test rows of all folds that")
     assert "15 bins, test rows of all folds;" in caption(drawn("reliability", "page"))
-    assert "4 of 6 losses (--losses chooses)" in caption(drawn("tsne", "page"))
+    assert "4 of 6 losses (choose with --losses)" in caption(drawn("tsne", "page"))
     assert "labels without such an image are left out" in caption(drawn("gradcam", "page"))
-    assert "pale: fewer than 30 rows" in caption(drawn("intro", "page"))
-    assert "k: the lower class of the pair" in caption(drawn("gradient", "page"))
+    assert "pale bars: fewer than 30 rows" in caption(drawn("intro", "page"))
+    assert "k: lower class of the pair" in caption(drawn("gradient", "page"))
     stages = drawn("two_stage", "page")
     assert "band: one standard deviation" in caption(stages)
     assert "without SoftCE, which has no regularizer" in caption(stages)
     names = [text.get_text() for text in stages.legends[0].get_texts()]
     assert names == ["SoftCE", "SoftCE + hinge", "ORCU"]
-    files = written(tmp_path, ["a", "b", "c"])
-    assert caption(make("distributions", files)).startswith("rows of each file that both get")
-    assert "below, rows of each file, pale" in caption(make("intro", files))
-    told = Sources([results])
-    told.datasets = lambda: ["lev", "other"]
+    files = write_sources(tmp_path, ["a", "b", "c"])
+    assert caption(make("distributions", files)).startswith("rows of each file that both predict")
+    assert "below: rows of each file, pale" in caption(make("intro", files))
+    sources = Sources([results])
+    sources.datasets = lambda: ["lev", "other"]
     for name in ("distributions", "intro"):
-        assert caption(make(name, told)).startswith("LEV, one of 2 data sets (--data chooses)")
+        assert caption(make(name, sources)).startswith("LEV (1 of 2 data sets, choose with --data)")
 
 
-def test_the_ece_hides_no_bar(drawn):
+def test_ece_text_is_above_the_bars(drawn):
     for name in ("reliability", "intro"):
         figure = drawn(name, "page")
         texts = [(ax, t) for ax in figure.axes for t in ax.texts if t.get_text().startswith("ECE")]
@@ -176,8 +176,8 @@ def test_the_ece_hides_no_bar(drawn):
             assert text.get_window_extent().y0 >= ax.get_window_extent().y1
 
 
-def test_the_legend_shows_the_gaps_own_colour(tmp_path):
-    figure = make("reliability", written(tmp_path, ["a", "b", "c"], rows=12))  # all bins are pale
+def test_legend_has_the_colour_of_the_gap(tmp_path):
+    figure = make("reliability", write_sources(tmp_path, ["a", "b", "c"], rows=12))  # all bins are pale
     handles = figure.legends[0].legend_handles
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     swatch = dict(zip(names, handles, strict=True))["gap"]
@@ -185,11 +185,11 @@ def test_the_legend_shows_the_gaps_own_colour(tmp_path):
 
 
 @pytest.mark.slow
-def test_ticks_of_many_classes_are_thinned_and_markers_whole(tmp_path):
-    sources = written(tmp_path, [f"class {k}" for k in range(40)])
+def test_many_classes_have_few_ticks_and_unclipped_markers(tmp_path):
+    sources = write_sources(tmp_path, [f"class {k}" for k in range(40)])
     logits = ",".join(str(-abs(k - 20)) for k in range(40))
     figures = [make(name, sources) for name in ("distributions", "intro")]
-    for figure in [*figures, make("update", logits=logits), make("equilibrium", classes=24)]:
+    for figure in [*figures, make("update", logits=logits), make("equilibrium", num_classes=24)]:
         assert faults(figure) == []
     for figure in figures:
         lines = [line for line in figure.axes[0].lines if line.get_marker() not in ("", "None")]
@@ -199,7 +199,7 @@ def test_ticks_of_many_classes_are_thinned_and_markers_whole(tmp_path):
 
 @pytest.mark.parametrize("scale", [0.05, 0.3, 60.0])
 @pytest.mark.parametrize("width", ["column", "page"])
-def test_gradients_at_any_scale_are_legible(scale, width):
+def test_gradient_figure_is_legible_at_any_scale(scale, width):
     figure = make("gradient", scale=scale, width=width)
     assert faults(figure) == []
     for ax in figure.axes:
@@ -208,23 +208,23 @@ def test_gradients_at_any_scale_are_legible(scale, width):
         assert 2 <= sum(low <= tick <= high for tick in ax.get_xticks()) <= 6
 
 
-def test_updates_count_panels_and_gaps(drawn):
+def test_update_figure_numbers_panels_and_counts_gaps(drawn):
     figure = drawn("update", "page")
     assert [ax.get_title()[:3] for ax in figure.axes] == [f"({x})" for x in "abcdef"]
     assert [text.get_text() for text in figure.axes[0].texts] == ["7 gaps"]
-    small = make("update", logits="-1,0,-1;0,1,2,3")  # the middle class is the label
-    places = [ax.lines[0].get_xdata()[0] for ax in (small.axes[1], small.axes[4])]
-    assert places == [1, 1]
-    assert make("gradient", classes=3) is not None
+    small = make("update", logits="-1,0,-1;0,1,2,3")  # the middle class is the true class
+    positions = [ax.lines[0].get_xdata()[0] for ax in (small.axes[1], small.axes[4])]
+    assert positions == [1, 1]
+    assert make("gradient", num_classes=3) is not None
 
 
-def test_long_names_are_whole_where_there_is_room(tmp_path):
-    figure = make("reliability", written(tmp_path, ["a", "b"], ("ResNet, last epoch", "orcu")))
+def test_long_names_are_not_shortened_if_they_fit(tmp_path):
+    figure = make("reliability", write_sources(tmp_path, ["a", "b"], ("ResNet, last epoch", "orcu")))
     assert "ResNet, last epoch" in [ax.get_title() for ax in figure.axes]
     assert faults(figure) == []
 
 
-def test_many_classes_and_long_names_fit(tmp_path):
+def test_many_classes_and_long_names_do_not_overlap(tmp_path):
     rng = np.random.default_rng(0)
     classes = [f"a rather long name of class {k}" for k in range(8)]
     y = rng.integers(8, size=300)
@@ -235,4 +235,4 @@ def test_many_classes_and_long_names_fit(tmp_path):
         Predictions(logits=logits, y=np.array(classes)[y], classes=classes).write(paths[-1])
     for name in ("reliability", "distributions", "intro"):
         assert faults(make(name, Sources(paths), width="column")) == []
-    assert faults(make("equilibrium", classes=8, width="column")) == []
+    assert faults(make("equilibrium", num_classes=8, width="column")) == []

@@ -1,4 +1,4 @@
-"""Panels of one evaluation, as a notebook asks for them: axes come back, to be changed."""
+"""Panels of one evaluation in a notebook: `plot` returns the axes."""
 
 import os
 import subprocess
@@ -24,14 +24,14 @@ PANELS = {
 @pytest.fixture(scope="module")
 def evaluation(ordinal_sample):
     logits, y = ordinal_sample(300, 3)
-    options = {"codes": y, "classes": ["$5", "mild", "severe"], "group": ["north", "south"] * 150}
+    options = {"codes": y, "classes": ["$5", "mild", "severe"], "subgroup": ["north", "south"] * 150}
     sharp, calm = (orcu.Predictions(logits=factor * logits, **options) for factor in (1, 1 / 1.5))
-    return orcu.evaluate(sharp, name="sharp", compare={"calm": calm}, bootstrap=50)
+    return orcu.evaluate(sharp, name="sharp", compare={"calm": calm}, n_resamples=50)
 
 
 @pytest.fixture
 def pyplot():
-    """Pyplot without a window, and without figures left over."""
+    """Pyplot without a window; figures are closed afterwards."""
     matplotlib.use("agg")
     from matplotlib import pyplot
 
@@ -40,7 +40,7 @@ def pyplot():
 
 
 @pytest.mark.parametrize("name", PANELS)
-def test_a_panel_gives_axes_of_a_figure_that_a_notebook_shows(name, evaluation, pyplot):
+def test_plot_without_axes_creates_a_pyplot_figure(name, evaluation, pyplot):
     before = dict(matplotlib.rcParams)
     ax = PANELS[name](evaluation)
     assert isinstance(ax, matplotlib.axes.Axes)
@@ -48,12 +48,12 @@ def test_a_panel_gives_axes_of_a_figure_that_a_notebook_shows(name, evaluation, 
     ax.set_title("ours")
     ax.figure.canvas.draw()
     assert ax.get_title() == "ours"
-    assert dict(matplotlib.rcParams) == before  # the style is the panel's own
+    assert dict(matplotlib.rcParams) == before  # the settings apply to the panel only
     assert not ax.spines["top"].get_visible()
 
 
 @pytest.mark.parametrize("name", PANELS)
-def test_a_panel_draws_on_axes_that_it_is_given(name, evaluation, pyplot):
+def test_plot_draws_on_given_axes(name, evaluation, pyplot):
     figure, (left, right) = pyplot.subplots(1, 2)
     assert PANELS[name](evaluation, ax=right) is right
     assert right.has_data()
@@ -61,40 +61,40 @@ def test_a_panel_draws_on_axes_that_it_is_given(name, evaluation, pyplot):
     assert pyplot.get_fignums() == [figure.number]
 
 
-def test_a_reliability_diagram_shows_the_rows_of_its_class(evaluation, pyplot):
-    ax = reliability.plot(evaluation, of="mild")
-    weight, said, _ = evaluation.tables.classes[1]
+def test_reliability_plot_of_a_class_shows_its_bins(evaluation, pyplot):
+    ax = reliability.plot(evaluation, class_name="mild")
+    weight, value, _ = evaluation.sums.classes[1]
     points = np.sort(np.concatenate([line.get_xdata() for line in ax.lines[1:]]))
-    assert points == pytest.approx(np.sort(said[weight > 0] / weight[weight > 0]))
+    assert points == pytest.approx(np.sort(value[weight > 0] / weight[weight > 0]))
     assert ax.get_xlabel() == "probability of mild"
     assert reliability.plot(evaluation).get_xlabel() == "confidence"
 
 
-def test_a_forest_has_a_line_for_each_model_or_group(evaluation, pyplot):
+def test_forest_plot_has_a_line_for_each_model_or_subgroup(evaluation, pyplot):
     assert [text.get_text() for text in forest.plot(evaluation, "mae").get_yticklabels()] == ["sharp", "calm"]
-    groups = forest.plot(evaluation, "sce", by="group")
-    assert [text.get_text() for text in groups.get_yticklabels()] == ["all", "north", "south"]
+    subgroups = forest.plot(evaluation, "sce", by="subgroup")
+    assert [text.get_text() for text in subgroups.get_yticklabels()] == ["all", "north", "south"]
 
 
-def test_what_a_panel_cannot_show_is_told(evaluation, pyplot):
-    with pytest.raises(UnknownNameError, match=r"unknown class 'mid'. Did you mean 'mild'"):
-        reliability.plot(evaluation, of="mid")
-    with pytest.raises(UnknownNameError, match="unknown metric 'sec'"):
+def test_plot_invalid_argument_raises_and_names_it(evaluation, pyplot):
+    with pytest.raises(UnknownNameError, match="class 'mid'.*'mild'"):
+        reliability.plot(evaluation, class_name="mid")
+    with pytest.raises(UnknownNameError, match="metric 'sec'"):
         forest.plot(evaluation, "sec")
-    with pytest.raises(InputError, match="expected 'group' or 'model', got 'site'"):
+    with pytest.raises(InputError, match="^by: .*'site'"):
         forest.plot(evaluation, "sce", by="site")
-    with pytest.raises(InputError, match=r"no other group .* Predictions\(..., group=...\)"):
-        forest.plot(evaluation.others[0], "sce", by="group")
-    assert pyplot.get_fignums() == []  # no empty figure is left behind
+    with pytest.raises(InputError, match=r"^by: .*subgroup.* Predictions\(..., subgroup=...\)"):
+        forest.plot(evaluation.others[0], "sce", by="subgroup")
+    assert pyplot.get_fignums() == []  # no empty figure is created
 
 
-def test_figures_are_reached_from_the_package_alone(evaluation, pyplot):
+def test_figures_modules_are_attributes_of_the_package(evaluation, pyplot):
     assert orcu.figures.reliability.plot(evaluation) is pyplot.gca()
     assert "figures" in dir(orcu)
 
 
-def test_a_whole_figure_has_its_axes():
-    figure = orcu.figures.base.make("equilibrium", width="column", classes=3)
+def test_make_returns_a_figure_with_axes():
+    figure = orcu.figures.base.make("equilibrium", width="column", num_classes=3)
     assert len(figure.axes) == 3
     figure.axes[0].set_title("ours")
 
@@ -106,23 +106,23 @@ from orcu import evaluate
 from orcu.figures import reliability
 
 rng = np.random.default_rng(0)
-evaluation = evaluate(probs=rng.dirichlet(np.ones(3), size=30), y=rng.integers(3, size=30), bootstrap=0)
+evaluation = evaluate(probs=rng.dirichlet(np.ones(3), size=30), y=rng.integers(3, size=30), n_resamples=0)
 reliability.plot(evaluation)
-assert matplotlib.is_interactive()  # or no later figure would be shown
+assert matplotlib.is_interactive()  # or later figures would not be shown
 """
 BACKEND = """
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg as FigureCanvas
 
-matplotlib.interactive(True)  # as the backend of notebooks does when the first figure starts it
+matplotlib.interactive(True)  # like the notebook backend at the first figure
 """
 
 
-def test_the_first_figure_leaves_the_settings_of_a_notebook(tmp_path):
+def test_plot_keeps_the_settings_of_the_notebook_backend(tmp_path):
     (tmp_path / "notebook_backend.py").write_text(BACKEND)
     environment = os.environ | {"MPLBACKEND": "module://notebook_backend"}
     environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), *sys.path])
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", NOTEBOOK], env=environment, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr

@@ -1,4 +1,4 @@
-"""Every command on every bad file: an exit code of 2, 3 or 4, a message, and no traceback."""
+"""Commands on bad files: exit code 2, 3 or 4, a message that names the file, and no traceback."""
 
 import gzip
 import io
@@ -24,7 +24,7 @@ def parquet(table, metadata=None):
 
 
 COLUMNS = pa.table({"y": [0, 1], "p_0": [0.5, 0.5], "p_1": [0.3, 0.3], "p_2": [0.2, 0.2]})
-# name of the file -> its bytes; each is refused by every command that reads predictions
+# name of the file -> its bytes; every command that reads predictions rejects each of them
 BAD_FILES = {
     "empty.csv": b"",
     "blank.csv": b"\n \n\n",
@@ -61,7 +61,7 @@ READING = ("--label", "y", "--probs", "p_*")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The bad files, and what the commands need besides."""
+    """The bad files, a good one, and a calibrator."""
     where = tmp_path_factory.mktemp("hostile")
     for name, content in BAD_FILES.items():
         (where / name).write_bytes(content)
@@ -74,13 +74,13 @@ def folder(tmp_path_factory):
 COMMANDS = {
     "evaluate": ("evaluate", "{file}", *READING),
     "compare with": ("evaluate", "good.csv", "{file}", *READING),
-    "calibrate fit": ("calibrate", "fit", "{file}", "-o", "fitted.json", "--method", "temperature", *READING),
+    "calibrate fit": ("calibrate", "fit", "{file}", "-o", "fitted.json", "--calibrator", "temperature", *READING),
     "calibrate apply": ("calibrate", "apply", "{file}", "temperature.json", "-o", "moved.csv", *READING),
     "sets fit": ("sets", "fit", "{file}", "-o", "sets.json", *READING),
 }
 
 
-def refused(result, name=""):
+def assert_rejected(result, name=""):
     assert result.returncode in {2, 3, 4}, f"{result.returncode}: {result.stdout}{result.stderr}"
     assert "Traceback" not in result.stderr
     assert len(result.stderr.strip()) > 20, "no message"
@@ -89,13 +89,13 @@ def refused(result, name=""):
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("name", BAD_FILES)
-def test_bad_predictions_are_refused(command, name, folder):
+def test_command_with_bad_predictions_fails_and_writes_nothing(command, name, folder):
     arguments = [part.format(file=name) for part in COMMANDS[command]]
-    refused(run(*arguments, cwd=folder, width=500), name)
+    assert_rejected(run(*arguments, cwd=folder, width=500), name)
     assert not {"fitted.json", "moved.csv", "sets.json"} & {path.name for path in folder.iterdir()}
 
 
-# Bad JSON of a calibrator: what is changed in a good one.
+# Bad JSON of a calibrator, or changes of a good one.
 DAMAGES = {
     "empty": "",
     "no JSON": "{",
@@ -125,7 +125,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_calibrators_are_refused(damage, folder, tmp_path):
+def test_calibrate_apply_with_a_damaged_calibrator_fails_and_writes_nothing(damage, folder, tmp_path):
     change = DAMAGES[damage]
     text = (
         change
@@ -135,7 +135,7 @@ def test_damaged_calibrators_are_refused(damage, folder, tmp_path):
     (tmp_path / "damaged.json").write_text(text)
     (tmp_path / "good.csv").write_text(GOOD)
     result = run("calibrate", "apply", "good.csv", "damaged.json", "-o", "out.csv", *READING, cwd=tmp_path, width=500)
-    refused(result, "damaged.json")
+    assert_rejected(result, "damaged.json")
     assert not (tmp_path / "out.csv").exists()
 
 
@@ -151,15 +151,15 @@ METADATA = {
 
 
 @pytest.mark.parametrize("damage", METADATA)
-def test_damaged_metadata_are_left_aside_where_columns_are_named(damage, tmp_path):
+def test_evaluate_ignores_damaged_metadata_if_columns_are_given(damage, tmp_path):
     (tmp_path / "file.parquet").write_bytes(parquet(COLUMNS, {"orcu": METADATA[damage]}))
     result = run("evaluate", "file.parquet", *READING, cwd=tmp_path, width=500)
     assert result.returncode == 0, result.stderr
-    assert "what orcu wrote about the file is left aside" in result.stdout
-    refused(run("evaluate", "file.parquet", cwd=tmp_path, width=500), "Name its columns")
+    assert "file.parquet: orcu's metadata of the file are ignored" in result.stdout
+    assert_rejected(run("evaluate", "file.parquet", cwd=tmp_path, width=500), "--probs")
 
 
-def test_a_long_cell_beside_the_columns_is_no_matter(tmp_path):
+def test_read_ignores_long_texts_in_other_columns(tmp_path):
     header, *rows = GOOD.splitlines()
     lines = [f"{header},text", *(f'{row},"{"word " * 40_000}"' for row in rows)]
     (tmp_path / "long.csv").write_text("\n".join(lines) + "\n")

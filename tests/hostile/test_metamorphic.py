@@ -1,4 +1,4 @@
-"""What must not change a judgement: the order of rows, their files, a factor of weights, names, formats, company."""
+"""Metamorphic tests: transformations of the input that must not change an evaluation or a calibration."""
 
 import tempfile
 from pathlib import Path
@@ -26,94 +26,105 @@ def samples(draw):
 
 
 def values(predictions=None, **arguments):
-    evaluation = evaluate(predictions, bootstrap=0, **arguments)
+    evaluation = evaluate(predictions, n_resamples=0, **arguments)
     return {name: estimate.value for name, estimate in evaluation.metrics.items()}
 
 
-def close(one, other, tolerance):
-    assert one.keys() == other.keys()
-    for name, value in one.items():
+def assert_close(first, other, tolerance):
+    assert first.keys() == other.keys()
+    for name, value in first.items():
         assert other[name] == pytest.approx(value, abs=tolerance, rel=tolerance, nan_ok=True), name
 
 
 @EXAMPLES
 @given(samples(), st.randoms())
-def test_the_order_of_rows_does_not_matter(sample, random):
+def test_evaluate_order_of_rows_does_not_matter(sample, random):
     probs, y, weight = sample
     order = list(range(len(y)))
     random.shuffle(order)
-    here, there = values(probs=probs, y=y, weight=weight), values(probs=probs[order], y=y[order], weight=weight[order])
-    tied = {"ace"}  # groups of equal count cut through rows of equal probability in the order of the file
+    here, there = (
+        values(probs=probs, y=y, sample_weight=weight),
+        values(probs=probs[order], y=y[order], sample_weight=weight[order]),
+    )
+    tied = {"ace"}  # equal-count bins divide rows of equal probability by their order
     assert {name: here[name] for name in here.keys() - tied} == {name: there[name] for name in here.keys() - tied}
 
 
 @EXAMPLES
 @given(samples(), st.integers(1, 5))
-def test_the_number_of_files_does_not_matter(sample, files):
+def test_evaluate_number_of_files_does_not_matter(sample, files):
     probs, y, weight = sample
     with tempfile.TemporaryDirectory() as folder:
-        Predictions(probs=probs, y=y, weight=weight).write(Path(folder) / "whole.parquet")
+        Predictions(probs=probs, y=y, sample_weight=weight).write(Path(folder) / "whole.parquet")
         (Path(folder) / "parts").mkdir()
         for number, rows in enumerate(np.array_split(np.arange(len(y)), files)):
             names = [str(k) for k in range(probs.shape[1])]
-            part = Predictions(probs=probs[rows], y=y[rows], weight=weight[rows], classes=names)
+            part = Predictions(probs=probs[rows], y=y[rows], sample_weight=weight[rows], classes=names)
             part.write(Path(folder) / "parts" / f"{number}.parquet")
-        whole, parts = (values(open_predictions(Path(folder) / name)) for name in ("whole.parquet", "parts"))
-    assert whole == parts
+        single_file, parts = (values(open_predictions(Path(folder) / name)) for name in ("whole.parquet", "parts"))
+    assert single_file == parts
 
 
 @EXAMPLES
 @given(samples(), st.sampled_from([1e-7, 0.37, 5.0, 1e6, 1e11]))
-def test_a_factor_of_all_weights_does_not_matter(sample, factor):
+def test_evaluate_factor_of_all_weights_does_not_matter(sample, factor):
     probs, y, weight = sample
-    close(values(probs=probs, y=y, weight=weight), values(probs=probs, y=y, weight=weight * factor), 1e-9)
+    assert_close(
+        values(probs=probs, y=y, sample_weight=weight), values(probs=probs, y=y, sample_weight=weight * factor), 1e-9
+    )
 
 
 @EXAMPLES
 @given(samples())
-def test_names_of_classes_do_not_matter(sample):
+def test_evaluate_class_names_do_not_matter(sample):
     probs, y, weight = sample
     names = [f"grade {chr(ord('z') - k)}" for k in range(probs.shape[1])]  # against the alphabet
-    named = values(probs=probs, y=np.array(names)[y], classes=names, weight=weight)
-    assert named == values(probs=probs, y=y, weight=weight)
+    named = values(probs=probs, y=np.array(names)[y], classes=names, sample_weight=weight)
+    assert named == values(probs=probs, y=y, sample_weight=weight)
 
 
 @EXAMPLES
 @given(samples())
-def test_single_precision_does_not_matter_but_for_its_rounding(sample):
+def test_evaluate_single_precision_changes_only_rounding(sample):
     probs, y, weight = sample
     single = probs.astype(np.float32)
-    # The same bins: a value that rounds across an edge moves a row of an error, which is no fault.
-    close(values(probs=single.astype(np.float64), y=y, weight=weight), values(probs=single, y=y, weight=weight), 1e-6)
+    # Rounded first, since a value that rounds across a bin edge may change an error.
+    assert_close(
+        values(probs=single.astype(np.float64), y=y, sample_weight=weight),
+        values(probs=single, y=y, sample_weight=weight),
+        1e-6,
+    )
 
 
 @EXAMPLES
 @given(samples())
-def test_the_format_of_the_file_does_not_matter(sample):
+def test_evaluate_file_format_does_not_matter(sample):
     probs, y, weight = sample
-    predictions = Predictions(probs=probs, y=y, weight=weight)
-    named = {"label": "label", "probs": "prob_*", "weight": "weight"}
+    predictions = Predictions(probs=probs, y=y, sample_weight=weight)
+    named = {"label": "label", "probs": "prob_*", "sample_weight": "sample_weight"}
     with tempfile.TemporaryDirectory() as folder:
-        judged = []
+        results = []
         for name in ("file.parquet", "file.csv", "file.csv.gz"):
             predictions.write(Path(folder) / name)
-            judged.append(values(open_predictions(Path(folder) / name, **named)))
-    assert judged[0] == judged[1] == judged[2] == values(predictions)
+            results.append(values(open_predictions(Path(folder) / name, **named)))
+    assert results[0] == results[1] == results[2] == values(predictions)
 
 
 @pytest.mark.parametrize("name", [name for name in calibrators.names() if name not in {"chain", "dirichlet_paper"}])
 @EXAMPLES
 @given(sample=samples(), kind=st.sampled_from(["logits", "probs"]))
 @pytest.mark.filterwarnings("ignore::orcu.calibrators.CalibrationWarning")
-def test_a_calibrated_row_does_not_depend_on_its_company(name, sample, kind):
+def test_calibrator_row_does_not_depend_on_other_rows(name, sample, kind):
     probs, y, _ = sample
-    probs = np.where(probs < 0.02, 0.0, probs)  # zeros have no logit: what stands for them is a fact of the fit
+    probs = np.where(
+        probs < 0.02, 0.0, probs
+    )  # zeros have no logit: they are replaced by a value determined in the fit
     probs = probs / probs.sum(axis=1, keepdims=True)
     values = probs if kind == "probs" else np.log(np.maximum(probs, 1e-6))
     half = len(y) // 2
     predictions = Predictions(**{kind: values}, classes=[str(k) for k in range(probs.shape[1])], y=y)
     fitted = calibrators.create(name)
-    together = predictions[half:].calibrated_on(predictions[:half], fitted)
+    calibrated = predictions[half:].calibrated_on(predictions[:half], fitted)
     for row in range(half, len(y)):
         alone = predictions[row : row + 1].calibrated(fitted)
-        np.testing.assert_allclose(alone.probs, together.probs[row - half : row - half + 1], rtol=1e-9, atol=1e-300)
+        np.testing.assert_allclose(alone.probs, calibrated.probs[row - half : row - half + 1], rtol=1e-9, atol=1e-300)

@@ -1,20 +1,23 @@
-"""The one reader of tables: any dialect of CSV, packed or not, and Parquet."""
+"""Reading of tables: CSV in any format, compressed or not, and Parquet."""
 
 import gzip
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from orcu import data
 from orcu.errors import InputError
-from orcu.io.dialect import dialect_of
-from orcu.io.reading import open_table, read_table
+from orcu.io.dialect import detect_dialect
+from orcu.io.reading import open_table, read_table, to_float64, to_numpy
+from orcu.io.writing import write_table
 
 ROWS = pd.DataFrame({"size": [0.5, 1.25, 3.0], "kind": ["a", "b, c", "d"], "grade": [1, 2, 3]})
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "words"),
+    ("name", "options", "dialect"),
     [
         ("t.csv", {}, "separator comma, decimal point"),
         ("t.csv", {"sep": ";", "decimal": ","}, "separator semicolon, decimal comma"),
@@ -23,19 +26,19 @@ ROWS = pd.DataFrame({"size": [0.5, 1.25, 3.0], "kind": ["a", "b, c", "d"], "grad
         ("t.csv.gz", {"sep": ";"}, "separator semicolon, decimal point"),
     ],
 )
-def test_every_dialect_gives_the_same_table(name, options, words, tmp_path):
+def test_read_table_gives_the_same_table_for_every_dialect(name, options, dialect, tmp_path):
     ROWS.to_csv(tmp_path / name, index=False, **options)
     assert read_table(tmp_path / name).to_pydict() == ROWS.to_dict("list")
-    assert open_table(tmp_path / name).notes == [f"{name}: {words} (recognised)"]
+    assert open_table(tmp_path / name).notes == [f"{name}: {dialect} (detected)"]
 
 
-def test_parquet_has_no_dialect(tmp_path):
+def test_open_table_parquet_has_no_dialect_note(tmp_path):
     ROWS.to_parquet(tmp_path / "t.parquet")
     assert read_table(tmp_path / "t.parquet").to_pydict() == ROWS.to_dict("list")
     assert open_table(tmp_path / "t.parquet").notes == []
 
 
-def test_texts_with_line_breaks_do_not_hide_the_separator(tmp_path):
+def test_read_table_detects_the_separator_between_texts_with_line_breaks(tmp_path):
     lines = ["text;grade", *(f'"one, two\nthree, four\n\nfive {k}";{k}' for k in range(30))]
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
     table = read_table(tmp_path / "t.csv").to_pydict()
@@ -43,28 +46,47 @@ def test_texts_with_line_breaks_do_not_hide_the_separator(tmp_path):
     assert table["text"][29] == "one, two\nthree, four\n\nfive 29"
 
 
-def test_a_comma_between_commas_is_no_decimal_sign_where_points_are(tmp_path):
+def test_detect_dialect_comma_is_not_a_decimal_sign_if_numbers_have_points(tmp_path):
     (tmp_path / "t.csv").write_text('size,range,grade\n0.5,"1,2",0\n0.75,"3,4",1\n')
-    assert dialect_of(tmp_path / "t.csv").decimal == "."
+    assert detect_dialect(tmp_path / "t.csv").decimal == "."
     assert read_table(tmp_path / "t.csv").column("size").to_pylist() == [0.5, 0.75]
     (tmp_path / "t.csv").write_text('size,grade\n"0,5",0\n"0,75",1\n')
     assert read_table(tmp_path / "t.csv").column("size").to_pylist() == [0.5, 0.75]
 
 
-def test_what_is_said_is_not_recognised(tmp_path):
+def test_detect_dialect_uses_the_given_separator_and_decimal_sign(tmp_path):
     (tmp_path / "t.csv").write_text("a;b,c\n1;2,5\n")
-    assert str(dialect_of(tmp_path / "t.csv", sep=";", decimal=",")) == "separator semicolon, decimal comma (given)"
-    assert dialect_of(tmp_path / "t.csv", sep=",").header == ("a;b", "c")
-    with pytest.raises(InputError, match="decimal: expected '.' or ',', got ';'"):
-        dialect_of(tmp_path / "t.csv", decimal=";")
+    assert str(detect_dialect(tmp_path / "t.csv", sep=";", decimal=",")) == "separator semicolon, decimal comma (given)"
+    assert detect_dialect(tmp_path / "t.csv", sep=",").header == ("a;b", "c")
+    with pytest.raises(InputError, match="^decimal: .*got ';'"):
+        detect_dialect(tmp_path / "t.csv", decimal=";")
 
 
-def test_blank_lines_above_the_header_are_no_rows(tmp_path):
+def test_read_table_skips_blank_lines_above_the_header(tmp_path):
     (tmp_path / "t.csv").write_text("\n\na,b\n1,2\n")
     assert read_table(tmp_path / "t.csv").to_pydict() == {"a": [1], "b": [2]}
 
 
-def test_a_header_alone_is_a_table_without_rows(tmp_path):
+def test_read_table_empty_cells_are_null(tmp_path):
+    (tmp_path / "t.csv").write_text("grade;size\nlow;0,9\nhigh;\n")
+    assert read_table(tmp_path / "t.csv").to_pydict() == {"grade": ["low", "high"], "size": [0.9, None]}
+
+
+def test_to_float64_converts_numbers_written_as_text():
+    assert to_float64(pa.array(["0,5", " 1 "]), "p_low", first_row=1, decimal=",").tolist() == [0.5, 1.0]
+
+
+def test_to_numpy_respects_the_offset_of_a_slice():
+    assert to_numpy(pa.array([1, 2, 3])[1:], np.int64).tolist() == [2, 3]
+
+
+def test_write_table_escapes_formulas_in_cells_and_names(tmp_path):
+    table = pa.table({"=id": ["=cmd|x", "-1.5", "plain"]})
+    write_table(table, tmp_path / "t.csv", escape_formulas=True)
+    assert (tmp_path / "t.csv").read_text().split() == ['"\'=id"', '"\'=cmd|x"', '"-1.5"', '"plain"']
+
+
+def test_read_table_header_only_has_no_rows(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n")
     assert read_table(tmp_path / "t.csv").num_rows == 0
 
@@ -72,30 +94,30 @@ def test_a_header_alone_is_a_table_without_rows(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("t.csv", b"", "the file is empty"),
-        ("t.csv", b"\n \n", "the file is empty"),
-        ("t.csv", b"a,a\n1,2\n", "'a' stands twice"),
-        ("t.csv", b"a,b\n1,2\n1,2,3\n", "cannot be read"),
+        ("t.csv", b"", "empty"),
+        ("t.csv", b"\n \n", "empty"),
+        ("t.csv", b"a,a\n1,2\n", "duplicate column 'a'"),
+        ("t.csv", b"a,b\n1,2\n1,2,3\n", "Expected 2 columns, got 3"),
         ("t.csv", "a,b\n1,é\n".encode("latin-1"), "UTF-8"),
-        ("t.csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 9999, mtime=0)[:-50], "t.csv.gz"),
-        ("t.parquet", b"PAR1", "not a whole Parquet file"),
-        ("t.xlsx", b"a", "expected a name that ends in"),
+        ("t.csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 9999, mtime=0)[:-50], ""),
+        ("t.parquet", b"PAR1", "Parquet"),
+        ("t.xlsx", b"a", r"\.parquet, \.csv, \.tsv"),
     ],
 )
-def test_bad_files_are_named(name, content, message, tmp_path):
+def test_read_table_bad_file_names_the_file(name, content, message, tmp_path):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=f"{name}: .*{message}"):
         read_table(tmp_path / name)
 
 
-def test_a_european_table_is_prepared_as_any_other(tmp_path):
+def test_prepare_gives_the_same_data_for_every_dialect(tmp_path):
     rows = pd.concat([ROWS] * 10, ignore_index=True)
     for name, options in (("european", {"sep": ";", "decimal": ","}), ("plain", {})):
         (tmp_path / name).mkdir()
         rows.to_csv(tmp_path / name / "t.csv", index=False, **options)
     prepared = {
-        name: data.prepare("table", tmp_path / name, out=tmp_path / f"{name}_out", options={"label": "grade"})
+        name: data.prepare("table", tmp_path / name, output=tmp_path / f"{name}_out", options={"label": "grade"})
         for name in ("european", "plain")
     }
     assert prepared["european"][0].manifest.digest == prepared["plain"][0].manifest.digest
-    assert "note: t.csv: separator semicolon, decimal comma (recognised)" in prepared["european"][1].lines()
+    assert "note: t.csv: separator semicolon, decimal comma (detected)" in prepared["european"][1].lines()

@@ -1,4 +1,4 @@
-"""The baselines against slow loops and against dlordinal, and the traps their first versions fell into."""
+"""Baseline losses compared with loops and with dlordinal, and regressions of earlier bugs."""
 
 import math
 
@@ -73,13 +73,13 @@ def acls(row, label, margin=1.0, strength=0.1):
     ],
     ids=["cdw_ce", "cdw_ce margin", "co2", "ls", "flsd", "mbls", "acls"],
 )
-def test_losses_are_their_loops(spec, loop):
+def test_baseline_equals_loop(spec, loop):
     z, y = batch()
     value = losses.create(spec, num_classes=6)(z, y)
     assert value.item() == pytest.approx(loop_mean(loop, z, y), rel=1e-10)
 
 
-def test_mdca_is_its_loop():
+def test_mdca_equals_loop():
     z, y = batch()
     probs = [softmax(row) for row in z.tolist()]
     gaps = [abs(sum(p[k] for p in probs) / len(probs) - (y == k).double().mean().item()) for k in range(6)]
@@ -87,7 +87,7 @@ def test_mdca_is_its_loop():
     assert losses.create("mdca", num_classes=6)(z, y).item() == pytest.approx(expected)
 
 
-def test_mdca_weighs_both_means():
+def test_mdca_weights_both_means():
     z, y = batch(n=4)
     weight = torch.tensor([2.0, 1.0, 1.0, 0.0], dtype=torch.float64)
     repeated = torch.cat([z[:1], z[:3]]), torch.cat([y[:1], y[:3]])
@@ -95,16 +95,16 @@ def test_mdca_weighs_both_means():
     torch.testing.assert_close(penalty(z, y, sample_weight=weight), penalty(*repeated))
 
 
-def test_label_smoothing_is_torchs():
+def test_ls_equals_torch_label_smoothing():
     z, y = batch()
     for alpha in (0.0, 0.05, 0.3):
-        ours = losses.create("ls", num_classes=6, alpha=alpha)(z, y)
-        torch.testing.assert_close(ours, F.cross_entropy(z, y, label_smoothing=alpha))
+        value = losses.create("ls", num_classes=6, alpha=alpha)(z, y)
+        torch.testing.assert_close(value, F.cross_entropy(z, y, label_smoothing=alpha))
     spared = losses.create("ls", num_classes=6, alpha=0.05, over="K-1")(z, y)
     torch.testing.assert_close(spared, F.cross_entropy(z, y, label_smoothing=0.05 * 6 / 5))
 
 
-def test_acls_stops_the_gradient_of_the_top_in_its_second_part():
+def test_acls_second_part_has_no_gradient_in_the_top_logit():
     z = torch.tensor([[5.0, 0.0, 1.0]], dtype=torch.float64, requires_grad=True)
     value = losses.regularizers.create("acls", num_classes=3, margin=2.0)(z, torch.tensor([0]))
     (gradient,) = torch.autograd.grad(value, z)
@@ -113,7 +113,7 @@ def test_acls_stops_the_gradient_of_the_top_in_its_second_part():
     torch.testing.assert_close(gradient, expected)
 
 
-def test_acls_of_the_release_depends_on_a_common_shift_and_that_of_the_paper_does_not():
+def test_acls_paper_form_is_shift_invariant_and_released_form_is_not():
     z, y = batch(scale=8.0)
     released = losses.create("acls", num_classes=6, margin=1.0)
     paper = losses.create("acls", num_classes=6, margin=1.0, form="paper")
@@ -121,7 +121,7 @@ def test_acls_of_the_release_depends_on_a_common_shift_and_that_of_the_paper_doe
     torch.testing.assert_close(paper(z + 5, y), paper(z, y))
 
 
-def test_flsd_breaks_the_tie_at_its_threshold_alike_in_every_precision():
+def test_flsd_tie_at_the_threshold_is_the_same_in_all_precisions():
     y = torch.tensor([4])
     values = [
         losses.create("flsd", num_classes=5)(torch.zeros(1, 5, dtype=dtype), y).item()
@@ -131,7 +131,7 @@ def test_flsd_breaks_the_tie_at_its_threshold_alike_in_every_precision():
     assert values == pytest.approx([expected] * 3, rel=1e-6)
 
 
-def test_cdw_ce_keeps_its_gradient_when_a_wrong_class_is_certain():
+def test_cdw_ce_gradient_of_a_certain_wrong_class_is_exact():
     z = torch.tensor([[0.0, 0.0, 0.0, 0.0, 1e4]], requires_grad=True)
     value = losses.create("cdw_ce", num_classes=5, alpha=5)(z, torch.tensor([0]))
     (gradient,) = torch.autograd.grad(value, z)
@@ -139,7 +139,7 @@ def test_cdw_ce_keeps_its_gradient_when_a_wrong_class_is_certain():
     torch.testing.assert_close(gradient, torch.tensor([[-256.0, -256, -256, -256, 1024]]))
 
 
-def test_co2_margin_points_away_from_the_label_on_both_sides():
+def test_co2_margin_is_directed_away_from_the_label():
     term = losses.create("co2", num_classes=3).regularizer
     ordered = torch.tensor([[0.0, 5.0, 0.0]], dtype=torch.float64)
     assert term(ordered, torch.tensor([1])).item() == 0
@@ -150,50 +150,50 @@ dlordinal = pytest.importorskip("dlordinal.losses", reason="dlordinal is not ins
 
 
 @pytest.mark.parametrize("alpha", [0.5, 2.0, 5.0])
-def test_dlordinal_agrees_on_cdw_ce_where_it_can_compute_it(alpha):
+def test_cdw_ce_equals_dlordinal_for_small_logits(alpha):
     z, y = batch(dtype=torch.float64)
-    theirs = dlordinal.CDWCELoss(num_classes=6, alpha=alpha)(z, y)
-    ours = losses.create("cdw_ce", num_classes=6, alpha=alpha)(z, y)
-    torch.testing.assert_close(ours.float(), theirs.float(), rtol=1e-5, atol=1e-5)
+    reference = dlordinal.CDWCELoss(num_classes=6, alpha=alpha)(z, y)
+    value = losses.create("cdw_ce", num_classes=6, alpha=alpha)(z, y)
+    torch.testing.assert_close(value.float(), reference.float(), rtol=1e-5, atol=1e-5)
 
 
-def test_dlordinal_loses_cdw_ce_at_a_logit_of_100():
+def test_cdw_ce_is_finite_where_dlordinal_is_nan():
     z, y = torch.tensor([[0.0, 0.0, 100.0]]), torch.tensor([0])
     assert torch.isnan(dlordinal.CDWCELoss(num_classes=3, alpha=5.0)(z, y))
     assert losses.create("cdw_ce", num_classes=3)(z, y).item() == pytest.approx(32 * (100 - math.log(2)), rel=1e-5)
 
 
-def test_dlordinals_sord_has_the_absolute_distance():
+def test_sord_with_absolute_distance_equals_dlordinal():
     z, y = batch()
-    theirs = dlordinal.SORDLoss(num_classes=6, train_targets=y, alpha=1.0)(z, y)
+    reference = dlordinal.SORDLoss(num_classes=6, train_targets=y, alpha=1.0)(z, y)
     absolute = losses.create("sord", num_classes=6, distance="absolute")(z, y)
     squared = losses.create("sord", num_classes=6)(z, y)
-    torch.testing.assert_close(absolute.float(), theirs.float(), rtol=1e-5, atol=1e-5)
-    assert abs(squared - theirs) > 0.05
+    torch.testing.assert_close(absolute.float(), reference.float(), rtol=1e-5, atol=1e-5)
+    assert abs(squared - reference) > 0.05
 
 
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ({"name": "ls", "alpha": 1.0}, r"alpha: expected a number in \[0, 1\), got 1.0"),
-        ({"name": "ls", "over": "C"}, "Known: K, K-1"),
-        ({"name": "flsd", "threshold": 0}, "threshold: expected a finite number above 0"),
-        ({"name": "cdw_ce", "alpha": -1}, "alpha: expected a finite number above 0"),
-        ({"name": "cdw_ce", "margin": 1.0}, r"margin: expected a number in \[0, 1\)"),
-        ({"name": "co2", "omega": 0}, "omega"),
-        ({"name": "flsd", "gamma": 0.5}, "gamma: expected a number of at least 1"),
-        ({"name": "ls", "alpha": "0.1"}, r"alpha: expected a number in \[0, 1\), got '0.1'"),
-        ({"name": "poe", "kl": "x"}, "kl: expected a number of at least 0"),
-        ({"name": "ce", "weight": "abc"}, "weight: expected 5 numbers, got 'abc'"),
-        ({"name": "mbls", "margin": float("nan")}, "margin"),
-        ({"name": "mdca", "base": "mse"}, "unknown base of mdca 'mse'"),
-        ({"name": "mdca", "beta": 0}, "strength"),
-        ({"name": "acls", "form": "papr"}, "Did you mean 'paper'"),
-        ({"name": "poe", "margin": -1}, "margin: expected a number of at least 0"),
-        ({"name": "poe", "distance": "helinger"}, "Did you mean 'hellinger'"),
+        ({"name": "ls", "alpha": 1.0}, "^alpha: .* 1.0"),
+        ({"name": "ls", "over": "C"}, "'C'.* K, K-1"),
+        ({"name": "flsd", "threshold": 0}, "^threshold:"),
+        ({"name": "cdw_ce", "alpha": -1}, "^alpha:"),
+        ({"name": "cdw_ce", "margin": 1.0}, "^margin:"),
+        ({"name": "co2", "omega": 0}, "^omega:"),
+        ({"name": "flsd", "gamma": 0.5}, "^gamma: .* 0.5"),
+        ({"name": "ls", "alpha": "0.1"}, "^alpha: .* '0.1'"),
+        ({"name": "poe", "kl": "x"}, "^kl:"),
+        ({"name": "ce", "weight": "abc"}, "^weight: .* 'abc'"),
+        ({"name": "mbls", "margin": float("nan")}, "^margin:"),
+        ({"name": "mdca", "base": "mse"}, "base of mdca 'mse'"),
+        ({"name": "mdca", "beta": 0}, "^strength:"),
+        ({"name": "acls", "form": "papr"}, "'papr'.*'paper'"),
+        ({"name": "poe", "margin": -1}, "^margin:"),
+        ({"name": "poe", "distance": "helinger"}, "'helinger'.*'hellinger'"),
     ],
     ids=str,
 )
-def test_bad_options_are_named(spec, message):
+def test_create_invalid_option_raises(spec, message):
     with pytest.raises(InputError, match=message):
         losses.create(spec, num_classes=5)

@@ -1,4 +1,4 @@
-"""POE: its head, its loss against the reference and a loop, and what it refuses."""
+"""POE: head, loss compared with reference values and a loop, errors."""
 
 import copy
 
@@ -46,7 +46,7 @@ def loop_triplet(mean, log_var, y, margin, between):
     return sum(violations) / len(violations) if violations else 0.0
 
 
-def test_the_reference_case(loss_vectors):
+def test_poe_equals_reference_values(loss_vectors):
     case = loss_vectors["poe"]
     tensors = [
         torch.tensor(values, dtype=torch.float64, requires_grad=True)
@@ -65,7 +65,7 @@ def test_the_reference_case(loss_vectors):
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
-def test_the_triplet_term_is_its_loop(output, distance):
+def test_poe_triplet_term_equals_loop(output, distance):
     loss = POELoss(num_classes=5, kl=0, triplet=1.0, margin=0.5, distance=distance)
     loss(output, LABELS)
     expected = loop_triplet(output.mean, output.log_var, LABELS.tolist(), 0.5, DISTANCES[distance])
@@ -73,7 +73,7 @@ def test_the_triplet_term_is_its_loop(output, distance):
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
-def test_distances_are_zero_at_home_symmetric_and_positive(output, distance):
+def test_poe_distances_are_symmetric_and_positive(output, distance):
     between = DISTANCES[distance]
     a, b = (output.mean[0], output.log_var[0]), (output.mean[1], output.log_var[1])
     assert between(*a, *a).item() == pytest.approx(0, abs=1e-12)
@@ -81,23 +81,23 @@ def test_distances_are_zero_at_home_symmetric_and_positive(output, distance):
     torch.testing.assert_close(between(*a, *b), between(*b, *a))
 
 
-def test_distances_agree_with_torchs_divergences(output):
+def test_poe_symmetric_kl_equals_torch(output):
     normal = torch.distributions.Normal
     a = normal(output.mean[0], (output.log_var[0] / 2).exp())
     b = normal(output.mean[1], (output.log_var[1] / 2).exp())
     kl = torch.distributions.kl_divergence
     expected = (kl(a, b) + kl(b, a)).sum()
-    ours = DISTANCES["symmetric_kl"](a.mean, 2 * a.scale.log(), b.mean, 2 * b.scale.log())
-    torch.testing.assert_close(ours, expected)
+    value = DISTANCES["symmetric_kl"](a.mean, 2 * a.scale.log(), b.mean, 2 * b.scale.log())
+    torch.testing.assert_close(value, expected)
 
 
-def test_cross_entropy_is_averaged_over_samples(output):
+def test_poe_cross_entropy_is_averaged_over_samples(output):
     loss = POELoss(num_classes=5, kl=0, triplet=0)
     each = torch.stack([losses.create("ce", num_classes=5)(z, LABELS) for z in output.sample_logits])
     torch.testing.assert_close(loss(output, LABELS), each.mean())
 
 
-def test_weights_and_sums(output):
+def test_poe_weights_and_sum(output):
     weight = torch.linspace(0.5, 2, 7, dtype=torch.float64)
     mean = POELoss(num_classes=5, weight=[1, 2, 3, 4, 5])(output, LABELS, sample_weight=weight)
     total = POELoss(num_classes=5, weight=[1, 2, 3, 4, 5], reduction="sum")(output, LABELS, sample_weight=weight)
@@ -105,14 +105,14 @@ def test_weights_and_sums(output):
     torch.testing.assert_close(total, mean * factor)
 
 
-def test_one_label_only_has_no_triplets(output):
+def test_poe_single_label_has_no_triplets(output):
     loss = POELoss(num_classes=5)
     loss(output, torch.full((7,), 2))
     assert loss.parts["triplet"].item() == 0
 
 
 @pytest.mark.parametrize("extreme", [0.0, 50.0])
-def test_finite_with_finite_gradients(extreme):
+def test_poe_value_and_gradients_are_finite(extreme):
     leaves = [extreme * torch.ones(4, 5), extreme * torch.ones(4, 3), torch.zeros(4, 3)]
     leaves = [leaf.requires_grad_() for leaf in leaves]
     value = POELoss(num_classes=5)(POEOutput(*leaves, None), torch.tensor([0, 1, 2, 4]))
@@ -120,12 +120,12 @@ def test_finite_with_finite_gradients(extreme):
     assert all(torch.isfinite(g).all() for g in torch.autograd.grad(value, leaves))
 
 
-def test_half_outputs_are_judged_in_float32(output):
+def test_poe_half_outputs_give_a_float32_loss(output):
     half = POEOutput(*(t.bfloat16() for t in output))
     assert POELoss(num_classes=5)(half, LABELS).dtype == torch.float32
 
 
-def test_the_head_samples_in_training_and_uses_the_mean_at_inference():
+def test_poe_head_samples_in_training_and_uses_the_mean_at_inference():
     torch.manual_seed(0)
     head = POEHead(6, 4, samples=8)
     x = torch.randn(5, 6)
@@ -139,7 +139,7 @@ def test_the_head_samples_in_training_and_uses_the_mean_at_inference():
     torch.testing.assert_close(once.logits, head.classifier(once.mean))
 
 
-def test_the_head_is_as_wide_as_the_features_and_starts_small():
+def test_poe_head_shapes_and_initialization():
     head = POEHead(6, 4)
     assert head.to_mean.weight.shape == (6, 6)
     assert POEHead(6, 4, embedding=3).classifier.weight.shape == (4, 3)
@@ -149,7 +149,7 @@ def test_the_head_is_as_wide_as_the_features_and_starts_small():
     assert head.classifier.bias.abs().max() == 0
 
 
-def test_averaging_over_samples_at_inference():
+def test_poe_head_average_samples_at_inference():
     torch.manual_seed(0)
     head = POEHead(6, 4, samples=2000, average_samples=True).eval()
     with torch.no_grad():
@@ -163,15 +163,15 @@ def test_averaging_over_samples_at_inference():
     assert (probs - head.classifier(mean).softmax(-1)).abs().max() > 0.03  # not the mean embedding
 
 
-def test_chunks_bound_the_memory_and_give_the_same_gradients(monkeypatch):
+def test_poe_head_in_chunks_gives_the_same_samples(monkeypatch):
     torch.manual_seed(0)
-    whole = POEHead(6, 4, samples=10, dropout=0.0)
-    chunked = copy.deepcopy(whole)
+    single = POEHead(6, 4, samples=10, dropout=0.0)
+    chunked = copy.deepcopy(single)
     x, y = torch.randn(5, 6), torch.tensor([0, 1, 2, 3, 3])
     results = []
-    for head, budget in ((whole, 10**9), (chunked, 3 * 5 * 6)):  # all ten at once; three at a time
+    for head, budget in ((single, 10**9), (chunked, 3 * 5 * 6)):  # all ten at once; three at a time
         monkeypatch.setattr(heads, "SAMPLE_BUDGET", budget)
-        # the noise of a chunked draw differs from that of one draw, so take it as given
+        # the noise of a chunked draw differs from that of a single one, so both use the same numbers
         noise = iter(torch.randn(10, 5, 6, generator=torch.Generator().manual_seed(1)))
         monkeypatch.setattr(
             torch, "randn", lambda shape, noise=noise, **_: torch.stack([next(noise) for _ in range(shape[0])])
@@ -187,7 +187,7 @@ def test_chunks_bound_the_memory_and_give_the_same_gradients(monkeypatch):
     assert chunked.to_mean.weight.grad.abs().sum() > 0
 
 
-def test_a_network_learns_with_it():
+def test_poe_trains_a_network():
     torch.manual_seed(0)
     x = torch.randn(128, 4)
     y = (x[:, 0] * 1.5 + 2.5).clamp(0, 4).long()
@@ -202,22 +202,22 @@ def test_a_network_learns_with_it():
     assert (model(x).logits.argmax(1) == y).float().mean() > 0.7
 
 
-def test_plain_logits_are_refused():
-    with pytest.raises(InputError, match=r"needs the output of its own head, got Tensor.*POEHead\(in_features"):
+def test_poe_rejects_logits():
+    with pytest.raises(InputError, match="^output: .* Tensor.*POEHead"):
         POELoss(num_classes=5)(torch.zeros(2, 5), torch.tensor([0, 1]))
 
 
-def test_a_single_row_cannot_be_standardised():
-    with pytest.raises(InputError, match="a training batch of one row"):
+def test_poe_head_rejects_a_training_batch_of_one_row():
+    with pytest.raises(InputError, match="^features: 1 row"):
         POEHead(4, 3)(torch.zeros(1, 4))
 
 
-def test_it_is_a_batch_statistic():
-    with pytest.raises(InputError, match="statistic of the whole batch"):
+def test_poe_rejects_reduction_none():
+    with pytest.raises(InputError, match="^reduction:"):
         POELoss(num_classes=5, reduction="none")
 
 
 @pytest.mark.parametrize("options", [{"in_features": 0}, {"num_classes": 1}, {"samples": 0}, {"embedding": 0}])
-def test_bad_heads_are_named(options):
-    with pytest.raises(InputError, match=next(iter(options))):
+def test_poe_head_invalid_option_raises(options):
+    with pytest.raises(InputError, match=f"^{next(iter(options))}:"):
         POEHead(**({"in_features": 4, "num_classes": 3} | options))

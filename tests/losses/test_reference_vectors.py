@@ -1,4 +1,4 @@
-"""Every loss against values and gradients computed independently of this package."""
+"""Losses compared with values and gradients computed independently of this package."""
 
 import pytest
 import torch
@@ -60,7 +60,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_value_and_gradient(loss_vectors, name):
+def test_loss_equals_reference_value_and_gradient(loss_vectors, name):
     reference = loss_vectors["losses"][name]
     z = torch.tensor(loss_vectors["logits"], dtype=torch.float64)
     z = (z * reference.get("logits_scaled_by", 1)).requires_grad_()
@@ -71,6 +71,6 @@ def test_value_and_gradient(loss_vectors, name):
     torch.testing.assert_close(gradient, expected, atol=1e-10, rtol=0)
 
 
-def test_no_reference_is_left_out(loss_vectors):
-    # what rounding makes of an exact tie; ours breaks it the same way in every precision
+def test_all_reference_vectors_are_tested(loss_vectors):
+    # an exact tie, which rounding breaks; orcu breaks it the same way in all precisions
     assert set(loss_vectors["losses"]) - set(CASES) == {"flsd53_tie_gamma5"}

@@ -1,4 +1,4 @@
-"""Every registered metric keeps the contract of `orcu.testing`; a new file is tested without a new test."""
+"""Tests that all registered metrics fulfil the contract of `orcu.testing`."""
 
 import pytest
 
@@ -10,10 +10,10 @@ RULES = {f"{name}: {rule}": check for name in METRICS.names() for rule, check in
 
 
 @pytest.mark.parametrize("check", RULES.values(), ids=RULES)
-def test_every_metric_keeps_the_contract(check):
+def test_metric_fulfils_the_contract(check):
     check()
 
 
 @pytest.mark.parametrize("name", METRICS.names())
-def test_every_metric_has_a_function_of_its_name(name):
+def test_metric_has_a_public_function_of_its_name(name):
     assert name in metrics.__all__

@@ -1,4 +1,4 @@
-"""Rows have one job: what fitted a calibrator or sets is known, and refused as a judge."""
+"""`UsedRows`: rows that fitted a calibrator or prediction sets are detected when they are used again."""
 
 import numpy as np
 import pytest
@@ -10,56 +10,55 @@ from orcu.predictions.used_rows import UsedRows
 
 
 @pytest.fixture
-def told():
+def predictions():
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(300, 4))
     return Predictions(logits=logits, y=rng.integers(4, size=300), ids=np.arange(300))
 
 
-def test_rows_are_known_by_id_or_by_their_values():
+def test_count_shared_compares_ids_or_else_the_digest():
     values = np.eye(4)
-    named = UsedRows.of(values, ids=["a", "b", "c", "d"])
-    assert named.shared_with(UsedRows.of(values + 1, ids=["d", "x", "y", "a"])) == 2
-    assert named.shared_with(UsedRows.of(values, ids=["w", "x", "y", "z"])) == 0  # ids decide
-    assert named.shared_with(UsedRows.of(values)) == 4
-    assert named.shared_with(UsedRows.of(values[:3])) == 0
-    assert UsedRows.from_dict(named.to_dict()) == named
-    with pytest.raises(InputError, match="3 ids for 4 rows"):
-        UsedRows.of(values, ids=["a", "b", "c"])
+    with_ids = UsedRows.from_values(values, ids=["a", "b", "c", "d"])
+    assert with_ids.count_shared(UsedRows.from_values(values + 1, ids=["d", "x", "y", "a"])) == 2
+    assert with_ids.count_shared(UsedRows.from_values(values, ids=["w", "x", "y", "z"])) == 0  # ids decide
+    assert with_ids.count_shared(UsedRows.from_values(values)) == 4
+    assert with_ids.count_shared(UsedRows.from_values(values[:3])) == 0
+    assert UsedRows.from_dict(with_ids.to_dict()) == with_ids
+    with pytest.raises(InputError, match="^ids: 3 ids for 4 rows"):
+        UsedRows.from_values(values, ids=["a", "b", "c"])
 
 
-def test_sets_refuse_rows_that_fitted_the_calibrator(told):
-    fit, judge = told[:200], told[150:]
+def test_count_shared_ids_of_different_types_match():
+    rows = UsedRows.from_values(np.eye(3), ids=[1, 2, 3])
+    assert rows.count_shared(UsedRows.from_values(np.zeros((2, 3)), ids=np.array([3.0, 4.0]))) == 1
+    assert rows.count_shared(UsedRows.from_values(np.zeros((1, 3)), ids=["2"])) == 1
+
+
+def test_prediction_sets_fit_rejects_rows_of_the_calibrator(predictions):
+    fit, test = predictions[:200], predictions[150:]
     calibrator = TemperatureScaling().fit(fit.logits, fit.y, ids=fit.ids)
-    probs = calibrator.predict_proba(judge.logits)
-    with pytest.raises(InputError, match=r"50 of the 150 rows \(first: id '150'\) have fitted the"):
-        OrdinalPredictionSets().fit(probs, judge.y, ids=judge.ids, calibrator=calibrator)
-    with pytest.raises(InputError, match="ids: give them to the calibrator's fit"):
-        OrdinalPredictionSets().fit(probs, judge.y, calibrator=calibrator)
-    sets = OrdinalPredictionSets().fit(probs[50:], judge.y[50:], ids=judge.ids[50:], calibrator=calibrator)
+    probs = calibrator.predict_proba(test.logits)
+    with pytest.raises(InputError, match=r"50 of the 150 rows \(first: id '150'\)"):
+        OrdinalPredictionSets().fit(probs, test.y, ids=test.ids, calibrator=calibrator)
+    with pytest.raises(InputError, match="^ids:"):
+        OrdinalPredictionSets().fit(probs, test.y, calibrator=calibrator)
+    sets = OrdinalPredictionSets().fit(probs[50:], test.y[50:], ids=test.ids[50:], calibrator=calibrator)
     assert sets.fitted_on_.count == 100
     assert OrdinalPredictionSets.from_dict(sets.to_dict()).fitted_on_ == sets.fitted_on_
 
 
-def test_sets_are_not_judged_on_rows_that_fitted_them(told):
-    sets = OrdinalPredictionSets().fit(told.probs[:200], told.y[:200])
-    with pytest.raises(InputError, match="200 of the 200 rows have fitted these sets"):
-        sets.quality(told.probs[:200], told.y[:200])
-    assert 0 < sets.quality(told.probs[200:], told.y[200:]).coverage <= 1
+def test_prediction_sets_coverage_report_rejects_the_rows_of_the_fit(predictions):
+    sets = OrdinalPredictionSets().fit(predictions.probs[:200], predictions.y[:200])
+    with pytest.raises(InputError, match="200 of the 200 rows"):
+        sets.coverage_report(predictions.probs[:200], predictions.y[:200])
+    assert 0 < sets.coverage_report(predictions.probs[200:], predictions.y[200:]).coverage <= 1
 
 
-def test_an_evaluation_says_when_rows_fitted_their_own_calibrator(told, tmp_path):
-    calibrator = TemperatureScaling().fit(told.logits[:200], told.y[:200], ids=told.ids[:200])
-    told[100:].calibrated(calibrator).write(tmp_path / "moved.parquet")
-    moved = Predictions.read(tmp_path / "moved.parquet")
-    notes = evaluate(moved, bootstrap=0).notes
-    assert any("100 of 200 rows have fitted the temperature calibrator" in note for note in notes)
-    clean = told[200:].calibrated(calibrator)
-    assert not any("have fitted" in note for note in evaluate(clean, bootstrap=0).notes)
-    assert told.history == ()  # nothing changes its inputs
-
-
-def test_ids_match_however_their_column_came():
-    ids = UsedRows.of(np.eye(3), ids=[1, 2, 3])
-    assert ids.shared_with(UsedRows.of(np.zeros((2, 3)), ids=np.array([3.0, 4.0]))) == 1
-    assert ids.shared_with(UsedRows.of(np.zeros((1, 3)), ids=["2"])) == 1
+def test_evaluate_warns_about_rows_that_fitted_their_calibrator(predictions, tmp_path):
+    calibrator = TemperatureScaling().fit(predictions.logits[:200], predictions.y[:200], ids=predictions.ids[:200])
+    predictions[100:].calibrated(calibrator).write(tmp_path / "calibrated.parquet")
+    notes = evaluate(Predictions.read(tmp_path / "calibrated.parquet"), n_resamples=0).notes
+    assert any(note.startswith("WARNING: 100 of 200 rows") and "temperature" in note for note in notes)
+    unused = evaluate(predictions[200:].calibrated(calibrator), n_resamples=0)
+    assert not any(note.startswith("WARNING") for note in unused.notes)
+    assert predictions.history == ()  # the input is unchanged

@@ -1,4 +1,4 @@
-"""The page in a real browser: no error, no request, every figure visible, light, dark and on paper."""
+"""Tests of the HTML report in a real browser."""
 
 import http.server
 import re
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from browser import MARKS, chromium, told, without_policy
+from browser import MARKS, chromium, probe_result, without_policy
 
 from orcu import Predictions, evaluate
-from orcu.report.build import Provenance, write
+from orcu.report.page import Provenance, write
 
 pytestmark = MARKS
 
@@ -43,11 +43,15 @@ def page(tmp_path_factory):
     logits += rng.normal(scale=0.35, size=logits.shape)
     probs = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     y = (rng.random(1500)[:, None] > np.cumsum(probs, 1)[:, :-1]).sum(1)
-    sharp = Predictions(logits=1.6 * logits, y=y, classes=classes, group=rng.choice(["north", "south", "east"], 1500))
+    sharp = Predictions(
+        logits=1.6 * logits, y=y, classes=classes, subgroup=rng.choice(["north", "south", "east"], 1500)
+    )
     calm = Predictions(logits=logits, y=y, classes=classes)
-    found = evaluate(sharp, compare={"calm": calm}, name="sharp", bootstrap=200)
+    evaluation = evaluate(sharp, compare={"calm": calm}, name="sharp", n_resamples=200)
     folder = tmp_path_factory.mktemp("page")
-    write(found, folder / "report.html", provenance=Provenance([("p.csv", "0" * 64)], "2026-01-02", "orcu evaluate"))
+    write(
+        evaluation, folder / "report.html", provenance=Provenance([("p.csv", "0" * 64)], "2026-01-02", "orcu evaluate")
+    )
     text = (folder / "report.html").read_text()
     (folder / "probed.html").write_text(without_policy(text).replace("</body>", PROBE + "</body>"))
     return folder
@@ -55,24 +59,24 @@ def page(tmp_path_factory):
 
 def probe(folder, width, *flags):
     shown = chromium(f"--window-size={width},1000", *flags, "--dump-dom", (folder / "probed.html").as_uri())
-    return told(shown.stdout)
+    return probe_result(shown.stdout)
 
 
 @pytest.mark.parametrize("width", [1280, 820, 500])  # headless Chromium opens no narrower window
-def test_every_figure_is_visible_and_nothing_overflows(page, width):
-    found = probe(page, width)
-    assert len(found["figures"]) > 25
-    for figure_width, height, left, right in found["figures"]:
+def test_report_figures_are_visible_and_nothing_overflows(page, width):
+    layout = probe(page, width)
+    assert len(layout["figures"]) > 25
+    for figure_width, height, left, right in layout["figures"]:
         assert figure_width > 150
         assert height > 60
         assert left >= 0
-        assert right <= found["width"]
-    assert found["content"] <= found["width"]
-    assert found["smallest"] > 7
-    assert found["resources"] == []
+        assert right <= layout["width"]
+    assert layout["content"] <= layout["width"]
+    assert layout["smallest"] > 7
+    assert layout["resources"] == []
 
 
-def test_a_phone_shows_the_figures_in_full_width(page):
+def test_report_on_a_phone_shows_figures_in_full_width(page):
     # an iframe of 360 pixels is a phone: media queries and layout use its width
     frame = page / "phone.html"
     frame.write_text(
@@ -90,13 +94,13 @@ def test_a_phone_shows_the_figures_in_full_width(page):
     finally:
         server.shutdown()
         server.server_close()
-    found = told(shown)
-    assert found["width"] == 360
-    assert found["content"] <= 360
-    assert min(width for width, *_ in found["figures"]) > 280
+    layout = probe_result(shown)
+    assert layout["width"] == 360
+    assert layout["content"] <= 360
+    assert min(width for width, *_ in layout["figures"]) > 280
 
 
-def test_dark_and_light_differ(page):
+def test_report_dark_and_light_differ(page):
     light = probe(page, 1000)
     dark = probe(page, 1000, "--blink-settings=preferredColorScheme=0")
     assert light["background"] == "rgb(255, 255, 255)"
@@ -104,12 +108,12 @@ def test_dark_and_light_differ(page):
     assert light["ink"] != dark["ink"]
 
 
-def test_the_console_stays_silent(page):
+def test_report_writes_nothing_to_the_console(page):
     shown = chromium("--enable-logging=stderr", "--v=0", "--dump-dom", (page / "report.html").as_uri())
     assert "CONSOLE" not in shown.stderr, shown.stderr
 
 
-def test_it_prints_on_a4(page):
+def test_report_prints_on_a4(page):
     out = page / "report.pdf"
     chromium("--no-pdf-header-footer", f"--print-to-pdf={out}", (page / "report.html").as_uri())
     content = out.read_bytes()
@@ -121,12 +125,12 @@ def test_it_prints_on_a4(page):
     assert 3 <= pages <= 12
 
 
-def test_the_probe_itself_can_fail(page):
+def test_probe_detects_requests_and_overflow(page):
     broken = page / "broken.html"
     text = (page / "probed.html").read_text()
     broken.write_text(
         text.replace("<body>", "<body><img src='http://127.0.0.1:9/x'><div style='width:3000px'>wide</div>", 1)
     )
-    found = told(chromium("--window-size=800,800", "--dump-dom", Path(broken).as_uri()).stdout)
-    assert found["resources"] != []
-    assert found["content"] > found["width"]
+    layout = probe_result(chromium("--window-size=800,800", "--dump-dom", Path(broken).as_uri()).stdout)
+    assert layout["resources"] != []
+    assert layout["content"] > layout["width"]

@@ -1,4 +1,4 @@
-"""What pipelines read: no name of a class or group can end a table, a workflow command or the XML."""
+"""Tests of the output for pipelines with names that contain markup and commands."""
 
 import re
 from xml.etree import ElementTree
@@ -19,12 +19,12 @@ HOSTILE = "a|b\n::error::x ##[error] <b>&\x00\x1b 100 %"
 def evaluation(ordinal_sample):
     logits, y = ordinal_sample(200, 3, sharpen=4)
     classes = ["::warning::x", "<script>", "]]>"]
-    predictions = Predictions(logits=logits, codes=y, classes=classes, group=["::stop-commands::y", "*s*"] * 100)
-    return evaluate(predictions, name=HOSTILE, bootstrap=50)
+    predictions = Predictions(logits=logits, codes=y, classes=classes, subgroup=["::stop-commands::y", "*s*"] * 100)
+    return evaluate(predictions, name=HOSTILE, n_resamples=50)
 
 
 def runner_commands(log):
-    """The commands that GitHub's runner would carry out, line by line, as its own parser reads them."""
+    """Commands that GitHub's runner would execute, parsed like its own parser."""
     commands, stop = [], None
     for line in log.split("\n"):
         command = re.match(r"::([^: ]+)(?: (.*?))?::(.*)$", line.lstrip())
@@ -42,20 +42,20 @@ def runner_commands(log):
     return commands
 
 
-def test_each_gate_is_one_command_and_names_are_none(evaluation):
+def test_github_writes_one_command_per_gate_and_none_from_names(evaluation):
     log = pipelines.github(evaluation, GATES)
     errors, *notices = runner_commands(log)
-    assert errors[:2] == ("error", "title=gate tripped")
+    assert errors[:2] == ("error", "title=gate failed")
     assert [notice[:2] for notice in notices] == [("notice", "title=gate passed")] * 2
     value = evaluation["sce"].value
     assert errors[2] == f"{HOSTILE}: sce>0.01 (sce = {value:.4g})".replace("%", "%25").replace("\n", "%0A")
-    assert pipelines.github(evaluation, []) != pipelines.github(evaluation, [])  # nobody knows the word
+    assert pipelines.github(evaluation, []) != pipelines.github(evaluation, [])  # the token is random
 
 
-def test_the_summary_is_tables_that_hold_what_was_judged(evaluation):
+def test_summary_contains_tables_with_escaped_names(evaluation):
     html = MarkdownIt("commonmark").enable("table").render(pipelines.summary(evaluation, GATES))
-    assert html.count("<table>") == 3  # gates, metrics, groups
-    assert html.count("✗ tripped") == 1
+    assert html.count("<table>") == 3  # gates, metrics, subgroups
+    assert html.count("✗ failed") == 1
     assert html.count("✓ passed") == 2
     assert "<script>" not in html
     assert "&lt;script&gt;" in html
@@ -80,25 +80,25 @@ def test_junit_has_a_case_for_each_gate(evaluation):
     assert failure.get("message") == f"sce = {evaluation['sce'].value:.4g}"
     assert "sce>0.01" in failure.text
     assert "::warning::x" in suite.find("system-out").text
-    assert "�� 100 %" in suite.get("name")  # what XML does not allow
+    assert "�� 100 %" in suite.get("name")  # characters that XML does not allow
 
 
-def test_a_value_that_is_not_defined_fails_its_case():
-    evaluation = evaluate(probs=[[0.6, 0.4], [0.4, 0.6], [0.3, 0.7]], y=[0, 1, 1], bootstrap=0)
+def test_junit_undefined_value_fails_its_case():
+    evaluation = evaluate(probs=[[0.6, 0.4], [0.4, 0.6], [0.3, 0.7]], y=[0, 1, 1], n_resamples=0)
     suite = ElementTree.fromstring(pipelines.junit(evaluation, [Gate.parse("sce.low>0.05")]))
     assert suite.get("failures") == "1"
     assert suite.find("testcase/failure").get("message") == "sce.low is not defined"
 
 
-def test_without_gates_one_case_says_that_it_was_judged(evaluation):
+def test_junit_without_gates_has_one_passing_case(evaluation):
     suite = ElementTree.fromstring(pipelines.junit(evaluation, []).encode())
-    assert [case.get("name") for case in suite.findall("testcase")] == ["judged"]
+    assert [case.get("name") for case in suite.findall("testcase")] == ["evaluated"]
     assert (suite.get("tests"), suite.get("failures")) == ("1", "0")
     assert runner_commands(pipelines.github(evaluation, [])) == []
 
 
-def test_groups_stand_side_by_side_with_their_marks(evaluation):
-    headings, rows = pipelines.group_table(evaluation)
-    assert headings[:5] == ["group", "rows", "overconfidence", "95 % interval", "accuracy ↑"]
+def test_subgroup_table_marks_calibration_errors(evaluation):
+    headings, rows = pipelines.subgroup_table(evaluation)
+    assert headings[:5] == ["subgroup", "rows", "overconfidence", "95 % interval", "accuracy ↑"]
     assert [row[:2] for row in rows] == [["*s*", "100"], ["::stop-commands::y", "100"]]
     assert np.array([row[6].endswith((" ✗", " ✓")) for row in rows]).all()

@@ -1,4 +1,4 @@
-"""`check_calibrator` says which rule a wrong calibrator breaks, and refuses what is none."""
+"""`check_calibrator`: broken rules and invalid arguments."""
 
 import numpy as np
 import pytest
@@ -12,19 +12,19 @@ from orcu.testing import ContractError, calibrator_checks, check_calibrator
 
 
 class Flatten(Calibrator):
-    """p = softmax(a z): one slope by likelihood."""
+    """p = softmax(a z), with the factor a fitted by likelihood."""
 
-    name = "of_a_test"
+    name = "example"
 
     def __init__(self, *, highest=4.0):
         self.highest = highest
 
-    def parameters(self, num_classes):
+    def n_parameters(self, num_classes):
         return 1
 
-    def _fit(self, logits, y, weight):
+    def _fit(self, logits, y, sample_weight, groups):
         def loss(slope):
-            return -float(weight @ geometry.log_probs(slope * logits)[np.arange(len(y)), y])
+            return -float(sample_weight @ geometry.log_probs(slope * logits)[np.arange(len(y)), y])
 
         self.slope_ = float(minimize_scalar(loss, bounds=(0.01, self.highest), method="bounded").x)
 
@@ -40,19 +40,19 @@ class Flatten(Calibrator):
 
 @pytest.fixture
 def registered():
-    """Files a class as 'of_a_test' as long as the test runs."""
-    yield CALIBRATORS.register("of_a_test")
-    CALIBRATORS._things.pop("of_a_test", None)
+    """Registers a class as 'example' during a test."""
+    yield CALIBRATORS.register("example")
+    CALIBRATORS._components.pop("example", None)
 
 
-def test_a_right_calibrator_keeps_every_rule(registered):
+def test_check_calibrator_valid_calibrator_passes(registered):
     check_calibrator(registered(Flatten))
-    check_calibrator("of_a_test", highest=3.0)
-    check_calibrator("of_a_test+projection")
+    check_calibrator("example", highest=3.0)
+    check_calibrator("example+projection")
 
 
 class Idle(Flatten):
-    def _fit(self, logits, y, weight):
+    def _fit(self, logits, y, sample_weight, groups):
         self.slope_ = 1.0
 
 
@@ -67,8 +67,8 @@ class Renames(Flatten):
 
 
 class NoWeights(Flatten):
-    def _fit(self, logits, y, weight):
-        super()._fit(logits, y, np.ones_like(weight))
+    def _fit(self, logits, y, sample_weight, groups):
+        super()._fit(logits, y, np.ones_like(sample_weight), groups)
 
 
 class Batch(Flatten):
@@ -85,9 +85,9 @@ class InPlace(Flatten):
 class Warm(Flatten):
     slope_ = 0.0
 
-    def _fit(self, logits, y, weight):
+    def _fit(self, logits, y, sample_weight, groups):
         before = self.slope_
-        super()._fit(logits, y, weight)
+        super()._fit(logits, y, sample_weight, groups)
         self.slope_ += before / 10
 
 
@@ -98,48 +98,44 @@ class Unbounded(Flatten):
 
 
 class NotNamed(Flatten):
-    name = "of_another_test"
+    name = "other"
 
 
 @pytest.mark.parametrize(
-    ("cls", "rule", "says"),
+    ("cls", "rule", "details"),
     [
-        (
-            Idle,
-            "it lowers the likelihood loss of overconfident rows",
-            r"it is 0\.\d+ after, 0\.\d+ before; .*likelihood",
-        ),
-        (Forgetful, "it travels as json", "the probability after JSON is .*_restore takes it back"),
-        (Renames, "scikit learn can clone it", "it raises RuntimeError: Cannot clone .*under their own names"),
-        (NoWeights, "weights count rows several times", "a weighted probability is .*weight_repeats = False"),
-        (Batch, "a calibrated row does not depend on its company", "the probability of a row alone is .*beside it"),
-        (Warm, "a fit does not depend on the one before", "the probability after a second fit is .*start from nothing"),
-        (Unbounded, "absurd rows give no nan", "NaN or infinite.*Bound what is learned"),
-        (NotNamed, "it is registered under its name", "its name is 'of_another_test', which is not registered"),
+        (Idle, "log likelihood improves", r"0\.\d+ after .* 0\.\d+ before"),
+        (Forgetful, "json round trip", "_restore"),
+        (Renames, "scikit learn clone", "RuntimeError: Cannot clone"),
+        (NoWeights, "weights equal repetition", "frequency_weights = False"),
+        (Batch, "independent rows", "a single row is"),
+        (Warm, "repeated fit", "a second fit is"),
+        (Unbounded, "degenerate data", r"\d+ of \d+ numbers"),
+        (NotNamed, "registered name", "'other'"),
     ],
 )
-def test_a_wrong_calibrator_is_told_which_rule_it_breaks(cls, rule, says, registered):
+def test_calibrator_checks_name_the_broken_rule(cls, rule, details, registered):
     registered(cls)
-    with pytest.raises(ContractError, match=rf"^calibrator 'of_a_test': {rule}: .*{says}"):
-        calibrator_checks("of_a_test")[rule]()
+    with pytest.raises(ContractError, match=rf"^calibrator 'example': {rule}: .*{details}"):
+        calibrator_checks("example")[rule]()
 
 
-def test_another_class_of_the_name_is_told(registered):
+def test_calibrator_checks_name_registered_for_another_class(registered):
     registered(Flatten)
-    with pytest.raises(ContractError, match="its name is 'of_a_test', under which another calibrator is registered"):
-        calibrator_checks(Idle)["it is registered under its name"]()
+    with pytest.raises(ContractError, match="^calibrator Idle: registered name: .*'example'.* another"):
+        calibrator_checks(Idle)["registered name"]()
 
 
-def test_what_is_no_calibrator_is_refused():
-    for thing, message in (
-        (dict, "expected a registered name, a table, or a class that derives .* got dict"),
-        (TemperatureScaling(), "got an instance of TemperatureScaling. Hand in its class."),
-        (3, "got an instance of int"),
-        ({"temperature": 2}, "needs a 'name'"),
+def test_check_calibrator_invalid_argument_raises():
+    for value, message in (
+        (dict, r"^calibrator: .*orcu\.calibrators\.Calibrator, got dict"),
+        (TemperatureScaling(), "^calibrator: .* instance of TemperatureScaling"),
+        (3, "^calibrator: .* instance of int"),
+        ({"temperature": 2}, "'name'"),
     ):
         with pytest.raises(InputError, match=message):
-            check_calibrator(thing)
-    with pytest.raises(UnknownNameError, match="unknown calibrator 'temprature'. Did you mean 'temperature'"):
+            check_calibrator(value)
+    with pytest.raises(UnknownNameError, match="'temprature'.*'temperature'"):
         check_calibrator("temprature")
-    with pytest.raises(UnknownNameError, match="option of calibrator 'gap'"):
+    with pytest.raises(UnknownNameError, match="'gap'.*'nonsense'"):
         check_calibrator("gap", nonsense=1)

@@ -1,4 +1,4 @@
-"""`check_loss` says which rule a wrong loss breaks, and refuses what is no loss."""
+"""`check_loss`: broken rules and invalid arguments."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from orcu.testing import ContractError, check_loss, loss_checks
 
 
 class Plain(OrdinalLoss):
-    """Cross-entropy, written as simply as can be.
+    """Cross-entropy in its simplest form.
 
     Example:
         >>> Plain(num_classes=3)
@@ -25,24 +25,23 @@ class Plain(OrdinalLoss):
 
 @pytest.fixture
 def registered():
-    """Files a class as 'of_a_test' as long as the test runs."""
-
-    cards = []
+    """Registers a class as 'example' during a test."""
+    classes = []
 
     def add(cls, **card):
-        cards.append(cls)
-        about = {"title": "Of a test", "family": "ordinal", "paper": "none", "formula": "none"} | card
-        return register_loss(LossCard(name="of_a_test", **about))(cls)
+        classes.append(cls)
+        fields = {"title": "Example", "family": "ordinal", "paper": "none", "formula": "none"} | card
+        return register_loss(LossCard(name="example", **fields))(cls)
 
     yield add
-    LOSSES._things.pop("of_a_test", None)
-    for cls in cards:
+    LOSSES._components.pop("example", None)
+    for cls in classes:
         del cls.card
 
 
-def test_a_right_loss_keeps_every_rule(registered):
+def test_check_loss_valid_loss_passes(registered):
     registered(Plain)
-    check_loss("of_a_test", num_classes=3)
+    check_loss("example", num_classes=3)
 
 
 class BatchMean(Plain):
@@ -111,80 +110,68 @@ class Unchecked(Plain):
 
 
 @pytest.mark.parametrize(
-    ("cls", "rule", "says"),
+    ("cls", "rule", "details"),
     [
-        (
-            BatchMean,
-            "samples do not see each other",
-            r"the loss of a row alone is [\d.-]+ at \[0\], expected .*batch_stat",
-        ),
-        (
-            Unstable,
-            "it is finite with a finite gradient everywhere",
-            r"torch.float32 logits up to 10000: \d+ of .*log_soft",
-        ),
-        (HalfGradient, "the gradient is the derivative", "raises GradcheckError.*stops_gradient = True"),
-        (Lopsided, "reversing the order of the classes changes nothing", r"is [\d.]+, expected [\d.]+\. Count classes"),
-        (InPlace, "inputs are not changed", "the logits of 1 rows were changed.*in place"),
-        (OfLogits, "adding a constant to a row changes nothing", "the loss of logits . 7 is .*shift_invariant = False"),
-        (NotForDistributions, "soft labels average over labels", "label distributions is .*soft_labels = False"),
-        (Numpy, "function transforms see the same gradient", "it raises .*without numpy"),
-        (FiveClasses, "any number of classes", "it raises .*self.num_classes"),
-        (Buffer, "tables follow the device and stay out of checkpoints", "checkpoint holds numbers.*add_table"),
-        (Rescued, "nan logits give a nan loss as cross entropy does", r"the loss is [\d.]+, expected NaN"),
-        (
-            Unchecked,
-            "bad input is named",
-            r"y tensor.* raises .*, expected InputError with 'y: row 1 has label 5.*override",
-        ),
+        (BatchMean, "independent samples", r"[\d.-]+ at \[0\], expected .*batch_statistic = True"),
+        (Unstable, "finite values and gradients", r"torch.float32 logits up to 10000: \d+ of .*log_softmax"),
+        (HalfGradient, "gradient", "GradcheckError.*stops_gradient = True"),
+        (Lopsided, "reversed classes", r"is [\d.]+, expected [\d.]+\."),
+        (InPlace, "inputs unchanged", "logits of 1 rows"),
+        (OfLogits, "shift invariance", "shift_invariant = False"),
+        (NotForDistributions, "label distributions", "soft_labels = False"),
+        (Numpy, "function transforms", "raises .*numpy"),
+        (FiveClasses, "any number of classes", r"raises .*self\.num_classes"),
+        (Buffer, "constant tables", "numbers.*add_table"),
+        (Rescued, "nan logits", r"[\d.]+, expected NaN"),
+        (Unchecked, "invalid inputs", r"y tensor.* raises .*, expected InputError with '\^y: row 1 has label 5"),
     ],
 )
-def test_a_wrong_loss_is_told_which_rule_it_breaks(cls, rule, says):
-    with pytest.raises(ContractError, match=rf"^loss {cls.__name__}: {rule}: .*{says}"):
+def test_loss_checks_name_the_broken_rule(cls, rule, details):
+    with pytest.raises(ContractError, match=rf"^loss {cls.__name__}: {rule}: .*{details}"):
         loss_checks(cls)[rule]()
 
 
-def test_all_broken_rules_are_told_at_once(registered):
+def test_check_loss_reports_all_broken_rules(registered):
     registered(BatchMean, paper="")
-    with pytest.raises(ContractError, match=r"\d of \d\d rules are broken:\n- loss 'of_a_test': ") as fault:
-        check_loss("of_a_test")
-    assert "samples do not see each other" in str(fault.value)
-    assert "its card says nothing under paper" in str(fault.value)
+    with pytest.raises(ContractError, match=r"\d of \d\d rules are broken:\n- loss 'example': ") as error:
+        check_loss("example")
+    assert "independent samples: " in str(error.value)
+    assert "card: the card has no paper" in str(error.value)
 
 
-def test_a_class_without_a_card_is_told(registered):
+def test_loss_checks_invalid_card(registered):
     class Cardless(Plain):
         pass
 
-    with pytest.raises(ContractError, match="it has no card. Register it by @register_loss"):
-        loss_checks(Cardless)["the card is complete"]()
-    registered(Plain, family="of mine")
-    with pytest.raises(ContractError, match="its family is 'of mine', expected one of calibration, nominal, ordinal"):
-        loss_checks("of_a_test")["the card is complete"]()
+    with pytest.raises(ContractError, match=": card: .*@register_loss"):
+        loss_checks(Cardless)["card"]()
+    registered(Plain, family="unknown")
+    with pytest.raises(ContractError, match=": card: .*'unknown', expected one of calibration, nominal, ordinal"):
+        loss_checks("example")["card"]()
 
 
 @pytest.mark.parametrize(
     ("loss", "message"),
     [
-        (nn.CrossEntropyLoss, "expected a registered name, a table, or a class that derives .* got CrossEntropyLoss"),
-        (nn.CrossEntropyLoss(), "got an instance of CrossEntropyLoss"),
-        (Plain(5), "got an instance of Plain. Hand in its class."),
-        (nn.functional.cross_entropy, "got an instance of function"),
-        (3, "got an instance of int"),
-        (None, "got an instance of NoneType"),
-        ("poe", "takes the output of the head 'poe', not logits"),
-        ({"anchor": "ce"}, "needs a 'name', or an 'anchor' and a 'regularizer'"),
+        (nn.CrossEntropyLoss, r"^loss: .*orcu\.losses\.OrdinalLoss, got CrossEntropyLoss"),
+        (nn.CrossEntropyLoss(), "^loss: .* instance of CrossEntropyLoss"),
+        (Plain(5), r"^loss: .* instance of Plain\. Pass its class\."),
+        (nn.functional.cross_entropy, "^loss: .* instance of function"),
+        (3, "^loss: .* instance of int"),
+        (None, "^loss: .* instance of NoneType"),
+        ("poe", "^loss 'poe': .* head 'poe'"),
+        ({"anchor": "ce"}, "^loss: .*'name'.*'anchor'.*'regularizer'"),
     ],
 )
-def test_what_is_no_loss_is_refused(loss, message):
+def test_check_loss_invalid_argument_raises(loss, message):
     with pytest.raises(InputError, match=message):
         check_loss(loss)
 
 
-def test_unknown_names_and_options_are_answered():
-    with pytest.raises(UnknownNameError, match="unknown loss 'ocru'. Did you mean 'orcu'"):
+def test_check_loss_unknown_name_or_option_raises():
+    with pytest.raises(UnknownNameError, match="'ocru'.*'orcu'"):
         check_loss("ocru")
-    with pytest.raises(UnknownNameError, match="Did you mean 'scale'"):
+    with pytest.raises(UnknownNameError, match="'scal'.*'scale'"):
         check_loss("orcu", scal=3.0)
-    with pytest.raises(InputError, match="num_classes: expected a whole number of at least 2, got 1"):
+    with pytest.raises(InputError, match="^num_classes: .* 1"):
         check_loss("orcu", num_classes=1)

@@ -1,4 +1,4 @@
-"""The solver, against descent on logits where that can reach, and against itself where it cannot."""
+"""The equilibrium compared with gradient descent on logits, and its properties at extreme scales."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def descend(num_classes, weights, scale, distance):
     return z.detach().softmax(0).numpy()
 
 
-def test_known_equilibria():
+def test_equilibrium_of_known_cases():
     center = equilibrium(5, 2, 3.0)
     np.testing.assert_allclose(center.probs, [0, 0.078, 0.844, 0.078, 0], atol=5e-4)
     np.testing.assert_allclose(center.anchor, [0.0103, 0.2076, 0.5642, 0.2076, 0.0103], atol=5e-5)
@@ -48,16 +48,16 @@ def test_known_equilibria():
 @pytest.mark.parametrize("distance", distances.names())
 @pytest.mark.parametrize("scale", [0.3, 3.0])
 @pytest.mark.parametrize("label", [0, 1, 2])
-def test_it_is_where_descent_ends(distance, scale, label):
-    found = equilibrium(4, label, scale, distance).probs
-    np.testing.assert_allclose(found, descend(4, np.eye(4)[label], scale, distance), atol=1e-5)
+def test_equilibrium_equals_gradient_descent(distance, scale, label):
+    probs = equilibrium(4, label, scale, distance).probs
+    np.testing.assert_allclose(probs, descend(4, np.eye(4)[label], scale, distance), atol=1e-5)
 
 
 @pytest.mark.parametrize("scale", [0.05, 0.5, 3.0, 10.0])
 @pytest.mark.parametrize(
     "pi", [[0.1, 0.6, 0.3], [0.5, 0.0, 0.5], [0.0, 0.7, 0.3], [0.25, 0.25, 0.25, 0.25], [0.9, 0.0, 0.0, 0.0, 0.1]]
 )
-def test_overlapping_labels_have_their_own_equilibrium(pi, scale):
+def test_equilibrium_of_a_label_distribution_equals_gradient_descent(pi, scale):
     solution = equilibrium(len(pi), scale=scale, label_distribution=pi)
     np.testing.assert_allclose(solution.probs, descend(len(pi), pi, scale, "squared"), atol=1e-6)
     assert solution.residual < 1e-12
@@ -65,7 +65,7 @@ def test_overlapping_labels_have_their_own_equilibrium(pi, scale):
 
 @given(st.integers(0, 2**32 - 1), st.integers(2, 8), st.sampled_from([1e-3, 0.05, 1.0, 10.0, 1e5, 1e8]))
 @settings(deadline=None, max_examples=60)
-def test_overlapping_labels_at_every_scale(seed, num_classes, scale):
+def test_equilibrium_of_a_label_distribution_converges_at_all_scales(seed, num_classes, scale):
     rng = np.random.default_rng(seed)
     pi = rng.dirichlet(np.full(num_classes, 0.3))
     assert equilibrium(num_classes, scale=scale, label_distribution=pi).residual < 1e-10
@@ -80,35 +80,35 @@ def test_overlapping_labels_at_every_scale(seed, num_classes, scale):
         ([0.0, 0.066, 0.0, 0.011, 0.868, 0.0, 0.055], 1e8),
     ],
 )
-def test_overlapping_labels_at_scales_that_must_be_approached(pi, scale):
+def test_equilibrium_of_a_label_distribution_converges_by_continuation(pi, scale):
     pi = np.array(pi) / sum(pi)
     assert equilibrium(len(pi), scale=scale, label_distribution=pi).residual < 1e-10
 
 
-def test_a_one_hot_distribution_is_a_label():
+def test_equilibrium_of_a_one_hot_distribution_equals_label():
     by_label = equilibrium(5, [0, 3], 3.0)
     by_distribution = equilibrium(5, scale=3.0, label_distribution=np.eye(5)[[0, 3]])
     np.testing.assert_allclose(by_distribution.probs, by_label.probs, atol=1e-12)
     np.testing.assert_allclose(by_distribution.log_gaps, by_label.log_gaps, rtol=1e-12)
 
 
-def test_labels_and_scales_broadcast():
+def test_equilibrium_labels_and_scales_broadcast():
     labels = np.arange(5)
     grid = equilibrium(5, labels[:, None], SCALES)
     assert grid.probs.shape == (5, 7, 5)
     assert grid.gaps.shape == (5, 7, 4)
     assert grid.residual.shape == (5, 7)
     for i, j in [(0, 0), (2, 4), (4, 6)]:
-        one = equilibrium(5, labels[i], SCALES[j])
-        np.testing.assert_allclose(grid.probs[i, j], one.probs, atol=1e-14)
-        assert one.probs.shape == (5,)
+        single = equilibrium(5, labels[i], SCALES[j])
+        np.testing.assert_allclose(grid.probs[i, j], single.probs, atol=1e-14)
+        assert single.probs.shape == (5,)
 
 
 @given(
     st.integers(2, 30), st.integers(0, 29), st.floats(-8, 8).map(lambda e: 10.0**e), st.sampled_from(distances.names())
 )
 @settings(deadline=None, max_examples=200)
-def test_it_exists_and_is_strictly_unimodal_for_every_scale(num_classes, label, scale, distance):
+def test_equilibrium_is_strictly_unimodal_at_all_scales(num_classes, label, scale, distance):
     label %= num_classes
     solution = equilibrium(num_classes, label, scale, distance)
     assert solution.residual < 1e-9
@@ -126,14 +126,14 @@ def test_it_exists_and_is_strictly_unimodal_for_every_scale(num_classes, label, 
 
 @pytest.mark.parametrize("distance", distances.names())
 @pytest.mark.parametrize("scale", [1e-300, 1e-8, 0.05, 3.0, 1e4, 1e30, 1e300])
-def test_scales_at_the_ends_of_the_floats(distance, scale):
+def test_equilibrium_at_extreme_scales(distance, scale):
     solution = equilibrium(8, [0, 3, 7], scale, distance)
     assert (solution.gaps < 0).all()
     assert np.isfinite(solution.log_gaps).all()
 
 
 @pytest.mark.parametrize("distance", distances.names())
-def test_a_thousand_classes(distance):
+def test_equilibrium_of_a_thousand_classes(distance):
     solution = equilibrium(1000, [0, 1, 500, 999], 3.0, distance)
     assert np.isfinite(solution.log_anchor).all()
     assert np.isfinite(solution.log_gaps).all()
@@ -141,7 +141,7 @@ def test_a_thousand_classes(distance):
     assert solution.residual.max() < 1e-12
 
 
-def test_over_and_underflow_are_said():
+def test_equilibrium_reports_overflow_and_underflow():
     remote = equilibrium(8, 0, 3.0, "exponential")
     assert remote.overflowed
     assert remote.underflowed
@@ -152,14 +152,14 @@ def test_over_and_underflow_are_said():
     assert not near.underflowed
 
 
-def test_large_scales_approach_the_anchor():
+def test_equilibrium_at_large_scales_approaches_the_anchor():
     scales = np.array([1e3, 1e6, 1e9])
     solution = equilibrium(5, 2, scales)
     distance = np.abs(solution.probs - solution.anchor).sum(axis=1)
     assert (distance[1:] < distance[:-1] / 100).all()
 
 
-def test_all_warnings_are_kept_inside(recwarn):
+def test_equilibrium_emits_no_warnings(recwarn):
     equilibrium(100, [0, 50], [[1e-100], [3.0], [1e100]], "exponential")
     assert len(recwarn) == 0
 
@@ -167,21 +167,21 @@ def test_all_warnings_are_kept_inside(recwarn):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"num_classes": 1, "label": 0}, "num_classes: expected a whole number of at least 2"),
-        ({"num_classes": 5, "label": 5}, "label: row 0 has label 5, expected 0..4"),
-        ({"num_classes": 5, "label": 1.5}, "label: expected integer labels"),
-        ({"num_classes": 5}, "give either a label or a label_distribution"),
-        ({"num_classes": 2, "label": 0, "label_distribution": [0.5, 0.5]}, "either"),
-        ({"num_classes": 5, "label": 0, "scale": 0.0}, "scale: expected finite numbers above 0, got 0.0"),
-        ({"num_classes": 5, "label": 0, "scale": [1.0, np.nan]}, "scale: .* got nan"),
-        ({"num_classes": 5, "label": 0, "scale": "abc"}, "scale: expected numbers above 0"),
-        ({"num_classes": 5, "label": 0, "scale": []}, "scale: empty"),
-        ({"num_classes": 5, "label": [0, 1], "scale": [1.0, 2.0, 3.0]}, "does not broadcast against label"),
-        ({"num_classes": 5, "label": 0, "distance": "cubic"}, "unknown distance 'cubic'"),
-        ({"num_classes": 3, "label_distribution": [0.5, 0.5]}, "expected 3 classes on the last axis"),
-        ({"num_classes": 2, "label_distribution": [0.5, 0.6]}, "label_distribution: row 0 sums to 1.1"),
+        ({"num_classes": 1, "label": 0}, "^num_classes:"),
+        ({"num_classes": 5, "label": 5}, "^label: row 0 has label 5, expected 0..4"),
+        ({"num_classes": 5, "label": 1.5}, "^label: .* float64"),
+        ({"num_classes": 5}, "^label: .*label_distribution"),
+        ({"num_classes": 2, "label": 0, "label_distribution": [0.5, 0.5]}, "^label: .*label_distribution"),
+        ({"num_classes": 5, "label": 0, "scale": 0.0}, r"^scale: .*\[0.0\]"),
+        ({"num_classes": 5, "label": 0, "scale": [1.0, np.nan]}, r"^scale: .*\[nan\]"),
+        ({"num_classes": 5, "label": 0, "scale": "abc"}, "^scale: .*'abc'"),
+        ({"num_classes": 5, "label": 0, "scale": []}, r"^scale: .*\[\]"),
+        ({"num_classes": 5, "label": [0, 1], "scale": [1.0, 2.0, 3.0]}, r"^scale: .*\(3,\).*label.*\(2,\)"),
+        ({"num_classes": 5, "label": 0, "distance": "cubic"}, "distance 'cubic'"),
+        ({"num_classes": 3, "label_distribution": [0.5, 0.5]}, r"^label_distribution: .* 3 classes.*\(2,\)"),
+        ({"num_classes": 2, "label_distribution": [0.5, 0.6]}, "^label_distribution: row 0 sums to 1.1"),
     ],
 )
-def test_bad_arguments_are_named(arguments, message):
+def test_equilibrium_invalid_argument_raises(arguments, message):
     with pytest.raises(InputError, match=message):
         equilibrium(**arguments)

@@ -1,4 +1,4 @@
-"""The paper's statements as properties, over random settings; and that the checks can fail."""
+"""Checks of the paper's statements for random settings, and checks that fail for wrong inputs."""
 
 import dataclasses
 
@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orcu import geometry
+from orcu.kernels import penalties
 from orcu.kernels.soft_targets import distances
 from orcu.theory import statements, verify
-from orcu.theory.setting import Setting
-from orcu.theory.statements import STATEMENTS
+from orcu.theory.statements import STATEMENTS, Setting
 
 
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: s.__name__)
@@ -23,15 +23,15 @@ from orcu.theory.statements import STATEMENTS
     st.integers(0, 1000),
 )
 @settings(deadline=None, max_examples=20)
-def test_every_statement_holds(statement, num_classes, label, scale, distance, seed):
-    case = Setting(num_classes, label % num_classes, scale, distance, samples=50, seed=seed)
+def test_statement_holds_for_random_settings(statement, num_classes, label, scale, distance, seed):
+    case = Setting(num_classes, label % num_classes, scale, distance, samples=50, random_state=seed)
     check = statement(case)
     assert check.passed is not False, check
     if check.passed is None:
         assert check.note
 
 
-def test_verify_runs_all_of_them_in_order():
+def test_verify_runs_all_statements_in_order():
     checks = verify(5, 2, 3.0)
     assert len(checks) == len(STATEMENTS) == 27
     assert all(check.passed for check in checks)
@@ -40,16 +40,16 @@ def test_verify_runs_all_of_them_in_order():
 
 
 @pytest.mark.parametrize("scale", [1e-100, 1e-9, 1e9, 1e100])
-def test_absurd_scales_do_not_fail_by_rounding(scale):
+def test_verify_at_extreme_scales_passes(scale):
     assert [check for check in verify(5, 2, scale) if check.passed is False] == []
 
 
-def test_a_thousand_classes():
+def test_verify_of_a_thousand_classes_passes():
     assert all(check.passed is not False for check in verify(1000, 400, 3.0))
 
 
 BROKEN = {
-    # an equilibrium that is not one: half of its shift goes missing
+    # factors of fields that make the equilibrium wrong
     "stationarity": {"shift": 0.5},
     "cumulative_identity": {"shift": 0.5},
     "interval_concentration": {"shift": 0.5},
@@ -62,7 +62,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_checks_of_the_equilibrium_fail_when_it_is_wrong(name):
+def test_statement_fails_for_a_wrong_equilibrium(name):
     case = Setting(5, 2, 3.0)
     assert getattr(statements, name)(case).passed
     factors = {field: getattr(case.solution, field) * k for field, k in BROKEN[name].items()}
@@ -73,14 +73,14 @@ def test_checks_of_the_equilibrium_fail_when_it_is_wrong(name):
 @pytest.mark.parametrize(
     ("name", "function", "wrong"),
     [
-        ("two_pair_gradient", "log_barrier_slope", lambda r, scale: 0.9 * np.ones_like(r)),
-        ("softplus_decay", "log_barrier_slope", lambda r, scale: np.exp(r)),
-        ("feasible_is_right", "gap_signs", lambda c: np.ones((c, c - 1))),
+        ("two_pair_gradient", "log_barrier_gradient", lambda r, scale: 0.9 * np.ones_like(r)),
+        ("softplus_decay", "log_barrier_gradient", lambda r, scale: np.exp(r)),
+        ("feasible_is_correct", "gap_signs", lambda c: np.ones((c, c - 1))),
         ("convexity_everywhere", "probs", lambda z: np.eye(z.shape[-1])[np.zeros(len(z), dtype=int)]),
         ("lbe_lower_bound", "log_barrier", lambda r, scale: 10 * r),
         ("objective_is_coercive", "log_barrier", lambda r, scale: 10 * r),
         ("lbe_is_unbounded", "log_barrier", lambda r, scale: np.zeros_like(r)),
-        ("softce_holds_the_ray", "log_probs", lambda z: np.zeros_like(z)),
+        ("softce_dominates_on_the_ray", "log_probs", lambda z: np.zeros_like(z)),
         ("strict_propriety", "log_probs", lambda z: np.zeros_like(z)),
         ("coercivity", "log_probs", lambda z: np.ones_like(z) * 100),
         ("farther_fraction", "sigmoid", lambda r: np.zeros_like(r)),
@@ -89,7 +89,7 @@ def test_checks_of_the_equilibrium_fail_when_it_is_wrong(name):
         ("kl_floor", "adjacent_violations", lambda p, y: 9 * np.ones((len(p), 4))),
     ],
 )
-def test_checks_of_the_geometry_fail_when_it_is_wrong(monkeypatch, name, function, wrong):
-    monkeypatch.setattr(geometry, function, wrong)
+def test_statement_fails_for_wrong_geometry(monkeypatch, name, function, wrong):
+    monkeypatch.setattr(geometry if hasattr(geometry, function) else penalties, function, wrong)
     case = Setting(5, 2, 3.0)
     assert not getattr(statements, name)(case).passed

@@ -5,11 +5,11 @@ from orcu import data
 
 @pytest.fixture(scope="session")
 def lev(tmp_path_factory):
-    """LEV, prepared: a thousand rows, five classes."""
-    return data.prepare("lev", out=tmp_path_factory.mktemp("lev") / "lev")[0]
+    """The prepared data set LEV: 1,000 rows, five classes."""
+    return data.prepare("lev", output=tmp_path_factory.mktemp("lev") / "lev")[0]
 
 
 @pytest.fixture(autouse=True)
-def every_epoch_is_saved(monkeypatch):
-    """Epochs take milliseconds here; resuming is tested all the same."""
-    monkeypatch.setattr("orcu.training.loop.SAVE_EVERY", 0.0)
+def checkpoint_every_epoch(monkeypatch):
+    """Write a checkpoint after every epoch, although epochs take milliseconds here."""
+    monkeypatch.setattr("orcu.training.loop.CHECKPOINT_SECONDS", 0.0)

@@ -15,31 +15,29 @@ from orcu.training.two_stage import branches, summary, train, two_stage
 
 @given(st.integers(0, 10**6), st.sampled_from(["lbe", "hinge"]), st.sampled_from([1.0, 3.0, 7.0]))
 @settings(deadline=None, max_examples=60)
-def test_alignment_is_the_derivative_it_is_said_to_be(seed, regularizer, scale):
+def test_alignment_equals_the_numerical_derivative(seed, regularizer, scale):
     rng = np.random.default_rng(seed)
     z, y = rng.normal(scale=2, size=(5, 6)), rng.integers(6, size=5)
     step = -regularizer_gradient(z, y, regularizer=regularizer, scale=scale)
 
     def half_squared_gap(eta):
         moved = z + eta * step
-        top = z.argmax(1)  # a small step keeps it
+        top = z.argmax(1)  # unchanged by a small step
         confidence = np.exp(geometry.log_probs(moved))[np.arange(5), top]
         return 0.5 * ((top == y) - confidence) ** 2
 
     eta = 1e-6
     expected = -(half_squared_gap(eta) - half_squared_gap(-eta)) / (2 * eta)
-    found = alignment(z, y, -step)
-    assert found == pytest.approx(expected, abs=1e-6 * max(1, np.abs(step).max() ** 2))
+    assert alignment(z, y, -step) == pytest.approx(expected, abs=1e-6 * max(1, np.abs(step).max() ** 2))
 
 
 @pytest.mark.parametrize("regularizer", ["lbe", "hinge"])
-def test_the_gradient_is_that_of_the_loss(regularizer):
+def test_regularizer_gradient_equals_autograd(regularizer):
     rng = np.random.default_rng(0)
     z, y = rng.normal(scale=2, size=(20, 5)), rng.integers(5, size=20)
     logits = torch.tensor(z, requires_grad=True)
     loss, _ = branches(3.0)["orcu" if regularizer == "lbe" else "hinge"]
-    whole = losses.create(loss, num_classes=5, reduction="sum")
-    whole(logits, torch.tensor(y)).backward()
+    losses.create(loss, num_classes=5, reduction="sum")(logits, torch.tensor(y)).backward()
     anchor = torch.tensor(z, requires_grad=True)
     losses.create("sord", num_classes=5, reduction="sum")(anchor, torch.tensor(y)).backward()
     expected = (logits.grad - anchor.grad).numpy()
@@ -48,7 +46,7 @@ def test_the_gradient_is_that_of_the_loss(regularizer):
         regularizer_gradient(z, y, regularizer="hing", scale=3.0)
 
 
-def test_deep_inside_the_hinge_is_silent_and_the_barrier_is_not():
+def test_activity_inside_the_margin_is_zero_for_hinge_and_positive_for_barrier():
     z, y = np.array([[0.0, 3.0, 9.0, 3.0, 0.0]]), np.array([2])
     hinge, barrier = (activity(z, y, regularizer=name, scale=3.0) for name in ("hinge", "lbe"))
     assert (hinge.interior_slope, hinge.zero_gradients, hinge.alignment) == (0.0, 1.0, 0.0)
@@ -57,7 +55,7 @@ def test_deep_inside_the_hinge_is_silent_and_the_barrier_is_not():
     assert barrier.alignment > 0
 
 
-def test_the_diagnostic_runs_and_shows_what_the_paper_says(lev, tmp_path):
+def test_two_stage_shows_the_findings_of_the_paper(lev, tmp_path):
     records = two_stage(lev, lev.split("five_folds", 0), RunConfig(), tmp_path, scale=3.0, epochs=(8, 6), device="cpu")
     assert len(records) == 3 * 6
     table = {row["branch"]: row for row in summary(records)}
@@ -75,12 +73,12 @@ def test_the_diagnostic_runs_and_shows_what_the_paper_says(lev, tmp_path):
     assert str(again) == str(records)
 
 
-def test_one_call_takes_every_fold(lev, tmp_path):
-    diagnostic = train(lev.folder, tmp_path, folds=2, epochs=(3, 2), hidden=(16,), device="cpu")
+def test_train_runs_the_diagnostic_on_all_folds(lev, tmp_path):
+    diagnostic = train(lev.folder, tmp_path, max_folds=2, epochs=(3, 2), hidden_layer_sizes=(16,), device="cpu")
     assert {record["fold"] for record in diagnostic.records} == {0, 1}
     assert [row["branch"] for row in diagnostic.table] == ["sord", "hinge", "orcu"]
     assert 0 < diagnostic.feasible_share < 1
     assert (tmp_path / "curves.parquet").exists()
     assert (tmp_path / "table.csv").exists()
-    with pytest.raises(UnknownNameError, match="unknown protocol"):
+    with pytest.raises(UnknownNameError, match="protocol of .* 'papr'"):
         train(lev.folder, tmp_path, protocol="papr", device="cpu")

@@ -1,6 +1,6 @@
-"""The benchmark: specs in TOML, runs that are done once, tables as the paper prints them.
+"""Benchmarks: TOML specs, runs that are computed once and stored, and result tables.
 
-What ``orcu bench`` does, a function for each of its commands:
+Each ``orcu bench`` command is a function here:
 
     from orcu import bench
 
@@ -8,7 +8,7 @@ What ``orcu bench`` does, a function for each of its commands:
     print(bench.table("demo").text())
 """
 
-# Here `plan`, `run` and `report` are the functions, not the modules that hold them: these are read first.
+# The names `plan`, `run` and `report` are the functions, not the modules of the same names.
 from orcu.bench.paper import compare
 from orcu.bench.plan import plan, status
 from orcu.bench.report import report

@@ -1,7 +1,7 @@
-"""What a run is worth after a calibrator: fitted on its validation rows, judged on its test rows, kept once known.
+"""Test metrics of a run after a calibrator that is fitted on its validation rows.
 
-A run is data and training; calibrators are applied to its stored predictions when a table asks, so that one more
-calibrator costs no training. What they give is kept beside the runs, by the calibrator's options and orcu's version.
+Calibrators are applied to stored predictions when a table needs them, so another calibrator costs no training. The
+metrics are stored next to the runs, by the calibrator's options and the version of orcu.
 """
 
 import json
@@ -16,78 +16,77 @@ import orcu
 from orcu import calibrators
 from orcu.bench.spec import CalibratorSpec
 from orcu.bench.store import Store
-from orcu.evaluation.evidence import need_two_classes
+from orcu.evaluation.statistics import check_two_classes
 from orcu.evaluation.tally import Tally
 from orcu.metrics.rows import Rows
-from orcu.predictions.predictions import Predictions
+from orcu.predictions import Predictions
 
-BINS = 15
+N_BINS = 15
 NONE = "none"
 
 
-def calibrated(calibrator: CalibratorSpec, held: Predictions, test: Predictions) -> Predictions:
-    """The test rows after a calibrator that was fitted on validation rows; "none" leaves them."""
+def calibrate(calibrator: CalibratorSpec, validation: Predictions, test: Predictions) -> Predictions:
+    """Test predictions after a calibrator fitted on validation rows; "none" returns them unchanged."""
     if calibrator == NONE:
         return test
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", calibrators.CalibrationWarning)
-        return test.calibrated_on(held, calibrators.create(_options(calibrator)))
+        return test.calibrated_on(validation, calibrators.create(_options(calibrator)))
 
 
-def values(predictions: Predictions) -> dict[str, float]:
-    """Every metric that is defined on these rows, from exact sums: the same bits on every machine."""
-    need_two_classes(np.bincount(predictions.labels, minlength=predictions.num_classes), predictions.classes)
-    tally = Tally(predictions.num_classes, bins=BINS)
-    tally.add(Rows.of(predictions).grouped(BINS))
+def compute_metrics(predictions: Predictions) -> dict[str, float]:
+    """All finite metrics, from exact sums: the same bits on every machine."""
+    check_two_classes(np.bincount(predictions.labels, minlength=predictions.num_classes), predictions.classes)
+    tally = Tally(predictions.num_classes, n_bins=N_BINS)
+    tally.add(Rows.from_predictions(predictions).with_adaptive_bins(N_BINS))
     return {name: value for name, value in sorted(tally.compute().items()) if math.isfinite(value)}
 
 
-def values_after(store: Store, run: str, calibrator: CalibratorSpec) -> dict[str, float]:
-    """Every metric of a finished run's test rows after a calibrator.
+def metrics_after(store: Store, run: str, calibrator: CalibratorSpec) -> dict[str, float]:
+    """All test metrics of a finished run after a calibrator; computed once, then read from the store.
 
     Raises:
         InputError: if the calibrator cannot be fitted on the run's validation rows.
     """
     if calibrator == NONE:
-        known: dict[str, float] = store.result(run)["test"]
-        return known
-    key = _key(calibrator)
-    kept = store.calibrated(run, key)
-    if kept is None:
-        held, test = (Predictions.read(store.runs / run / f"{split}.parquet") for split in ("validation", "test"))
-        kept = {
+        content: dict[str, Any] | None = store.result(run)
+    else:
+        content = store.calibrated(run, _key(calibrator))
+    if content is None:
+        parts = (Predictions.read(store.runs / run / f"{split}.parquet") for split in ("validation", "test"))
+        content = {
             "calibrator": _options(calibrator),
             "orcu": orcu.__version__,
-            "test": values(calibrated(calibrator, held, test)),
+            "test": compute_metrics(calibrate(calibrator, *parts)),
         }
-        store.keep_calibrated(run, key, kept)
-    after: dict[str, float] = kept["test"]
-    return after
+        store.save_calibrated(run, _key(calibrator), content)
+    metrics: dict[str, float] = content["test"]
+    return metrics
 
 
 def check_calibrator(calibrator: CalibratorSpec) -> None:
-    """Make it and fit it on a few made-up rows, since some options are looked at by the fit only.
+    """Fit a calibrator on a few random rows: some options are only checked by ``fit``.
 
     Raises:
-        InputError: if it cannot be made.
+        InputError: if an option is not valid.
     """
     if calibrator != NONE:
         rng = np.random.default_rng(0)
         rows = Predictions(logits=rng.normal(size=(30, 3)), y=np.arange(30) % 3)
-        calibrated(calibrator, rows, rows[:3])
+        calibrate(calibrator, rows, rows[:3])
 
 
 def _options(calibrator: CalibratorSpec) -> Any:
-    """What `orcu.calibrators.create` takes."""
+    """The argument of `orcu.calibrators.create`."""
     if isinstance(calibrator, str):
         return calibrator
     return {key: value for key, value in calibrator.items() if key != "label"}
 
 
 def _key(calibrator: CalibratorSpec) -> str:
-    """The name under which a calibrator's values are kept: by what they depend on, whatever its label."""
-    text = json.dumps([_options(calibrator), orcu.__version__, BINS], sort_keys=True)
+    """File name of a calibrator's metrics, from its options and the version of orcu."""
     options = _options(calibrator)
-    name = options if isinstance(options, str) else options.get("name", "")
-    called = "".join(letter if letter.isalnum() else "_" for letter in str(name))
-    return f"{called[:40]}-{sha256(text.encode()).hexdigest()[:12]}"
+    text = json.dumps([options, orcu.__version__, N_BINS], sort_keys=True)
+    name = str(options if isinstance(options, str) else options.get("name", ""))
+    stem = "".join(letter if letter.isalnum() else "_" for letter in name)
+    return f"{stem[:40]}-{sha256(text.encode()).hexdigest()[:12]}"

@@ -1,4 +1,4 @@
-"""Columns of the tables: metrics, and what the two-stage diagnostic measures."""
+"""Columns of benchmark tables: metrics and the quantities of the two-stage diagnostic."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,13 +9,13 @@ from orcu.metrics.base import METRICS, Metric
 
 @dataclass(frozen=True)
 class TwoStageColumn:
-    """What the two-stage diagnostic measures, read as a `Metric` is."""
+    """A quantity of the two-stage diagnostic, with the attributes of a `Metric`."""
 
     better: Literal["higher", "lower"]
     percent: bool
 
     def cost(self, value: float) -> float:
-        """The value, turned so that lower is better."""
+        """The value with its sign changed where higher is better, so that a lower cost is always better."""
         return -value if self.better == "higher" else value
 
 
@@ -29,10 +29,10 @@ TWO_STAGE = {
 
 
 def column(name: str) -> Metric | TwoStageColumn:
-    """What a column holds: which way is better, and whether they are shares.
+    """The metric or two-stage quantity of a column.
 
     Raises:
-        UnknownNameError: if there is no such column.
+        UnknownNameError: if the name is neither.
 
     Example:
         >>> column("sce").better, column("alignment").better
@@ -46,12 +46,11 @@ def column(name: str) -> Metric | TwoStageColumn:
 
 
 def heading(name: str) -> str:
-    """A column's name with its unit and the way that is better.
+    """Column heading: name, unit, and an arrow towards better values.
 
     Example:
         >>> heading("sce"), heading("mae")
         ('sce % ↓', 'mae ↓')
     """
-    shown = column(name)
-    arrow = {"higher": " ↑", "lower": " ↓"}.get(shown.better, "")
-    return f"{name}{' %' if shown.percent else ''}{arrow}"
+    arrow = {"higher": " ↑", "lower": " ↓"}.get(column(name).better, "")
+    return f"{name}{' %' if column(name).percent else ''}{arrow}"

@@ -1,4 +1,4 @@
-"""Doing one run: from the prepared data to stored predictions and their metrics."""
+"""Execution of one run: training, predictions and their metrics."""
 
 import errno
 import math
@@ -10,38 +10,37 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orcu.bench.calibrated import values, values_after
-from orcu.bench.jobs import Job
-from orcu.bench.prepared import how_to_prepare, prepared_for
+from orcu.bench.calibrated import compute_metrics, metrics_after
+from orcu.bench.jobs import Job, Outcome
+from orcu.bench.prepared import prepare_command, prepared_data
 from orcu.bench.spec import EnsembleSpec, TwoStage
-from orcu.bench.states import Outcome
 from orcu.bench.store import LostLockError, Store
-from orcu.data.store import Prepared
+from orcu.data.store import PreparedData
 from orcu.errors import InputError
 
 if TYPE_CHECKING:
     from orcu.training.run import RunConfig
 
-KEPT = ("test.parquet", "validation.parquet", "train.parquet", "curves.parquet", "features.safetensors", "run.json")
+STORED = ("test.parquet", "validation.parquet", "train.parquet", "curves.parquet", "features.safetensors", "run.json")
 MODEL = ("model.safetensors", "model.json")
 
 
 def execute(job: Job, results: Path) -> Outcome:
-    """Do a run unless it is finished or under way elsewhere.
+    """Execute a run unless it is finished or another process executes it.
 
-    A failure is noted in the store, with its error, and not raised; asking again tries again.
+    An error of the training is recorded in the store and not raised; the next call tries again.
 
     Args:
         job: the run.
-        results: the folder of all results.
+        results: folder of all results.
 
     Raises:
         InputError: if the data are not prepared, or the disk is full.
     """
     store = Store(results)
-    prepared = prepared_for(job)
+    prepared = prepared_data(job)
     if prepared is None:
-        raise InputError(f"{job.data.title} is not prepared; run `{how_to_prepare(job)}`.")
+        raise InputError(f"{job.data.title}: the data are not prepared; run `{prepare_command(job)}`.")
     run = job.id(prepared.manifest.digest)
     claim = store.claim(run)
     if claim is None:
@@ -50,111 +49,101 @@ def execute(job: Job, results: Path) -> Outcome:
         started = time.monotonic()
         try:
             files = claim.work / "finished"
-            result = _result(job, prepared, claim.work, files)
-            claim.finish(
-                files, {"run": run, "manifest": prepared.manifest.digest, **result}, time.monotonic() - started
-            )
+            result = _train(job, prepared, claim.work, files)
+            result = {"run": run, "manifest": prepared.manifest.digest, **result}
+            claim.publish(files, result, time.monotonic() - started)
         except LostLockError:
             return Outcome.SKIPPED
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 raise InputError(
-                    f"{results}: the disk is full. Make room and run again: what is finished is kept, the rest goes on."
+                    f"{results}: the disk is full. Free some space and run the command again; finished runs are kept."
                 ) from None
-            if not claim.is_mine():
+            if not claim.is_owner():
                 return Outcome.SKIPPED
-            store.fail(run, f"{job.title}\n{traceback.format_exc()}")
+            store.record_failure(run, f"{job.title}\n{traceback.format_exc()}")
             return Outcome.FAILED
     for calibrator in () if job.two_stage else job.calibrators:
-        with suppress(InputError):  # a table that asks for it says what is wrong; the run is fine
-            values_after(store, run, calibrator)
+        with suppress(InputError):  # raised again by the table that needs this calibrator
+            metrics_after(store, run, calibrator)
     return Outcome.DONE
 
 
-def settings_of(job: Job) -> "RunConfig":
-    """What a job says of its training."""
+def run_config(job: Job) -> "RunConfig":
+    """The training configuration of a job."""
     from orcu.training.run import RunConfig
 
-    data = job.data
-    return RunConfig(
-        loss=job.loss_spec or "sord",
-        backbone=data.backbone,
-        weights=data.weights,
-        frozen=data.frozen,
-        hidden=tuple(data.hidden),
-        size=data.size,
-        augment=data.augment,
-        recipe=data.recipe,
-        seed=job.seed,
-    )
+    fields = job.data.model_dump(include={"backbone", "weights", "frozen", "size", "augment", "training"})
+    sizes = tuple(job.data.hidden_layer_sizes)
+    return RunConfig(loss=job.loss_spec or "sord", seed=job.seed, hidden_layer_sizes=sizes, **fields)
 
 
-def _result(job: Job, prepared: Prepared, work: Path, files: Path) -> dict[str, Any]:
+def _train(job: Job, prepared: PreparedData, work: Path, files: Path) -> dict[str, Any]:
+    """Train a job and collect its files; returns the content of result.json."""
     import torch
 
-    from orcu.training.auto_scale import is_auto, train_with_scale
+    from orcu.training.auto_scale import has_auto_scale, train_with_scale
     from orcu.training.run import Run
 
     torch.set_num_threads(job.threads)
-    data = job.data
-    prepared.decode(data.size, wait=True)
-    settings, splits = settings_of(job), prepared.split(data.protocol, job.fold)
+    prepared.decode(job.data.size, wait=True)
+    config, splits = run_config(job), prepared.split(job.data.protocol, job.fold)
     shutil.rmtree(files, ignore_errors=True)
     files.mkdir()
-    about: dict[str, Any] = {"job": job.described()}
+    content: dict[str, Any] = {"job": job.hashed_fields()}
     if job.two_stage is not None:
-        return about | _both_stages(job.two_stage, prepared, splits, settings, work / "training", files)
+        return content | _train_two_stages(job.two_stage, prepared, splits, config, work / "training", files)
     ensemble = EnsembleSpec.of(job.loss)
     if ensemble is not None:
-        return about | _ensemble(ensemble, prepared, splits, settings, work / "training", files)
-    if is_auto(settings.loss):
-        result, choice = train_with_scale(prepared, splits, settings, work / "training")
-        about["scale"] = choice.best.scale
-        about["scales"] = {f"{trial.scale:g}": trial.value for trial in choice.trials}
+        return content | _train_ensemble(ensemble, prepared, splits, config, work / "training", files)
+    if has_auto_scale(config.loss):
+        result, choice = train_with_scale(prepared, splits, config, work / "training")
+        content["scale"] = choice.best.scale
+        content["scales"] = {f"{trial.scale:g}": trial.value for trial in choice.trials}
     else:
-        result = Run(prepared, splits, settings).train(work / "training")
-    for name in (*KEPT, *(MODEL if job.keep_model else ())):
+        result = Run(prepared, splits, config).train(work / "training")
+    for name in (*STORED, *(MODEL if job.keep_model else ())):
         shutil.copy2(result.folder / name, files / name)
-    held, test = result.predictions["validation"], result.predictions["test"]
-    return about | {
+    return content | {
         "epochs": len(result.curves),
-        "test": values(test),
-        "validation": values(held),
-        "recipe": asdict(result.recipe),
+        "test": compute_metrics(result.predictions["test"]),
+        "validation": compute_metrics(result.predictions["validation"]),
+        "training": asdict(result.train_config),
     }
 
 
-def _ensemble(
-    ensemble: EnsembleSpec, prepared: Prepared, splits: Any, settings: "RunConfig", work: Path, files: Path
+def _train_ensemble(
+    ensemble: EnsembleSpec, prepared: PreparedData, splits: Any, config: "RunConfig", work: Path, files: Path
 ) -> dict[str, Any]:
-    """An ensemble on the rows of train and validation; what it says of them out of fold is what calibrators see."""
+    """Train an ensemble on the rows of train and validation; calibrators see its out-of-fold predictions."""
     from orcu.data.base import TABLE
-    from orcu.training.ensemble_run import ensemble_run
+    from orcu.training.ensemble_run import EnsembleRun
+    from orcu.training.run import Run
 
-    settings = replace(settings, recipe=ensemble.recipe)
-    kinds = ensemble.members or (["boosting", "network"] if prepared.manifest.about.kind == TABLE else ["network"])
-    run = ensemble_run(prepared, splits, settings, ensemble.losses, folds=ensemble.folds, kinds=kinds, device="cpu")
-    result, together = run.train(work)
+    config = replace(config, training=ensemble.training, loss=ensemble.losses[0])
+    kinds = ensemble.estimators or (["boosting", "network"] if prepared.manifest.about.kind == TABLE else ["network"])
+    run = Run(prepared, splits, config, device="cpu")
+    result, fitted = EnsembleRun(run, ensemble.losses, cv=ensemble.cv, estimators=kinds).train(work)
     shutil.copy2(work / "out_of_fold.parquet", files / "validation.parquet")
     shutil.copy2(work / "test.parquet", files / "test.parquet")
     return {
-        "test": values(result.predictions["test"]),
-        "validation": values(result.predictions["out_of_fold"]),
-        "recipe": asdict(result.recipe),
-        "weights": together.weights,
+        "test": compute_metrics(result.predictions["test"]),
+        "validation": compute_metrics(result.predictions["out_of_fold"]),
+        "training": asdict(result.train_config),
+        "weights": fitted.weights,
     }
 
 
-def _both_stages(
-    stages: TwoStage, prepared: Prepared, splits: Any, settings: Any, work: Path, files: Path
+def _train_two_stages(
+    stages: TwoStage, prepared: PreparedData, splits: Any, config: Any, work: Path, files: Path
 ) -> dict[str, Any]:
     from orcu.training.two_stage import summary, two_stage
 
-    curves = two_stage(prepared, splits, settings, work, scale=stages.scale, epochs=stages.epochs)
+    curves = two_stage(prepared, splits, config, work, scale=stages.scale, epochs=stages.epochs)
     shutil.copy2(work / "two_stage.parquet", files / "two_stage.parquet")
-    last = {row.pop("branch"): row for row in summary(curves)}
-    # What a branch without a regularizer does not have is left out: JSON knows no NaN.
-    finite = {
-        branch: {name: value for name, value in row.items() if math.isfinite(value)} for branch, row in last.items()
+    # Quantities that a branch without a regularizer does not have are NaN, which JSON cannot represent.
+    branches = {
+        row["branch"]: {name: value for name, value in row.items() if name != "branch" and math.isfinite(value)}
+        for row in summary(curves)
     }
-    return {"branches": finite, "feasible_share": curves[0]["feasible_share"]}
+    return {"branches": branches, "feasible_share": curves[0]["feasible_share"]}

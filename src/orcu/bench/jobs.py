@@ -1,7 +1,8 @@
-"""The jobs of a spec: its runs, known before any data are there."""
+"""Jobs: the runs of a spec, their states and ids."""
 
 import json
 from dataclasses import dataclass
+from enum import StrEnum
 from hashlib import sha256
 from typing import Any
 
@@ -9,12 +10,44 @@ from orcu.bench.spec import CalibratorSpec, DataSpec, Spec, TwoStage, loss_name
 from orcu.data.base import DATASETS
 from orcu.errors import InputError, UnknownNameError
 
+# Run ids hash the names of version 0.2, so that its stored results are found.
+_HASHED_KEYS = {
+    "hidden_layer_sizes": "hidden",
+    "training": "recipe",
+    "scheduler": "schedule",
+    "learning_rate": "rate",
+    "head_learning_rate": "head_rate",
+    "max_grad_norm": "clip",
+    "cv": "folds",
+    "estimators": "members",
+    "cluster": "subject",
+}
+_HASHED_LOSSES = {"ensemble": "committee"}
+
+
+class State(StrEnum):
+    """State of a planned run."""
+
+    FINISHED = "finished"
+    RUNNING = "running"
+    FAILED = "failed"
+    PENDING = "pending"
+    NO_DATA = "no data"
+
+
+class Outcome(StrEnum):
+    """Outcome of an attempt; a run is skipped if it is finished or another process runs it."""
+
+    DONE = "done"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+
 
 @dataclass(frozen=True)
 class Job:
-    """One run: a loss (or the two-stage diagnostic), a fold of a data set, a seed.
+    """One run: a loss (or the two-stage diagnostic), a fold of a data set, and a seed.
 
-    The calibrators that follow are no part of what the run is: it is shared by all that ask for the same training.
+    Calibrators are not part of a run's id: all specs with the same training share the run.
     """
 
     data: DataSpec
@@ -28,12 +61,12 @@ class Job:
 
     @property
     def loss_name(self) -> str:
-        """How the loss is called in tables."""
+        """Name of the loss in tables."""
         return "two stages" if self.two_stage else loss_name(self.loss)
 
     @property
     def loss_spec(self) -> Any:
-        """What `orcu.losses.create` takes."""
+        """The argument of `orcu.losses.create`."""
         if isinstance(self.loss, str):
             return self.loss
         options = {key: value for key, value in self.loss.items() if key != "label"}
@@ -41,61 +74,75 @@ class Job:
 
     @property
     def title(self) -> str:
-        """For people."""
+        """Data set, fold, loss and seed, for messages."""
         seed = f", seed {self.seed}" if self.seed else ""
         return f"{self.data.title}, fold {self.fold}, {self.loss_name}{seed}"
 
-    def described(self) -> dict[str, Any]:
-        """What the result depends on, as plain data; the manifest's digest joins when the run starts."""
-        parts = {
-            "data": self.data.model_dump(exclude={"name", "prepared", "folds", "seeds", "without", "select"}),
-            "loss": self.loss_spec,
+    def hashed_fields(self) -> dict[str, Any]:
+        """The fields that determine the result, with the key names of version 0.2."""
+        excluded = {"name", "prepared", "folds", "seeds", "exclude", "select"}
+        loss = self.loss_spec
+        if isinstance(loss, str):
+            loss = _HASHED_LOSSES.get(loss, loss)
+        elif loss.get("name") in _HASHED_LOSSES:
+            loss = loss | {"name": _HASHED_LOSSES[loss["name"]]}
+        fields = {
+            "data": self.data.model_dump(exclude=excluded),
+            "loss": loss,
             "fold": self.fold,
             "seed": self.seed,
             "threads": self.threads,
         }
         if self.keep_model:
-            parts["keep_model"] = True
+            fields["keep_model"] = True
         if self.two_stage is not None:
-            parts["two_stage"] = self.two_stage.model_dump()
-        return parts
+            fields["two_stage"] = self.two_stage.model_dump()
+        renamed: dict[str, Any] = _with_hashed_keys(fields)
+        return renamed
 
     def id(self, manifest: str) -> str:
-        """The run's id, from what it depends on and the rows it is run on."""
-        return run_id(self.described(), manifest)
+        """Id of the run on data with this manifest digest."""
+        return run_id(self.hashed_fields(), manifest)
 
 
-def run_id(described: dict[str, Any], manifest: str) -> str:
-    """The id of a run that depends on this, as `Job.described` says it, and these rows.
+def _with_hashed_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_HASHED_KEYS.get(key, key): _with_hashed_keys(part) for key, part in value.items()}
+    return [_with_hashed_keys(part) for part in value] if isinstance(value, list) else value
+
+
+def run_id(fields: dict[str, Any], manifest: str) -> str:
+    """Id of a run: a hash of `Job.hashed_fields` and of the data's manifest digest.
 
     Example:
         >>> run_id({"loss": "ce"}, "digest of the rows")
         '88264f9c4fefeb3c47bc'
     """
-    text = json.dumps([described, manifest], sort_keys=True)
+    text = json.dumps([fields, manifest], sort_keys=True)
     return sha256(text.encode()).hexdigest()[:20]
 
 
 def jobs(spec: Spec) -> list[Job]:
-    """All runs of a spec, in the order in which they are done.
+    """All runs of a spec, in execution order.
 
     Raises:
         InputError: if a data set, protocol or fold does not exist.
     """
-    every = []
+    result = []
     for data in spec.data:
         protocols = DATASETS.create(data.set, **data.options).protocols
         if data.protocol not in protocols:
             raise UnknownNameError(f"protocol of {data.set}", data.protocol, protocols)
-        count = protocols[data.protocol].num_folds
-        folds = range(count) if data.folds is None else data.folds
-        for fold in folds:
-            if not 0 <= fold < count:
-                raise InputError(f"{data.title}: {data.protocol} has folds 0..{count - 1}, got {fold}.")
+        n_splits = protocols[data.protocol].n_splits
+        for fold in range(n_splits) if data.folds is None else data.folds:
+            if not 0 <= fold < n_splits:
+                raise InputError(
+                    f"{data.title}: folds: protocol {data.protocol} has folds 0..{n_splits - 1}, got {fold}."
+                )
             for seed in data.seeds or spec.seeds:
-                here = [
-                    Job(data, loss, fold, seed, tuple(spec.calibrators), spec.threads, spec.keep_models, spec.two_stage)
-                    for loss in spec.losses or [""]
-                ]
-                every += [job for job in here if job.loss_name not in data.without]
-    return every
+                for loss in spec.losses or [""]:
+                    calibrators = tuple(spec.calibrators)
+                    job = Job(data, loss, fold, seed, calibrators, spec.threads, spec.keep_models, spec.two_stage)
+                    if job.loss_name not in data.exclude:
+                        result.append(job)
+    return result

@@ -1,4 +1,4 @@
-"""The paper's own tables: its numbers beside ours where the task is the same, and ours in its form."""
+"""Numbers of the ORCU paper: comparison with our results, and tables in the paper's layout."""
 
 import csv
 import math
@@ -12,26 +12,16 @@ from typing import Any
 from orcu.bench.columns import column, heading
 from orcu.bench.plan import Benchmark, status
 from orcu.bench.spec import DataSpec, Spec, TwoStage, loss_name
-from orcu.bench.tables import DAGGER, FORMATS, Cell, Line, lines
+from orcu.bench.tables import DAGGER, EMPHASIS, FORMATS, MISSING, Cell, Line, lines, render_rows
 from orcu.errors import InputError, UnknownNameError
-from orcu.io import text
+from orcu.report import text_tables
 
-# Every number of the tables of the ORCU paper (Kim, Chung and Jang): times 100, A_TF aside.
+# All numbers of the tables of the ORCU paper (Kim, Chung and Jang), times 100 except A_TF.
 PAPER = Path(__file__).with_name("paper_results.csv")
-# The paper's labels and the registry's names; the one place that knows both.
+# Names in the paper and in the registry of losses.
 PAPER_LOSSES = {
-    "CE": "ce",
-    "SORD": "sord",
-    "CDW-CE": "cdw_ce",
-    "CO2": "co2",
-    "POE": "poe",
-    "LS": "ls",
-    "FLSD": "flsd",
-    "MbLS": "mbls",
-    "MDCA": "mdca",
-    "ACLS": "acls",
-    "ORCU": "orcu",
-    "Hinge": "hinge",
+    name: name.lower().replace("-", "_")
+    for name in ("CE", "SORD", "CDW-CE", "CO2", "POE", "LS", "FLSD", "MbLS", "MDCA", "ACLS", "ORCU", "Hinge")
 }
 PAPER_METRICS = {
     "SCE": "sce",
@@ -46,7 +36,6 @@ PAPER_METRICS = {
     "SCE (feasible set)": "feasible_sce",
     "ECE (feasible set)": "feasible_ece",
 }
-PAPER_POSTHOC = {"none": "none", "TS": "TS", "DC": "DC"}  # as configs/posthoc.toml calls the paper's procedures
 PAPER_TABLES = {
     "two_stage": "Table II",
     "main": "Table III",
@@ -56,26 +45,14 @@ PAPER_TABLES = {
     "ablation": "Table VII and appendix Table V",
     "backbones": "appendix Tables II and III",
 }
-# Where the paper's tables contradict themselves, or hold a number that looks copied: no targets to reproduce.
-CONFLICTS = {
-    ("main", "diabetic_retinopathy", "SORD", "Unimodal"): "99.00 in Table III, 99.90 in Table VII for the same runs",
-    ("ablation", "diabetic_retinopathy", "SoftCE(Squared)+none", "Unimodal"): "99.90 in Table VII, 99.00 in Table III "
-    "for the same runs",
-    ("classification", "diabetic_retinopathy", "CO2", "QWK"): "the same as POE's, deviation included",
-    ("classification", "diabetic_retinopathy", "POE", "QWK"): "the same as CO2's, deviation included",
-    ("classification", "diabetic_retinopathy", "LS", "QWK"): "the same as FLSD's, deviation included",
-    ("classification", "diabetic_retinopathy", "FLSD", "QWK"): "the same as LS's, deviation included",
-    ("classification", "adience", "CDW-CE", "Acc"): "57.89 is underlined as the second best, beside 57.94 of MbLS",
-    ("classification", "adience", "MbLS", "Acc"): "57.94 is not underlined, though it is above the 57.89 that is",
-}
 ORCU_SCALE, TEXT_SCALE = 3.0, 0.05  # s for images and for texts
-# What a data set of a spec must have to be the paper's task (Appendix II-B); sets without a size are no images.
-_TASK = ("options", "protocol", "backbone", "weights", "frozen", "size", "augment", "recipe")
+# Fields of a data set that define the paper's task (Appendix II-B).
+_TASK = ("options", "protocol", "backbone", "weights", "frozen", "size", "augment", "training")
 
 
 @dataclass(frozen=True)
 class Published:
-    """A number of the paper, times 100, A_TF aside."""
+    """A number of the paper, times 100 except A_TF."""
 
     table: str
     dataset: str
@@ -85,16 +62,12 @@ class Published:
     metric: str
     mean: float
     std: float | None
-
-    @property
-    def conflict(self) -> str:
-        """What the paper says elsewhere, if it contradicts itself here."""
-        return CONFLICTS.get((self.table, self.dataset, self.loss, self.metric), "")
+    conflict: str  # inconsistency of the paper's tables, which makes the number no reproduction target
 
 
 @cache
 def published() -> tuple[Published, ...]:
-    """Every number of the paper's tables.
+    """All numbers of the paper's tables.
 
     Example:
         >>> len(published()), published()[0].mean
@@ -109,58 +82,48 @@ def published() -> tuple[Published, ...]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Our numbers beside the paper's.
+    """Our results next to the paper's.
 
     Attributes:
-        rows: one for each number that both have for the same task: table, data, loss, calibrator, metric, paper,
-            paper_std, ours, ours_std, difference, in_units (of both standard deviations together), folds, conflict.
-        unlike: what differs from the paper's task, for each data set of the spec that is not compared.
+        rows: a row for each number that both have for the same task, with keys table, data, loss, calibrator, metric,
+            paper, paper_std, ours, ours_std, difference, in_std (the difference divided by the combined standard
+            deviation), folds and conflict.
+        not_compared: differences from the paper's task, by data set.
     """
 
     rows: list[dict[str, Any]]
-    unlike: dict[str, list[str]]
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
+    not_compared: dict[str, list[str]]
 
 
-def compare(spec: Benchmark, *, results: str | os.PathLike[str] | None = None, more: str | None = None) -> Comparison:
-    """Our numbers beside the paper's, where the task is the same; arguments as for `orcu.bench.table`.
+def compare(spec: Benchmark, *, results: str | os.PathLike[str] | None = None, extra: str | None = None) -> Comparison:
+    """Compare our results with the paper's where the task is the same; arguments as for `orcu.bench.table`.
 
     Raises:
-        InputError: if the spec answers no table of the paper, or no run is finished.
+        InputError: if the spec corresponds to no table of the paper, or no run is finished.
     """
-    plan = status(spec, results=results, more=more)
+    plan = status(spec, results=results, extra=extra)
     if not plan.spec.paper:
-        raise InputError(
-            f"nothing to compare: {plan.spec.name} answers no table of the paper (its spec has no paper = [...])."
-        )
-    if not plan.finished:
-        raise InputError(
-            f"nothing to compare: no run of {plan.spec.name} is finished yet; `orcu bench run {plan.called}` does them."
-        )
-    return compared(plan.spec, lines(plan.spec, plan.records()))
+        raise InputError(f"{plan.spec.name}: no table of the paper to compare with (the spec has no paper = [...]).")
+    plan.require_finished()
+    return compare_lines(plan.spec, lines(plan.spec, plan.records()))
 
 
-def compared(spec: Spec, table: list[Line]) -> Comparison:
-    """The rows of a table beside the paper's numbers for the same task, loss and calibrator."""
-    rows, unlike = list[dict[str, Any]](), dict[str, list[str]]()
+def compare_lines(spec: Spec, table: list[Line]) -> Comparison:
+    """Compare the rows of a table with the paper's numbers for the same task, loss and calibrator."""
+    rows, not_compared = list[dict[str, Any]](), dict[str, list[str]]()
     for data in spec.data:
-        differs = differences(data, spec)
-        if differs:
-            unlike[data.title] = differs
+        different = differences(data, spec)
+        if different:
+            not_compared[data.title] = different
             continue
         for loss in spec.losses:
-            if not _has_the_papers_settings(loss, data):
-                unlike[f"{data.title}, {loss_name(loss)}"] = [f"{loss}: other settings than the paper's"]
-        for number, line, cell in _pairs(spec, data, table):
-            if f"{line.data}, {line.loss}" in unlike:
+            if not _has_paper_settings(loss, data):
+                not_compared[f"{data.title}, {loss_name(loss)}"] = [f"{loss}: settings differ from the paper's"]
+        for number, line, cell in _matches(spec, data, table):
+            if f"{line.data}, {line.loss}" in not_compared:
                 continue
-            ours = _scaled(number.metric, cell.mean)
-            ours_std = None if cell.std is None else _scaled(number.metric, cell.std)
+            factor = _factor(PAPER_METRICS[number.metric])
+            ours, ours_std = factor * cell.mean, None if cell.std is None else factor * cell.std
             spread = math.hypot(number.std or 0.0, ours_std or 0.0)
             rows.append(
                 {
@@ -174,158 +137,151 @@ def compared(spec: Spec, table: list[Line]) -> Comparison:
                     "ours": ours,
                     "ours_std": ours_std,
                     "difference": ours - number.mean,
-                    "in_units": (ours - number.mean) / spread if spread else None,
+                    "in_std": (ours - number.mean) / spread if spread else None,
                     "folds": cell.count,
                     "conflict": number.conflict,
                 }
             )
-    return Comparison(rows, unlike)
+    return Comparison(rows, not_compared)
 
 
 def differences(data: DataSpec, spec: Spec) -> list[str]:
-    """In what a data set of a spec is another task than the paper's; nothing if it is the same.
+    """Differences between a data set of a spec and the paper's task; empty if they are the same.
 
     Example:
         >>> from orcu.bench.spec import load_spec
         >>> main = load_spec("main")
-        >>> small = main.data[0].model_copy(update={"size": 96, "recipe": {"epochs": 4}})
+        >>> small = main.data[0].model_copy(update={"size": 96, "training": {"epochs": 4}})
         >>> differences(main.data[0], main), differences(small, main)
-        ([], ['size 96, in the paper 224', "recipe {'epochs': 4}, in the paper {}"])
+        ([], ['size 96, in the paper 224', "training {'epochs': 4}, in the paper {}"])
     """
-    known = [number for number in published() if number.table in spec.paper]
-    if data.set not in {number.dataset for number in known}:
-        return [f"set {data.set}, which these tables of the paper do not have"]
-    backbones = sorted({number.backbone for number in known if number.dataset == data.set})
+    numbers = [number for number in published() if number.table in spec.paper]
+    if data.set not in {number.dataset for number in numbers}:
+        return [f"set {data.set}, which is not in these tables of the paper"]
+    backbones = sorted({number.backbone for number in numbers if number.dataset == data.set})
     backbone = data.backbone if data.backbone in backbones else backbones[0]
     task = DataSpec(set=data.set, protocol="paper", backbone=backbone)
-    differs = [
+    different = [
         f"{name} {getattr(data, name)!r}, in the paper {getattr(task, name)!r}"
         for name in _TASK
         if getattr(data, name) != getattr(task, name)
     ]
     if spec.two_stage is not None and spec.two_stage != TwoStage():
-        differs.append(f"two stages {spec.two_stage.model_dump()}, in the paper {TwoStage().model_dump()}")
-    return differs
+        different.append(f"two_stage {spec.two_stage.model_dump()}, in the paper {TwoStage().model_dump()}")
+    return different
 
 
-def _has_the_papers_settings(loss: str | dict[str, Any], data: DataSpec) -> bool:
-    """Whether a loss of a spec is set as in the paper: by its name alone, ORCU's s as the data ask for."""
+def _has_paper_settings(loss: str | dict[str, Any], data: DataSpec) -> bool:
+    """Whether a loss has the paper's settings: no options, except the scale that the paper uses for the data."""
     options = {} if isinstance(loss, str) else {key: loss[key] for key in loss if key not in {"name", "label"}}
     if loss == "orcu" or (isinstance(loss, dict) and loss.get("name") == "orcu"):
         scale = options.pop("scale", ORCU_SCALE)
         if scale != (TEXT_SCALE if data.set == "sst5" else ORCU_SCALE):
             return False
-    return options.keys() <= {"anchor", "regularizer", "distance"}  # which the labels of the ablation name
+    return options.keys() <= {"anchor", "regularizer", "distance"}  # part of the labels of the ablation
 
 
-def _pairs(spec: Spec, data: DataSpec, table: list[Line]) -> Iterator[tuple[Published, Line, Cell]]:
-    """Numbers of the paper and our cells for them."""
+def _matches(spec: Spec, data: DataSpec, table: list[Line]) -> Iterator[tuple[Published, Line, Cell]]:
+    """Numbers of the paper with the row and cell of our table for the same quantity."""
     for number in published():
         if number.table not in spec.paper or (number.dataset, number.backbone) != (data.set, data.backbone):
             continue
-        loss = PAPER_LOSSES.get(number.loss, number.loss)  # the ablation's rows are called as in the paper
-        metric, calibrator = PAPER_METRICS.get(number.metric, ""), PAPER_POSTHOC.get(number.posthoc)
+        loss = PAPER_LOSSES.get(number.loss, number.loss)  # rows of the ablation have the paper's names
+        metric = PAPER_METRICS.get(number.metric, "")
         for line in table:
-            if (line.data, line.loss, line.calibrator) == (data.title, loss, calibrator) and metric in line.cells:
+            if (line.data, line.loss, line.calibrator) == (data.title, loss, number.posthoc) and metric in line.cells:
                 yield number, line, line.cells[metric]
 
 
-def _scaled(metric: str, value: float) -> float:
-    """A value of ours as the paper prints it."""
-    return value if PAPER_METRICS[metric] == "alignment" else 100 * value
+def _factor(metric: str) -> int:
+    """Factor between our values and the paper's."""
+    return 1 if metric == "alignment" else 100
 
 
 @dataclass(frozen=True)
 class PaperTable:
-    """A table in the paper's form: metrics below each other, losses side by side.
+    """A table in the paper's layout: a row for each metric, a column for each loss.
 
     Attributes:
-        title: which table of the paper it is.
+        title: number of the paper's table.
         headings: data, calibrator and metric, then the losses.
-        rows: their cells.
+        rows: cells.
     """
 
     title: str
     headings: list[str]
-    rows: list[list[str | text.Cell]]
+    rows: list[list[str | text_tables.Cell]]
 
     def text(self, form: str = "markdown") -> str:
         """The table as markdown, latex, csv or html.
 
         Raises:
-            UnknownNameError: if the format is none of them.
+            UnknownNameError: if the format is unknown.
         """
         if form not in FORMATS:
             raise UnknownNameError("format", form, FORMATS)
         if form == "csv":
-            plain = [[cell.text if isinstance(cell, text.Cell) else cell for cell in row] for row in self.rows]
-            return text.csv(self.headings, plain)
-        if form == "html":
-            return text.html(self.headings, self.rows)
-        names = sum(heading in {"data", "calibrator", "metric", "whose"} for heading in self.headings)
-        align = "l" * names + "r" * (len(self.headings) - names)
-        write = text.latex if form == "latex" else text.markdown
-        return write(self.headings, self.rows, align)
+            plain = [[cell.text if isinstance(cell, text_tables.Cell) else cell for cell in row] for row in self.rows]
+            return text_tables.csv(self.headings, plain)
+        num_names = sum(heading in {"data", "calibrator", "metric", "source"} for heading in self.headings)
+        return render_rows(self.headings, self.rows, num_names, form)
 
 
-def in_paper_layout(spec: Spec, table: list[Line], *, with_paper: bool = False) -> list[PaperTable]:
-    """A benchmark's table in the paper's form, one for each table of the paper that it answers.
+def paper_layout(spec: Spec, table: list[Line], *, paper: bool = False) -> list[PaperTable]:
+    """A benchmark's results in the paper's layout, one table for each corresponding table of the paper.
 
-    Values are times 100 with two digits, mean ± standard deviation, the best bold and the second underlined.
+    Values are times 100 with two digits, as mean ± standard deviation; the best is bold, the second best underlined.
 
     Args:
-        spec: the benchmark; one that answers no table of the paper gives one table of its own columns.
-        table: its lines.
-        with_paper: the paper's numbers below ours, for the same data set and backbone; whether the task is the same
-            `compare` says.
+        spec: the benchmark; without a corresponding table of the paper the result is one table of all its columns.
+        table: rows of the benchmark's table.
+        paper: add the paper's numbers for the same data set and backbone; `compare` tells whether the task is the same.
     """
-    known = [number for number in published() if number.table in spec.paper]
+    numbers = [number for number in published() if number.table in spec.paper]
     tables = []
     for name in spec.paper or [""]:
-        wanted = [PAPER_METRICS[metric] for metric in dict.fromkeys(n.metric for n in known if n.table == name)]
+        wanted = [PAPER_METRICS[metric] for metric in dict.fromkeys(n.metric for n in numbers if n.table == name)]
         metrics = [metric for metric in wanted or spec.columns if metric in spec.columns]
         losses = list(dict.fromkeys(line.loss for line in table))
         several = len(spec.calibrators) > 1
-        headings = ["data", *(["calibrator"] if several else []), "metric", *(["whose"] if with_paper else []), *losses]
-        rows: list[list[str | text.Cell]] = []
+        headings = ["data", *(["calibrator"] if several else []), "metric", *(["source"] if paper else []), *losses]
+        rows: list[list[str | text_tables.Cell]] = []
         for data in spec.data:
             for calibrator in spec.calibrator_names:
                 block = {line.loss: line for line in table if (line.data, line.calibrator) == (data.title, calibrator)}
                 for metric in metrics if block else []:
                     start = [data.title, *([calibrator] if several else []), _row_name(metric)]
                     cells = [_cell(block.get(loss), metric) for loss in losses]
-                    rows.append([*start, *(["ours"] if with_paper else []), *cells])
-                    theirs = _of_paper(known, name, data, calibrator, metric)
-                    if with_paper and theirs:
-                        rows.append([*start, "paper", *(theirs.get(loss, "-") for loss in losses)])
+                    rows.append([*start, *(["ours"] if paper else []), *cells])
+                    paper_cells = _paper_cells(numbers, name, data, calibrator, metric)
+                    if paper and paper_cells:
+                        rows.append([*start, "paper", *(paper_cells.get(loss, MISSING) for loss in losses)])
         tables.append(PaperTable(PAPER_TABLES.get(name, spec.title or spec.name), headings, rows))
     return tables
 
 
 def _row_name(metric: str) -> str:
-    """A metric as it is printed: in percent, or times 100 as the paper has it, and the way that is better."""
+    """Heading of a metric, with the factor 100 if it is not in percent."""
     name = heading(metric)
     return name if column(metric).percent or metric == "alignment" else f"100 {name}"
 
 
-def _cell(line: Line | None, metric: str) -> str | text.Cell:
+def _cell(line: Line | None, metric: str) -> str | text_tables.Cell:
     if line is None or metric not in line.cells:
-        return "-"
-    cell = line.cells[metric]
-    factor = 1 if metric == "alignment" else 100
+        return MISSING
+    cell, factor = line.cells[metric], _factor(metric)
     spread = "" if cell.std is None else f" ± {factor * cell.std:.2f}"
-    emphasis = {1: "best", 2: "second"}.get(cell.rank, "")
-    mark = (f" {cell.versus}" if cell.versus else "") + (f" {DAGGER}" if line.collapsed else "")
-    return text.Cell(f"{factor * cell.mean:.2f}{spread}{mark}", emphasis)  # type: ignore[arg-type]
+    mark = (f" {cell.mark}" if cell.mark else "") + (f" {DAGGER}" if line.collapsed else "")
+    return text_tables.Cell(f"{factor * cell.mean:.2f}{spread}{mark}", EMPHASIS.get(cell.rank, ""))
 
 
-def _of_paper(known: list[Published], table: str, data: DataSpec, calibrator: str, metric: str) -> dict[str, str]:
-    """The paper's cells of a row, by our names of the losses; a contradiction is marked."""
+def _paper_cells(numbers: list[Published], table: str, data: DataSpec, calibrator: str, metric: str) -> dict[str, str]:
+    """The paper's cells of a row by loss; inconsistent numbers are marked."""
     cells = {}
-    for number in known:
+    for number in numbers:
         if (
             (number.table, number.dataset, number.backbone) == (table, data.set, data.backbone)
-            and PAPER_POSTHOC.get(number.posthoc) == calibrator
+            and number.posthoc == calibrator
             and PAPER_METRICS.get(number.metric) == metric
         ):
             spread = "" if number.std is None else f" ± {number.std:.2f}"

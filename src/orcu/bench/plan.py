@@ -1,4 +1,4 @@
-"""The plan of a benchmark: its runs, where each stands, what the rest will cost."""
+"""Plan of a benchmark: its runs, their states, and the expected cost of the remaining ones."""
 
 import os
 from collections import Counter
@@ -8,36 +8,32 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from orcu.bench.calibrated import check_calibrator, values_after
-from orcu.bench.convert import refuse_old
-from orcu.bench.jobs import Job, jobs, run_id
-from orcu.bench.prepared import how_to_prepare, is_carried, is_prepared
+from orcu.bench.calibrated import check_calibrator, metrics_after
+from orcu.bench.jobs import Job, State, jobs, run_id
+from orcu.bench.prepared import is_packaged, is_prepared, prepare_command
 from orcu.bench.spec import EnsembleSpec, Spec, load_spec, loss_name
-from orcu.bench.states import State
 from orcu.bench.store import Store
 from orcu.data.base import DATASETS
 from orcu.data.store import load, store_folder
 from orcu.errors import InputError
 
-__all__ = ["Cost", "Job", "Plan", "Planned", "check_parts", "distinct", "jobs", "plan", "planned", "status"]
-
-DAMAGED = "its result is damaged, as a full disk or a broken copy leaves it; it is done again"
+DAMAGED = "the stored result is incomplete (full disk, interrupted copy); it will be run again"
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A run of the plan and where it stands."""
+class PlannedRun:
+    """A run of the plan and its state."""
 
     job: Job
     state: State
-    run: str | None = None  # its id, once the data are there
+    id: str | None = None  # known once the data are prepared
     seconds: float | None = None
-    why: str = ""  # the error, or the command that brings the data
+    reason: str = ""  # error message, or the command that prepares the data
 
 
 @dataclass(frozen=True)
 class Cost:
-    """How much of a data set's runs is done, and how many hours the rest will take, if that can be foretold."""
+    """Number of runs on a data set, and the expected hours of the remaining ones, if they can be estimated."""
 
     data: str
     runs: int
@@ -45,101 +41,103 @@ class Cost:
     hours: float | None
 
     @property
-    def to_do(self) -> int:
-        """How many runs are not finished."""
+    def remaining(self) -> int:
+        """Number of unfinished runs."""
         return self.runs - self.finished
 
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """The runs of a benchmark and where each stood when the plan was made.
+    """The runs of a benchmark with their states at the time of planning.
 
     Attributes:
         spec: the benchmark.
-        results: the folder of all results.
-        runs: in the order in which they are done.
-        called: what the user calls the spec.
+        results: folder of all results.
+        runs: runs in execution order.
+        argument: the spec as the user gave it, for suggested commands.
     """
 
     spec: Spec
     results: Path
-    runs: list[Planned]
-    called: str
+    runs: list[PlannedRun]
+    argument: str
 
     def __repr__(self) -> str:
         return f"Plan({self.spec.name}: {', '.join(f'{count} {state}' for state, count in self.states.items())})"
 
     @property
     def folder(self) -> Path:
-        """What belongs to this benchmark alone: the list of its runs, its report."""
+        """Folder with the list of this benchmark's runs and its report."""
         return self.results / self.spec.name
 
     @property
     def states(self) -> Counter[State]:
-        """How many runs stand where."""
+        """Number of runs in each state."""
         return Counter(run.state for run in self.runs)
 
     @property
-    def to_do(self) -> list[Job]:
-        """The jobs that are not finished and whose data are there."""
+    def pending_jobs(self) -> list[Job]:
+        """Unfinished jobs whose data are available."""
         return [run.job for run in self.runs if run.state not in {State.FINISHED, State.NO_DATA}]
 
     @property
-    def missing_data(self) -> list[str]:
-        """The commands that bring the data that are not there."""
-        return list(dict.fromkeys(run.why for run in self.runs if run.state is State.NO_DATA))
+    def prepare_commands(self) -> list[str]:
+        """Commands that prepare the missing data."""
+        return list(dict.fromkeys(run.reason for run in self.runs if run.state is State.NO_DATA))
 
     @property
-    def finished(self) -> list[Planned]:
-        """The runs with a result."""
+    def finished(self) -> list[PlannedRun]:
+        """Runs with a result."""
         return [run for run in self.runs if run.state is State.FINISHED]
 
-    def some_finished(self) -> list[Planned]:
-        """`finished`, of which there must be some.
+    def require_finished(self) -> list[PlannedRun]:
+        """`finished`, checked not to be empty.
 
         Raises:
-            InputError: if there is none.
+            InputError: if no run is finished.
         """
         if not self.finished:
-            raise InputError(f"no run of {self.spec.name} is finished yet; `orcu bench run {self.called}` does them.")
+            raise InputError(
+                f"{self.spec.name}: no run is finished yet; start them with `orcu bench run {self.argument}`."
+            )
         return self.finished
 
-    def file(self, run: Planned, name: str) -> Path:
-        """A file of a finished run."""
-        return Store(self.results).runs / str(run.run) / name
+    def file(self, run: PlannedRun, name: str) -> Path:
+        """Path of a file of a finished run."""
+        return Store(self.results).runs / str(run.id) / name
 
     def costs(self) -> list[Cost]:
-        """What each data set costs; runs of a set without any finished one are taken to be as long as the others."""
-        known = [run.seconds for run in self.finished if run.seconds is not None]
+        """Cost of each data set; without a finished run its runs are assumed to take as long as the others."""
+        all_seconds = [run.seconds for run in self.finished if run.seconds is not None]
         costs = []
         for data in dict.fromkeys(run.job.data.title for run in self.runs):
             count = sum(run.job.data.title == data for run in self.runs)
-            done = [run.seconds for run in self.finished if run.job.data.title == data]
-            seconds = [one for one in done if one is not None] or known
-            left = count - len(done)
-            costs.append(Cost(data, count, len(done), left * sum(seconds) / len(seconds) / 3600 if seconds else None))
+            finished = [run.seconds for run in self.finished if run.job.data.title == data]
+            seconds = [duration for duration in finished if duration is not None] or all_seconds
+            hours = (count - len(finished)) * sum(seconds) / len(seconds) / 3600 if seconds else None
+            costs.append(Cost(data, count, len(finished), hours))
         return costs
 
-    def records(self, rows: str | None = None) -> list[dict[str, Any]]:
-        """One record for each finished run and calibrator: data, loss, calibrator, fold, seed, metrics.
+    def records(self, split: str | None = None) -> list[dict[str, Any]]:
+        """One record for each finished run and calibrator: data, loss, calibrator, fold, seed and metrics.
 
         Args:
-            rows: "test" or "validation" (before calibrators, which are fitted there); as in the spec by default.
+            split: "test" or "validation" (before calibrators, which are fitted there); the spec's by default.
         """
         store, records = Store(self.results), []
         for run in self.finished:
-            result = store.result(str(run.run))
+            result = store.result(str(run.id))
             if "branches" in result:
-                blocks = [(branch, "none", values) for branch, values in result["branches"].items()]
-            elif (rows or self.spec.rows) == "validation":
+                blocks = [(branch, "none", metrics) for branch, metrics in result["branches"].items()]
+            elif (split or self.spec.split) == "validation":
                 blocks = [(run.job.loss_name, "none", result["validation"])]
             else:
                 calibrators = zip(self.spec.calibrator_names, self.spec.calibrators, strict=True)
                 blocks = [
-                    (run.job.loss_name, called, values_after(store, str(run.run), calibrator))
-                    for called, calibrator in calibrators
+                    (run.job.loss_name, name, metrics_after(store, str(run.id), calibrator))
+                    for name, calibrator in calibrators
                 ]
-            for loss, calibrator, values in blocks:
+            for loss, calibrator, metrics in blocks:
                 records.append(
                     {
                         "data": run.job.data.title,
@@ -148,55 +146,56 @@ class Plan:
                         "calibrator": calibrator,
                         "fold": run.job.fold,
                         "seed": run.job.seed,
-                        "run": run.run,
-                        **values,
+                        "run": run.id,
+                        **metrics,
                     }
                 )
         return sorted(records, key=lambda r: (r["data"], r["loss"], r["calibrator"], r["fold"], r["seed"]))
 
 
-def distinct(plans: Iterable[Plan]) -> tuple[int, int]:
-    """How many different runs several benchmarks have together, and how many of these are finished.
+def count_distinct(plans: Iterable[Plan]) -> tuple[int, int]:
+    """Number of distinct runs in several benchmarks, and how many of them are finished.
 
     Example:
-        >>> distinct([plan("main", results="nowhere"), plan("posthoc", results="nowhere")])
+        >>> count_distinct([plan("main", results="nowhere"), plan("posthoc", results="nowhere")])
         (275, 0)
     """
     finished: dict[str, bool] = {}
-    for one in plans:
-        for run in one.runs:
-            key = run_id(run.job.described(), run.job.data.store)
-            finished[key] = finished.get(key, False) or run.state is State.FINISHED
+    for run in (run for each in plans for run in each.runs):
+        key = run_id(run.job.hashed_fields(), run.job.data.store)
+        finished[key] = finished.get(key, False) or run.state is State.FINISHED
     return len(finished), sum(finished.values())
 
 
 Benchmark = str | os.PathLike[str] | Spec | Plan
 
 
-def status(spec: Benchmark, *, results: str | os.PathLike[str] | None = None, more: str | None = None) -> Plan:
-    """Where each run of a benchmark stands; works before any data are there.
+def status(spec: Benchmark, *, results: str | os.PathLike[str] | None = None, extra: str | None = None) -> Plan:
+    """State of every run of a benchmark; works before any data are prepared.
 
     Args:
-        spec: a TOML file, the name of a spec that comes with orcu, or a spec. A plan is taken as it is.
-        results: the folder of all results; ``$ORCU_RESULTS``, or ``results`` by default.
-        more: the name of further losses in the spec, such as grid of ablation.
+        spec: TOML file, name of a spec that comes with orcu, or a spec; a plan is returned unchanged.
+        results: folder of all results; ``$ORCU_RESULTS``, or ``results`` by default.
+        extra: name of one of the spec's lists of extra losses, such as "grid" of the ablation.
 
     Raises:
-        InputError: if the spec cannot be used.
+        InputError: if the spec is not valid, or the folder has results of version 0.1.
     """
     if isinstance(spec, Plan):
         return spec
-    described = load_spec(spec, more=more)
+    loaded = load_spec(spec, extra=extra)
     folder = Path(results or os.environ.get("ORCU_RESULTS", "results"))
-    refuse_old(folder / described.name)
-    called = described.name if isinstance(spec, Spec) else str(spec)
-    return Plan(described, folder, planned(described, folder), called)
+    if (folder / loaded.name / "runs").is_dir():
+        raise InputError(
+            f"{folder / loaded.name}: results of orcu 0.1 are not supported; choose another folder (--results)."
+        )
+    return Plan(loaded, folder, planned_runs(loaded, folder), loaded.name if isinstance(spec, Spec) else str(spec))
 
 
-def plan(spec: Benchmark, *, results: str | os.PathLike[str] | None = None, more: str | None = None) -> Plan:
-    """The runs of a benchmark; a mistake in its losses, calibrators or recipes is told before the first of them.
+def plan(spec: Benchmark, *, results: str | os.PathLike[str] | None = None, extra: str | None = None) -> Plan:
+    """`status`, after a check of all losses, calibrators and training settings.
 
-    Arguments and errors as for `status`. Losses are made of torch: without it they are not looked at.
+    The check of losses needs torch and is skipped without it.
 
     Example:
         >>> main = plan("main", results="nowhere")
@@ -205,18 +204,18 @@ def plan(spec: Benchmark, *, results: str | os.PathLike[str] | None = None, more
     """
     if isinstance(spec, Plan):
         return spec
-    whole = status(spec, results=results, more=more)
+    result = status(spec, results=results, extra=extra)
     if find_spec("torch") is not None:
-        check_parts(whole.spec)
-    return whole
+        check_parts(result.spec)
+    return result
 
 
-def planned(spec: Spec, results: Path) -> list[Planned]:
-    """Every run of a spec and where it stands; works before any data are there.
+def planned_runs(spec: Spec, results: Path) -> list[PlannedRun]:
+    """Every run of a spec with its state.
 
     Args:
         spec: the benchmark.
-        results: the folder of all results.
+        results: folder of all results.
     """
     store = Store(results)
     digests: dict[str, str | None] = {}
@@ -226,72 +225,70 @@ def planned(spec: Spec, results: Path) -> list[Planned]:
         if name not in digests:
             digests[name] = load(store_folder() / name).manifest.digest if is_prepared(job) else None
         digest = digests[name]
-        runs.append(_without_data(job) if digest is None else _standing(job, job.id(digest), store))
+        if digest is not None:
+            runs.append(_run_state(job, job.id(digest), store))
+        elif is_packaged(job):
+            runs.append(PlannedRun(job, State.PENDING))
+        else:
+            runs.append(PlannedRun(job, State.NO_DATA, reason=prepare_command(job)))
     return runs
 
 
-def _without_data(job: Job) -> Planned:
-    if is_carried(job):
-        return Planned(job, State.WAITING)
-    return Planned(job, State.NO_DATA, why=how_to_prepare(job))
-
-
-def _standing(job: Job, run: str, store: Store) -> Planned:
+def _run_state(job: Job, run: str, store: Store) -> PlannedRun:
     if store.is_finished(run):
-        return Planned(job, State.FINISHED, run, store.seconds(run))
-    if store.is_held(run):
-        return Planned(job, State.RUNNING, run)
+        return PlannedRun(job, State.FINISHED, run, store.seconds(run))
+    if store.is_locked(run):
+        return PlannedRun(job, State.RUNNING, run)
     if store.is_damaged(run):
-        return Planned(job, State.WAITING, run, why=DAMAGED)
+        return PlannedRun(job, State.PENDING, run, reason=DAMAGED)
     error = store.failure(run)
-    return Planned(job, State.WAITING if error is None else State.FAILED, run, why=error or "")
+    return PlannedRun(job, State.PENDING if error is None else State.FAILED, run, reason=error or "")
 
 
 def check_parts(spec: Spec) -> None:
-    """Make every loss, calibrator and recipe once, so that a mistake is told before the runs.
+    """Construct every loss, calibrator and training configuration once, so that mistakes appear before the runs.
 
     Raises:
-        InputError: if one cannot be made.
+        InputError: if one of them is not valid.
     """
     from orcu import losses
     from orcu.models.kinds import model_kind
-    from orcu.training.auto_scale import is_auto
+    from orcu.training.auto_scale import has_auto_scale
     from orcu.training.config import TRAIN_CONFIGS
 
     for data in spec.data:
         kind = DATASETS.create(data.set, **data.options).card.kind
         if not model_kind(kind).has_backbone and (data.backbone or data.frozen):
-            raise InputError(f"{data.title}: a {kind} has no backbone; leave out backbone and frozen.")
-        TRAIN_CONFIGS["frozen" if data.frozen else kind].but(**data.recipe)
-    for loss in [*spec.losses, *(loss for more in spec.more.values() for loss in more)]:
+            raise InputError(f"{data.title}: a {kind} has no backbone; remove backbone and frozen.")
+        TRAIN_CONFIGS["frozen" if data.frozen else kind].replace(**data.training)
+    for loss in [*spec.losses, *(loss for extra in spec.extra.values() for loss in extra)]:
         ensemble = EnsembleSpec.of(loss)
         if ensemble is not None:
             _check_ensemble(ensemble, loss_name(loss), spec)
             continue
-        parts: Any = loss
         if isinstance(loss, dict):
-            left_out = {"label", "scale"} if is_auto(loss) else {"label"}
-            parts = {key: value for key, value in loss.items() if key not in left_out}
-        losses.create(parts, num_classes=5)
+            ignored = {"label", "scale"} if has_auto_scale(loss) else {"label"}
+            loss = {key: value for key, value in loss.items() if key not in ignored}
+        losses.create(loss, num_classes=5)
     for calibrator in spec.calibrators:
         check_calibrator(calibrator)
 
 
-def _check_ensemble(ensemble: EnsembleSpec, called: str, spec: Spec) -> None:
+def _check_ensemble(ensemble: EnsembleSpec, name: str, spec: Spec) -> None:
     from orcu import losses
     from orcu.models.kinds import model_kind
     from orcu.training.config import TrainConfig
-    from orcu.training.cross_fitting import stacks
+    from orcu.training.networks import is_batchable
 
-    TrainConfig().but(**ensemble.recipe)
+    TrainConfig().replace(**ensemble.training)
     for loss in ensemble.losses:
-        if not stacks(losses.create(loss, num_classes=5)):
+        if not is_batchable(losses.create(loss, num_classes=5)):
             raise InputError(f"losses: {loss} cannot be part of an ensemble.")
     for data in spec.data:
         kind = model_kind(DATASETS.create(data.set, **data.options).card.kind)
-        if called in data.without:
+        if name in data.exclude or not kind.has_backbone:
             continue
-        if kind.has_backbone and not data.frozen:
-            raise InputError(f"{data.title}: an ensemble in folds needs a frozen backbone; say frozen = true.")
-        if kind.has_backbone and "boosting" in (ensemble.members or ()):
-            raise InputError(f'{data.title}: trees are grown on tables; say members = ["network"].')
+        if not data.frozen:
+            raise InputError(f"{data.title}: an ensemble needs a frozen backbone; set frozen = true.")
+        if "boosting" in (ensemble.estimators or ()):
+            raise InputError(f'{data.title}: estimators: "boosting" needs a table; set estimators = ["network"].')

@@ -1,50 +1,50 @@
-"""Doing a benchmark: what is not finished, several runs at once."""
+"""Execution of a benchmark: all unfinished runs, several at a time."""
 
+import json
 import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from orcu.bench.execution import execute
-from orcu.bench.index import write_index
-from orcu.bench.jobs import Job
-from orcu.bench.plan import Benchmark, Plan, plan, planned
-from orcu.bench.prepared import share
+from orcu.bench.jobs import Job, Outcome, State
+from orcu.bench.plan import Benchmark, Plan, plan, planned_runs
+from orcu.bench.prepared import prepare_shared
 from orcu.bench.spec import Spec
-from orcu.bench.states import Outcome, State
 from orcu.bench.store import Store
 from orcu.errors import InputError
+from orcu.figures.sources import INDEX
+from orcu.io.files import atomic_write
 from orcu.launchers import LAUNCHERS, Launcher
-
-__all__ = ["Moment", "Summary", "execute", "resources", "run"]
 
 
 @dataclass(frozen=True)
-class Moment:
-    """How far a benchmark is.
+class BenchProgress:
+    """Progress of a benchmark.
 
     Attributes:
-        what: is being done, in words.
-        done: how much of it: images or batches of the work that runs share, then runs.
-        total: how much there is of it; ``None`` as long as that is not known.
-        outcomes: how many runs ended how, so far.
+        description: current step.
+        done: number of finished items: images or batches of shared work, then runs.
+        total: number of all items; ``None`` while it is unknown.
+        outcomes: number of runs by outcome so far.
     """
 
-    what: str
+    description: str
     done: int
     total: int | None
     outcomes: Counter[Outcome]
 
 
 @dataclass(frozen=True)
-class Summary:
-    """What `run` did.
+class RunSummary:
+    """Result of `run`.
 
     Attributes:
-        plan: as it stood before.
-        outcomes: how many runs ended how; `status` has the errors of those that failed.
+        plan: the plan before the runs.
+        outcomes: number of runs by outcome; `status` has the error messages.
     """
 
     plan: Plan
@@ -55,69 +55,82 @@ def run(
     spec: Benchmark,
     *,
     results: str | os.PathLike[str] | None = None,
-    more: str | None = None,
+    extra: str | None = None,
     launcher: str | Launcher = "local",
     jobs: int | None = None,
     devices: str | None = None,
-    progress: Callable[[Moment], None] | None = None,
-) -> Summary:
-    """Do what is not finished; failed runs are tried again, those without data left out.
+    progress: Callable[[BenchProgress], None] | None = None,
+) -> RunSummary:
+    """Execute all unfinished runs, including failed ones; runs without data are skipped.
 
-    A run is done once, whoever asks: any number of processes may work on one folder of results, and what was cut off
-    goes on where it was. In a script call it under ``if __name__ == "__main__":``, as everything that starts
-    processes; with ``jobs=1`` and no GPU there are none.
+    Several processes may work on one results folder, and an interrupted run continues from its checkpoint. In a
+    script, call it under ``if __name__ == "__main__":`` because it starts processes; with ``jobs=1`` and no GPU it
+    starts none.
 
     Args:
-        spec: a TOML file, the name of a spec that comes with orcu, a spec, or a plan.
-        results: the folder of all results; ``$ORCU_RESULTS``, or ``results`` by default.
-        more: the name of further losses in the spec, such as grid of ablation.
-        launcher: "local", "ray", or a launcher, which knows its jobs and devices itself.
-        jobs: runs at once; by default one per GPU, or as the cores allow.
-        devices: GPUs to use, such as "0,1", or "cpu"; by default all there are.
-        progress: told as the work goes on.
+        spec: a spec or plan, as for `status`; likewise ``results`` and ``extra``.
+        results: folder of all results.
+        extra: name of one of the spec's lists of extra losses.
+        launcher: "local", "ray", or a launcher with its own number of jobs and devices.
+        jobs: number of parallel runs; by default one for each GPU, or as many as the CPU cores allow.
+        devices: GPUs to use, such as "0,1", or "cpu"; all GPUs by default.
+        progress: callback that receives the progress.
 
     Raises:
-        InputError: if the spec cannot be used, or none of its data are prepared.
+        InputError: if the spec is not valid, or none of its data are prepared.
     """
-    whole = plan(spec, results=results, more=more)
-    tell, to_do, folder = progress or _silent, whole.to_do, whole.results.resolve()  # workers may start elsewhere
-    spread: Launcher = (
-        LAUNCHERS.create(launcher, **resources(whole.spec, jobs=jobs, devices=devices))
+    planned = plan(spec, results=results, extra=extra)
+    report = progress or (lambda _: None)
+    pending, folder = planned.pending_jobs, planned.results.resolve()  # workers may have another working directory
+    workers: Launcher = (
+        LAUNCHERS.create(launcher, **resources(planned.spec, jobs=jobs, devices=devices))
         if isinstance(launcher, str)
         else launcher
     )
-    if whole.states[State.NO_DATA] == len(whole.runs):
-        commands = ", ".join(f"`{command}`" for command in whole.missing_data)
-        raise InputError(f"none of the data are prepared; bring them by {commands}.")
+    if planned.states[State.NO_DATA] == len(planned.runs):
+        commands = ", ".join(f"`{command}`" for command in planned.prepare_commands)
+        raise InputError(f"{planned.spec.name}: none of the data are prepared; prepare them with {commands}.")
     outcomes: Counter[Outcome] = Counter()
-    if to_do:
-        _share(to_do, tell)
-        Store(folder).make()
-    known = planned(whole.spec, folder)  # all data are prepared now, so that every run has its id
-    write_index(folder / whole.spec.name, [(one.run, one.job) for one in known if one.run is not None])
-    if to_do:
-        tell(Moment("runs", 0, len(to_do), outcomes.copy()))
-        with spread as workers:
-            for position, outcome in workers.results(partial(execute, results=folder), to_do):
+    if pending:
+        _prepare_shared(pending, report)
+        Store(folder).create()
+    write_index(planned.spec, folder)
+    if pending:
+        report(BenchProgress("runs", 0, len(pending), outcomes.copy()))
+        with workers:
+            for position, outcome in workers.map_unordered(partial(execute, results=folder), pending):
                 outcomes[outcome] += 1
-                what = f"{to_do[position].title}: {outcome}"
-                tell(Moment(what, outcomes.total(), len(to_do), outcomes.copy()))
-    return Summary(whole, outcomes)
+                description = f"{pending[position].title}: {outcome}"
+                report(BenchProgress(description, outcomes.total(), len(pending), outcomes.copy()))
+    return RunSummary(planned, outcomes)
+
+
+def write_index(spec: Spec, results: Path) -> None:
+    """Write the list of a spec's runs to its folder; figures and reports find their runs in it."""
+    entries = [
+        {"run": run.id, "data": run.job.data.title, "loss": run.job.loss_name, "fold": run.job.fold}
+        | {"seed": run.job.seed}
+        for run in planned_runs(spec, results)
+        if run.id is not None
+    ]
+    folder = results / spec.name
+    folder.mkdir(parents=True, exist_ok=True)
+    with atomic_write(folder / INDEX) as temporary:
+        temporary.write_text(json.dumps(entries, indent=1) + "\n")
 
 
 def resources(spec: Spec, *, jobs: int | None = None, devices: str | None = None) -> dict[str, Any]:
-    """What a launcher of a benchmark's runs is made with: jobs, threads and gpus, as far as the user left them open.
+    """Options of a launcher for a benchmark: jobs, threads and gpus.
 
     Raises:
-        InputError: if devices are neither "cpu" nor numbers of GPUs.
+        InputError: if ``devices`` is neither "cpu" nor a list of GPU numbers.
     """
-    gpus = _gpus(devices)
-    at_once = jobs or len(gpus) or max(1, (os.cpu_count() or 1) // spec.threads)
-    return {"jobs": at_once, "threads": spec.threads, "gpus": gpus}
+    gpus = _gpu_numbers(devices)
+    parallel = jobs or len(gpus) or max(1, (os.cpu_count() or 1) // spec.threads)
+    return {"jobs": parallel, "threads": spec.threads, "gpus": gpus}
 
 
-def _gpus(devices: str | None) -> list[int]:
-    """The numbers of the graphics cards to use."""
+def _gpu_numbers(devices: str | None) -> list[int]:
     if devices == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # for this process and its workers
         return []
@@ -129,22 +142,18 @@ def _gpus(devices: str | None) -> list[int]:
     numbers = [part.strip() for part in devices.split(",")]
     if not all(number.isdigit() and int(number) < count for number in numbers):
         raise InputError(
-            f"--devices: expected cpu, or numbers of GPUs such as 0,1, of which there are {count} here; got "
+            f"--devices: expected cpu or GPU numbers below {count}, the number of GPUs here, such as 0,1; got "
             f"{devices!r}."
         )
     return [int(number) for number in numbers]
 
 
-def _share(to_do: list[Job], tell: Callable[[Moment], None]) -> None:
-    """Do what several runs need once, before they start."""
-    first: dict[str, Job] = {}
-    for job in to_do:
-        first.setdefault(job.data.title, job)
-    for title, job in first.items():
-        what = f"{title}: shared work"
-        tell(Moment(what, 0, None, Counter()))
-        share(job, lambda done, total, what=what: tell(Moment(what, done, total, Counter())))  # type: ignore[misc]
-
-
-def _silent(moment: Moment) -> None:
-    pass
+def _prepare_shared(pending: list[Job], report: Callable[[BenchProgress], None]) -> None:
+    """Prepare the shared inputs of each data set once, before the runs start."""
+    first_jobs: dict[str, Job] = {}
+    for job in pending:
+        first_jobs.setdefault(job.data.title, job)
+    for title, job in first_jobs.items():
+        step = partial(BenchProgress, f"{title}: preparing shared inputs", outcomes=Counter())
+        report(step(done=0, total=None))
+        prepare_shared(job, lambda done, total, step=step: report(step(done=done, total=total)))  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Specs: what a benchmark consists of, as TOML; unknown keys are refused with the nearest name."""
+"""Benchmark specs in TOML: data sets, losses, calibrators, and what the tables show."""
 
 import json
 import os
@@ -12,13 +12,25 @@ from orcu.bench.columns import TWO_STAGE, column
 from orcu.errors import InputError, UnknownNameError
 
 _PACKAGED = Path(__file__).parent / "configs"
-CONFIGS = _PACKAGED if _PACKAGED.exists() else Path(__file__).parents[3] / "configs"  # or a work tree's
+CONFIGS = _PACKAGED if _PACKAGED.exists() else Path(__file__).parents[3] / "configs"  # of a source checkout
 
 BRANCHES = ("sord", "hinge", "orcu")  # of the two-stage diagnostic
 COLUMNS = ("accuracy", "mae", "qwk", "ece", "sce", "ace", "rps", "unimodality")
-
+RENAMED_KEYS = {  # keys of version 0.2 and their new names
+    "recipe": "training",
+    "hidden": "hidden_layer_sizes",
+    "without": "exclude",
+    "more": "extra",
+    "rows": "split",
+    "story": "summary",
+    "today": "baseline",
+    "ours": "proposed",
+    "folds": "cv",
+    "members": "estimators",
+}
 
 CalibratorSpec = str | dict[str, Any]
+LossSpec = str | dict[str, Any]
 
 
 class _Strict(BaseModel):
@@ -26,29 +38,29 @@ class _Strict(BaseModel):
 
 
 class DataSpec(_Strict):
-    """One data set and how it is trained on.
+    """A data set and its training.
 
     Attributes:
-        set: a registered data set.
-        prepared: what it is called in the store; the set's own name by default.
-        name: what it is called in tables; as in the store by default.
-        options: of the data set.
-        protocol: how it is divided.
-        folds: which folds; all by default.
-        seeds: in place of the spec's, where one division is all there is.
-        backbone: see `orcu.training.run.RunConfig`, as for the following.
-        weights: of the backbone.
+        set: name of a registered data set.
+        prepared: name of the prepared data set in the store; ``set`` by default.
+        name: name in tables; ``prepared`` by default.
+        options: options of the data set.
+        protocol: name of the split protocol.
+        folds: fold numbers; all folds by default.
+        seeds: seeds in place of the spec's.
+        backbone: name of the backbone, as in `orcu.training.run.RunConfig`.
+        weights: weights of the backbone.
         frozen: train on features of a frozen backbone.
-        hidden: layers of the perceptron, for tables and frozen features.
-        size: of images, in pixels.
-        augment: flips and rotations.
-        recipe: changes to the recipe.
-        without: losses of the spec that are left out here, as they are called in tables.
-        select: a metric by which the best loss is chosen here, on validation rows; such as the scale s.
+        hidden_layer_sizes: hidden layers of the perceptron on tables and frozen features.
+        size: image size in pixels.
+        augment: train with flips and rotations.
+        training: changes to the default `orcu.training.config.TrainConfig`.
+        exclude: names of the spec's losses that are not run on this data set.
+        select: metric on validation rows that selects the best loss, for example the best scale s.
     """
 
     set: str
-    prepared: str = Field(default="", pattern=r"^(\w[\w.-]*)?$")  # no way out of the store
+    prepared: str = Field(default="", pattern=r"^(\w[\w.-]*)?$")  # no path outside the store
     name: str = ""
     options: dict[str, Any] = Field(default_factory=dict)
     protocol: str = "five_folds"
@@ -57,30 +69,30 @@ class DataSpec(_Strict):
     backbone: str = ""
     weights: str = "pretrained"
     frozen: bool = False
-    hidden: list[PositiveInt] = Field(default_factory=lambda: [256])
+    hidden_layer_sizes: list[PositiveInt] = Field(default_factory=lambda: [256])
     size: PositiveInt = 224
     augment: bool = True
-    recipe: dict[str, Any] = Field(default_factory=dict)
-    without: list[str] = Field(default_factory=list)
+    training: dict[str, Any] = Field(default_factory=dict)
+    exclude: list[str] = Field(default_factory=list)
     select: str = ""
 
     @property
     def store(self) -> str:
-        """What it is called in the store."""
+        """Name of the prepared data set in the store."""
         return self.prepared or self.set
 
     @property
     def title(self) -> str:
-        """What it is called in tables."""
+        """Name in tables."""
         return self.name or self.store
 
 
 class TwoStage(_Strict):
-    """The two-stage diagnostic (Section III-D): SoftCE, then its branches from one checkpoint.
+    """Settings of the two-stage diagnostic (Section III-D): SoftCE, then three branches from its checkpoint.
 
     Attributes:
-        scale: s.
-        epochs: of stage one and of stage two.
+        scale: scale s of the barrier.
+        epochs: epochs of stage one and of stage two.
     """
 
     scale: float = Field(default=3.0, gt=0)
@@ -88,49 +100,49 @@ class TwoStage(_Strict):
 
 
 class EnsembleSpec(_Strict):
-    """An ensemble in place of a loss: cross-fitted members, weighed by what they say out of fold.
+    """A cross-fitted ensemble, as an entry of ``losses``.
 
     Attributes:
-        label: what it is called in tables.
-        folds: that the rows of train and validation are dealt into.
-        losses: of its networks, as for `orcu.losses.create`.
-        members: their kinds; as `orcu train` chooses them by default: trees and networks on tables, networks elsewhere.
-        recipe: changes to the ensemble's own recipe; the data set's is that of single networks.
+        label: name in tables.
+        cv: number of cross-fitting folds over the rows of train and validation.
+        losses: losses of the networks, as for `orcu.losses.create`.
+        estimators: base learners; by default boosted trees and networks on tables, networks on other data.
+        training: changes to the ensemble's default `orcu.training.config.TrainConfig`.
     """
 
     label: str = ""
-    folds: int = Field(ge=2)
-    losses: list[str | dict[str, Any]] = Field(default=["ce", "sord", "orcu"], min_length=1)
-    members: list[Literal["network", "boosting"]] | None = Field(default=None, min_length=1)
-    recipe: dict[str, Any] = Field(default_factory=dict)
+    cv: int = Field(ge=2)
+    losses: list[LossSpec] = Field(default=["ce", "sord", "orcu"], min_length=1)
+    estimators: list[Literal["network", "boosting"]] | None = Field(default=None, min_length=1)
+    training: dict[str, Any] = Field(default_factory=dict)
 
     @classmethod
     def of(cls, loss: Any) -> "EnsembleSpec | None":
-        """The ensemble that an entry of ``losses`` describes, which is one if it has folds.
+        """The ensemble of an entry of ``losses``, or ``None`` if the entry is a single loss (it has no ``cv``).
 
         Raises:
-            InputError: if it has folds and cannot be one.
+            InputError: if a key or value of the ensemble is not valid.
 
         Example:
-            >>> EnsembleSpec.of({"folds": 5}).losses, EnsembleSpec.of("ce")
+            >>> EnsembleSpec.of({"cv": 5}).losses, EnsembleSpec.of("ce")
             (['ce', 'sord', 'orcu'], None)
         """
-        if not isinstance(loss, dict) or "folds" not in loss:
+        if not isinstance(loss, dict) or not {"cv", "folds"} & loss.keys():
             return None
         try:
             return cls(**loss)
         except ValidationError as error:
-            raise InputError(f"losses: {json.dumps(loss)} is no ensemble ({_fault(error)}).") from None
+            raise InputError(f"losses: {json.dumps(loss)}: {_first_error(error, cls)}") from None
 
 
 class Pipeline(_Strict):
-    """A row of a spec's tables: a loss and a calibrator as they are called there, and what it is called in sentences.
+    """A loss followed by a calibrator: one row of the tables.
 
     Attributes:
-        loss: of the spec.
-        calibrator: of the spec.
-        name: in sentences and figures.
-        how: what a reader does to have it.
+        loss: name of a loss of the spec.
+        calibrator: name of a calibrator of the spec.
+        name: name in sentences and figures.
+        how: instructions for the reader who wants to use it.
     """
 
     loss: str
@@ -139,74 +151,73 @@ class Pipeline(_Strict):
     how: str = ""
 
 
-class Story(_Strict):
-    """Which rows of the tables the report opens with.
+class SummarySpec(_Strict):
+    """The pipelines that the summary at the top of the report compares.
 
     Attributes:
-        today: what people do.
-        paper: the loss of the paper as it is.
-        ours: what they could do.
+        baseline: current practice.
+        paper: the paper's loss, unchanged.
+        proposed: the recommended pipeline.
     """
 
-    today: Pipeline
+    baseline: Pipeline
     paper: Pipeline
-    ours: Pipeline
+    proposed: Pipeline
 
     @property
     def pipelines(self) -> list[Pipeline]:
-        """All three, in the order of the story."""
-        return [self.today, self.paper, self.ours]
+        """All three pipelines, in order of appearance."""
+        return [self.baseline, self.paper, self.proposed]
 
 
 class Spec(_Strict):
     """A benchmark.
 
     Attributes:
-        name: of the benchmark, and of its folder among the results.
-        title: a sentence for tables and the report.
-        data: the data sets.
-        losses: names or tables, as for `orcu.losses.create`; a table with ``folds`` is a `EnsembleSpec`.
-        seeds: each makes every run once more.
-        calibrators: what follows each run: "none", names, chains such as "gap+projection", or tables of a name, its
-            options and a label.
+        name: name of the benchmark and of its results folder.
+        title: one-line title of tables and report.
+        data: data sets.
+        losses: names or tables, as for `orcu.losses.create`; a table with ``cv`` is an `EnsembleSpec`.
+        seeds: random seeds; each repeats every run.
+        calibrators: "none", names, chains such as "gap+projection", or tables of a name, its options and a label.
         columns: metrics of the tables.
-        threads: of each run; part of what a result depends on.
-        paper: which tables of the paper it answers, in `compare`.
-        rows: which rows the tables judge, "test" or "validation".
-        more: further losses by a name, which ``--with`` adds everywhere, also where ``without`` leaves some out.
-        keep_models: keep each run's weights among the results, for Grad-CAM.
-        two_stage: the two-stage diagnostic in place of single runs; its branches stand for the losses.
-        story: which rows the report opens with, in words.
+        threads: CPU threads of a run; results depend on this number.
+        paper: tables of the paper with the same experiments, for `compare`.
+        split: rows that the tables evaluate, "test" or "validation".
+        extra: optional lists of losses by name; ``--extra NAME`` adds one of them to all data sets.
+        keep_models: store the weights of each run, for example for Grad-CAM.
+        two_stage: the two-stage diagnostic in place of ``losses``; its branches are the rows of the tables.
+        summary: pipelines that the report's summary compares.
     """
 
     name: str = Field(pattern=r"^\w[\w.-]*$")
     title: str = ""
     data: list[DataSpec] = Field(min_length=1)
-    losses: list[str | dict[str, Any]] = Field(default_factory=list)
+    losses: list[LossSpec] = Field(default_factory=list)
     seeds: list[NonNegativeInt] = Field(default_factory=lambda: [0], min_length=1)
     calibrators: list[CalibratorSpec] = Field(default=["none"], min_length=1)
     columns: list[str] = Field(default_factory=lambda: list(COLUMNS), min_length=1)
     threads: int = Field(default=1, ge=1)
     paper: list[str] = Field(default_factory=list)
-    rows: Literal["test", "validation"] = "test"
-    more: dict[str, list[str | dict[str, Any]]] = Field(default_factory=dict)
+    split: Literal["test", "validation"] = "test"
+    extra: dict[str, list[LossSpec]] = Field(default_factory=dict)
     keep_models: bool = False
     two_stage: TwoStage | None = None
-    story: Story | None = None
+    summary: SummarySpec | None = None
 
     @property
     def row_names(self) -> list[str]:
-        """The losses, or branches of the two-stage diagnostic, as they are called in tables."""
+        """Names of the losses, or of the branches of the two-stage diagnostic, in tables."""
         return list(BRANCHES) if self.two_stage else [loss_name(loss) for loss in self.losses]
 
     @property
     def calibrator_names(self) -> list[str]:
-        """The calibrators, as they are called in tables."""
+        """Names of the calibrators in tables."""
         return [calibrator_name(calibrator) for calibrator in self.calibrators]
 
 
 def calibrator_name(calibrator: CalibratorSpec) -> str:
-    """How a calibrator of a spec is called in tables: its label, or its name and options.
+    """Name of a calibrator in tables: its label, or its name and options.
 
     Example:
         >>> calibrator_name("gap+projection"), calibrator_name({"name": "temperature", "search": "grid"})
@@ -219,8 +230,8 @@ def calibrator_name(calibrator: CalibratorSpec) -> str:
     return str(calibrator.get("label") or (f"{name} ({options})" if options else name))
 
 
-def loss_name(loss: str | dict[str, Any]) -> str:
-    """How a loss of a spec is called in tables: its label, its name, or itself.
+def loss_name(loss: LossSpec) -> str:
+    """Name of a loss in tables: its label, its name, or its options.
 
     Example:
         >>> loss_name("ce"), loss_name({"label": "s = 5", "name": "orcu", "scale": 5.0})
@@ -228,94 +239,97 @@ def loss_name(loss: str | dict[str, Any]) -> str:
     """
     if isinstance(loss, str):
         return loss
-    unnamed = "ensemble" if "folds" in loss else json.dumps(loss, sort_keys=True)
-    return str(loss.get("label") or loss.get("name") or unnamed)
+    default = "ensemble" if "cv" in loss else json.dumps(loss, sort_keys=True)
+    return str(loss.get("label") or loss.get("name") or default)
 
 
-def load_spec(path: str | os.PathLike[str] | Spec, *, more: str | None = None) -> Spec:
-    """A spec from a TOML file, or one of those that come with orcu, by name; or one that was made in Python, checked.
+def load_spec(path: str | os.PathLike[str] | Spec, *, extra: str | None = None) -> Spec:
+    """Load and check a spec.
 
     Args:
-        path: the file, the name, or the spec.
-        more: the name of further losses in the spec.
+        path: TOML file, name of a spec that comes with orcu, or a spec made in Python.
+        extra: name of one of the spec's lists of extra losses.
 
     Raises:
-        InputError: if it cannot be read, or a key or value cannot be used; with its place.
+        InputError: if the file cannot be read, or a key or value is not valid.
     """
     file, spec = (Path(path.name), path) if isinstance(path, Spec) else _read(path)
-    if more is not None:
-        if more not in spec.more:
-            raise UnknownNameError(f"further losses (--with) of {spec.name}", more, spec.more)
-        whole = [one.model_copy(update={"without": []}) for one in spec.data]
-        spec = spec.model_copy(update={"losses": spec.losses + spec.more[more], "data": whole})
+    if extra is not None:
+        if extra not in spec.extra:
+            raise UnknownNameError(f"extra losses (--extra) of {spec.name}", extra, spec.extra)
+        data = [entry.model_copy(update={"exclude": []}) for entry in spec.data]
+        spec = spec.model_copy(update={"losses": spec.losses + spec.extra[extra], "data": data})
     if bool(spec.losses) == bool(spec.two_stage):
-        raise InputError(f"{file}: name losses, or a [two_stage] in their place.")
+        raise InputError(f"{file}: expected either losses or a [two_stage] table.")
     if spec.two_stage and "columns" not in spec.model_fields_set:
         spec = spec.model_copy(update={"columns": list(TWO_STAGE)})
-    for name in (*spec.columns, *(one.select for one in spec.data if one.select)):
+    for name in (*spec.columns, *(data.select for data in spec.data if data.select)):
         column(name)
+    for loss in spec.losses:
+        EnsembleSpec.of(loss)
     _check_names(spec, file)
     return spec
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[Path, Spec]:
-    """The file of a spec, and what it says."""
     file = Path(path)
-    if not file.is_file():  # a folder may be called as a spec is
-        known = sorted(one.stem for one in CONFIGS.glob("*.toml"))
-        if str(path) not in known:
-            raise UnknownNameError("spec", path, known)
+    if not file.is_file():  # a folder may have the name of a spec
+        names = sorted(config.stem for config in CONFIGS.glob("*.toml"))
+        if str(path) not in names:
+            raise UnknownNameError("spec", path, names)
         file = CONFIGS / f"{path}.toml"
     try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
+        return file, Spec(**tomllib.loads(file.read_text(encoding="utf-8")))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: no TOML ({error}).") from None
-    try:
-        return file, Spec(**content)
+        raise InputError(f"{file}: not a TOML file ({error}).") from None
     except ValidationError as error:
-        raise InputError(f"{file}: {_fault(error)}") from None
+        raise InputError(f"{file}: {_first_error(error, Spec)}") from None
 
 
 def _check_names(spec: Spec, file: Path) -> None:
-    """Refuse what stands twice, which would be counted twice, and names that nothing has."""
+    """Refuse duplicates, and names that refer to nothing."""
     lists: dict[str, list[Any]] = {
         "losses": spec.row_names,
         "seeds": spec.seeds,
         "calibrators": spec.calibrator_names,
         "columns": spec.columns,
-        "data": [one.title for one in spec.data],
-        **{f"folds of {one.title}": one.folds or [] for one in spec.data},
-        **{f"seeds of {one.title}": one.seeds or [] for one in spec.data},
+        "data": [data.title for data in spec.data],
+        **{f"folds of {data.title}": data.folds or [] for data in spec.data},
+        **{f"seeds of {data.title}": data.seeds or [] for data in spec.data},
     }
-    for what, names in lists.items():
-        twice = [name for k, name in enumerate(names) if name in names[:k]]
-        if twice:
-            hints = {"losses": "; give them labels", "calibrators": "; give them labels", "data": "; give them names"}
-            raise InputError(f"{file}: {what}: {twice[0]!r} stands twice{hints.get(what, '')}.")
-    for pipeline in spec.story.pipelines if spec.story else ():
-        for what, name, known in (
+    hints = {"losses": "; give it another label", "calibrators": "; give it another label"}
+    for key, names in lists.items():
+        for position, name in enumerate(names):
+            if name in names[:position]:
+                hint = "; give it another name" if key == "data" else hints.get(key, "")
+                raise InputError(f"{file}: {key}: duplicate {name!r}{hint}.")
+    for pipeline in spec.summary.pipelines if spec.summary else ():
+        for key, name, names in (
             ("loss", pipeline.loss, spec.row_names),
             ("calibrator", pipeline.calibrator, spec.calibrator_names),
         ):
-            if name not in known:
-                raise UnknownNameError(f"{what} of the story", name, known)
-        if any(pipeline.loss in one.without for one in spec.data):
-            raise InputError(f"{file}: story: {pipeline.loss} is left out of a data set (without).")
-    for one in spec.data:
-        for name in one.without:
+            if name not in names:
+                raise UnknownNameError(f"{key} of the summary", name, names)
+        if any(pipeline.loss in data.exclude for data in spec.data):
+            raise InputError(f"{file}: summary: the loss {pipeline.loss!r} is excluded from a data set (exclude).")
+    for data in spec.data:
+        for name in data.exclude:
             if name not in spec.row_names:
-                raise UnknownNameError(f"loss in without of {one.title}", name, spec.row_names)
-        if spec.losses and set(spec.row_names) <= set(one.without):
-            raise InputError(f"{file}: {one.title}: every loss is left out (without).")
+                raise UnknownNameError(f"loss in exclude of {data.title}", name, spec.row_names)
+        if spec.losses and set(spec.row_names) <= set(data.exclude):
+            raise InputError(f"{file}: {data.title}: exclude removes every loss.")
 
 
-def _fault(error: ValidationError) -> str:
-    # A misspelt key is both unknown and, under its right name, missing: the former says more.
-    first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
-    place = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        parts: dict[str, type[_Strict]] = {"data": DataSpec, "two_stage": TwoStage, "story": Story}
-        models = parts if len(first["loc"]) > 1 else {}
-        model = models.get(str(first["loc"][0]), Spec)
-        return str(UnknownNameError("key", first["loc"][-1], model.model_fields)) + f" (at {place})"
-    return f"{place}: {first['msg']}"
+def _first_error(error: ValidationError, model: type[_Strict]) -> str:
+    # A misspelt key is reported twice, as unknown and as missing; the unknown key is more helpful.
+    first = min(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
+    where = ".".join(map(str, first["loc"]))
+    if first["type"] != "extra_forbidden":
+        return f"{where}: {first['msg']}."
+    key = first["loc"][-1]
+    if model is Spec and len(first["loc"]) > 1:
+        parts: dict[str, type[_Strict]] = {"data": DataSpec, "two_stage": TwoStage, "summary": SummarySpec}
+        model = parts.get(str(first["loc"][0]), Spec)
+    if RENAMED_KEYS.get(str(key)) in model.model_fields:
+        return f"{where}: the key {key!r} is called {RENAMED_KEYS[str(key)]!r} since version 0.3."
+    return f"{where}: {UnknownNameError('key', key, model.model_fields)}"

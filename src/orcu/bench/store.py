@@ -1,11 +1,11 @@
-"""The results on disk: a folder per finished run, locks for those under way, a note of each failure.
+"""Benchmark results on disk: a folder for each finished run, lock files and error logs.
 
-    RESULTS/runs/ID/             a run: predictions, curves, result.json; shared by all specs that ask for it
-    RESULTS/calibrated/ID/*.json what its test rows are worth after a calibrator
-    RESULTS/SPEC/                what belongs to one spec: the list of its runs, its report
+    RESULTS/runs/ID/             predictions, curves and result.json of a run; shared by all specs
+    RESULTS/calibrated/ID/*.json test metrics of the run after a calibrator
+    RESULTS/SPEC/                list of the spec's runs, and its report
 
-Any number of processes may work on one folder. Who holds a run's lock does it; a lock whose owner has
-been silent for a minute is taken over, and an owner that has lost its lock throws its result away.
+Several processes may work on one folder. The owner of a run's lock executes it and renews the lock regularly. A lock
+without renewal for a minute is taken over; a process that has lost its lock discards its result.
 """
 
 import json
@@ -16,106 +16,107 @@ import time
 import uuid
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from orcu.errors import InputError
 from orcu.io.files import atomic_write
 
-HEARTBEAT, SILENCE = 10.0, 60.0  # seconds
+HEARTBEAT, LOCK_TIMEOUT = 10.0, 60.0  # seconds
 RESULT, TIMINGS = "result.json", "timings.json"
+_RENAMED_METRICS = {"within_one": "off_by_one_accuracy"}  # names in results of version 0.2
 
 
 class LostLockError(RuntimeError):
-    """Another process has taken the run over."""
+    """Another process has taken over the run."""
 
 
 class Store:
-    """A folder of results.
+    """A results folder.
 
     Args:
-        folder: of the results of all specs; made with the first run.
+        folder: folder of the results of all specs; created by the first run.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.runs = folder / "runs"
 
-    def make(self) -> None:
-        """Make the folder.
+    def create(self) -> None:
+        """Create the folder.
 
         Raises:
-            InputError: if it cannot be made.
+            InputError: if the folder cannot be created.
         """
         try:
             self.runs.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(
-                f"{self.folder}: results cannot be kept there ({error.strerror}); choose another folder (--results)."
+                f"{self.folder}: the results folder cannot be created ({error.strerror}); choose another (--results)."
             ) from None
 
     def is_finished(self, run: str) -> bool:
-        """Whether the run's result is there, with all its files as they were written."""
+        """Whether the run has a result and all its files have their original sizes."""
         folder = self.runs / run
-        if not isinstance(_read(folder / RESULT), dict):
+        if not isinstance(_read_json(folder / RESULT), dict):
             return False
-        sizes = _timings(folder).get("sizes", {})  # results of 0.1.0 have none
-        return all(_size(folder / name) == size for name, size in sizes.items())
+        files = {path.name: path.stat().st_size for path in folder.iterdir()}
+        return _timings(folder).get("sizes", {}).items() <= files.items()
 
     def is_damaged(self, run: str) -> bool:
-        """Whether a result is there but not whole, as a full disk or a broken copy leaves it; it is done again."""
+        """Whether the run has an incomplete result, for example after a full disk; it is executed again."""
         return (self.runs / run).exists() and not self.is_finished(run)
 
     def result(self, run: str) -> dict[str, Any]:
         """The result of a finished run."""
         result: dict[str, Any] = json.loads((self.runs / run / RESULT).read_text())
-        return result
+        return _with_new_metric_names(result)
 
     def calibrated(self, run: str, key: str) -> dict[str, Any] | None:
-        """What is kept of a calibrator on a run, by the calibrator's key."""
-        kept = _read(self.folder / "calibrated" / run / f"{key}.json")
-        return kept if isinstance(kept, dict) else None
+        """Stored metrics of a run after a calibrator, or ``None``."""
+        content = _read_json(self.folder / "calibrated" / run / f"{key}.json")
+        return _with_new_metric_names(content) if isinstance(content, dict) else None
 
-    def keep_calibrated(self, run: str, key: str, values: dict[str, Any]) -> None:
-        """Keep what a calibrator gives on a run; where the folder cannot be written to, it is computed again."""
+    def save_calibrated(self, run: str, key: str, content: dict[str, Any]) -> None:
+        """Store the metrics of a run after a calibrator; a read-only folder is ignored."""
         folder = self.folder / "calibrated" / run
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
             with atomic_write(folder / f"{key}.json") as temporary:
-                temporary.write_text(json.dumps(values, indent=1, sort_keys=True) + "\n")
+                temporary.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
 
     def seconds(self, run: str) -> float | None:
-        """How long a finished run took, if it is known."""
+        """Duration of a finished run, or ``None`` if it is not recorded."""
         seconds = _timings(self.runs / run).get("seconds")
         return float(seconds) if isinstance(seconds, (int, float)) else None
 
     def failure(self, run: str) -> str | None:
-        """The error of the last attempt, if it failed."""
+        """Error message of the last attempt, or ``None``."""
         path = self.runs / f"{run}.error"
         return path.read_text() if path.exists() else None
 
-    def fail(self, run: str, error: str) -> None:
-        """Note an error; the next attempt removes it."""
+    def record_failure(self, run: str, error: str) -> None:
+        """Record an error message; the next attempt removes it."""
         with atomic_write(self.runs / f"{run}.error") as temporary:
             temporary.write_text(error)
 
-    def is_held(self, run: str) -> bool:
-        """Whether some process is at it now."""
-        return _age(self.runs / f"{run}.lock") < SILENCE
+    def is_locked(self, run: str) -> bool:
+        """Whether a process is executing the run now."""
+        return _lock_age(self.runs / f"{run}.lock") < LOCK_TIMEOUT
 
     def claim(self, run: str) -> "Claim | None":
-        """The right to do a run, or ``None`` if it is finished or another process is at it."""
+        """Lock a run, or ``None`` if it is finished or locked by another process."""
         if self.is_finished(run):
             return None
-        self.make()
+        self.create()
         claim = Claim(self, run)
-        return claim if claim.take() else None
+        return claim if claim.acquire() else None
 
 
 class Claim:
-    """The right to do a run; a context that keeps the lock warm.
+    """Ownership of a run; as a context manager it renews the lock in the background.
 
-    ``work`` is a folder for checkpoints, with what an earlier owner has left in it.
+    Attributes:
+        work: folder for checkpoints; it contains the checkpoints of an earlier owner, if there are any.
     """
 
     def __init__(self, store: Store, run: str) -> None:
@@ -125,15 +126,15 @@ class Claim:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def take(self) -> bool:
-        """Make the lock; a silent owner's is moved out of the way first, which only one can do."""
-        if _age(self.lock) >= SILENCE and self.lock.exists():
+    def acquire(self) -> bool:
+        """Create the lock; an expired lock is renamed first, which succeeds in one process only."""
+        if _lock_age(self.lock) >= LOCK_TIMEOUT and self.lock.exists():
             stale = self.lock.with_name(f"{self.lock.name}.{self.owner}")
             try:
                 self.lock.rename(stale)
             except FileNotFoundError:
                 return False
-            if _age(stale) < SILENCE:  # it was a third process's, made since we looked
+            if _lock_age(stale) < LOCK_TIMEOUT:  # a third process has created it in the meantime
                 stale.rename(self.lock)
                 return False
             stale.unlink()
@@ -142,91 +143,93 @@ class Claim:
                 file.write(self.owner)
         except FileExistsError:
             return False
-        if self.store.is_finished(self.run):  # it was finished in between
+        if self.store.is_finished(self.run):  # finished in the meantime
             self.lock.unlink()
             return False
-        if self.store.is_damaged(self.run):  # out of the way, for whoever wants to look at it
+        if self.store.is_damaged(self.run):  # keep it for inspection
             (self.store.runs / self.run).rename(self.store.runs / f"{self.run}.damaged.{self.owner}")
-        left = sorted(self.store.runs.glob(f"{self.run}.work.*"))
-        if left:
-            left[0].rename(self.work)  # a slower owner finds its folder gone, and stops
-        for other in left[1:]:
-            shutil.rmtree(other, ignore_errors=True)
+        leftovers = sorted(self.store.runs.glob(f"{self.run}.work.*"))
+        if leftovers:
+            leftovers[0].rename(self.work)  # an earlier owner that still runs fails at its next write
+        for folder in leftovers[1:]:
+            shutil.rmtree(folder, ignore_errors=True)
         self.work.mkdir(exist_ok=True)
         (self.store.runs / f"{self.run}.error").unlink(missing_ok=True)
         return True
 
     def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._beat, daemon=True)
+        self._thread = threading.Thread(target=self._renew, daemon=True)
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
-        if self.is_mine():
+        if self.is_owner():
             self.lock.unlink(missing_ok=True)
 
-    def _beat(self) -> None:
+    def _renew(self) -> None:
         while not self._stop.wait(HEARTBEAT):
-            if not self.is_mine():
+            if not self.is_owner():
                 return
             os.utime(self.lock)
 
-    def is_mine(self) -> bool:
-        """Whether the lock still names this owner."""
+    def is_owner(self) -> bool:
+        """Whether the lock still belongs to this claim."""
         try:
             return self.lock.read_text() == self.owner
         except FileNotFoundError:
             return False
 
-    def finish(self, files: Path, result: dict[str, Any], seconds: float) -> None:
-        """Publish a folder of files with the result; at once, and only if the lock is still ours.
+    def publish(self, files: Path, result: dict[str, Any], seconds: float) -> None:
+        """Move a folder of files with the result to the finished runs, in one atomic step.
 
         Raises:
-            LostLockError: if another process has taken the run over.
+            LostLockError: if another process has taken over the run.
         """
         (files / RESULT).write_text(json.dumps(result, indent=1, sort_keys=True) + "\n")
         sizes = {path.name: path.stat().st_size for path in sorted(files.iterdir()) if path.name != TIMINGS}
         timings = {"seconds": seconds, "finished": time.time(), "sizes": sizes}
         (files / TIMINGS).write_text(json.dumps(timings) + "\n")
-        if not self.is_mine() or not files.exists():
-            raise LostLockError(f"{self.run}: taken over by another process; its result counts.")
+        if not self.is_owner() or not files.exists():
+            raise LostLockError(f"run {self.run}: another process has taken it over.")
         try:
             files.rename(self.store.runs / self.run)
-        except OSError:  # another owner was quicker
-            raise LostLockError(f"{self.run}: another process has finished it.") from None
+        except OSError:  # another owner has published first
+            raise LostLockError(f"run {self.run}: another process has finished it.") from None
         shutil.rmtree(self.work, ignore_errors=True)
 
 
-def _age(lock: Path) -> float:
-    """Seconds since the owner's last sign of life; endless if there is no lock, or one from the future.
+def _lock_age(lock: Path) -> float:
+    """Seconds since the lock was renewed; infinite without a lock or with a time far in the future.
 
-    An owner sets its lock to the present every few seconds: one that lies ahead by more than its silence was left by a
-    clock that has been set back.
+    A time in the future comes from a clock that was set back.
     """
     try:
         age = time.time() - lock.stat().st_mtime
     except FileNotFoundError:
         return float("inf")
-    return age if age > -SILENCE else float("inf")
+    return age if age > -LOCK_TIMEOUT else float("inf")
 
 
-def _read(path: Path) -> Any:
-    """What a JSON file holds; ``None`` if it is not there or not whole."""
+def _read_json(path: Path) -> Any:
+    """Content of a JSON file, or ``None`` if it is missing or incomplete."""
     try:
         return json.loads(path.read_text())
     except (OSError, ValueError):
         return None
 
 
+def _with_new_metric_names(content: dict[str, Any]) -> dict[str, Any]:
+    metrics = {
+        split: {_RENAMED_METRICS.get(name, name): value for name, value in content[split].items()}
+        for split in ("test", "validation")
+        if split in content
+    }
+    return content | metrics
+
+
 def _timings(folder: Path) -> dict[str, Any]:
-    timings = _read(folder / TIMINGS)
+    timings = _read_json(folder / TIMINGS)
     return timings if isinstance(timings, dict) else {}
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else -1

@@ -1,4 +1,4 @@
-"""Tables as the paper prints them: mean and deviation over folds, best bold, second underlined."""
+"""Result tables: mean and standard deviation over folds, best value bold, second best underlined."""
 
 import os
 from dataclasses import dataclass, replace
@@ -10,34 +10,32 @@ from orcu.bench.plan import Benchmark, Plan, status
 from orcu.bench.significance import BETTER, WORSE, marks
 from orcu.bench.spec import Spec
 from orcu.errors import UnknownNameError
-from orcu.io import text
+from orcu.report import text_tables
 
 FORMATS = ("markdown", "latex", "csv", "html")
 
-NOTHING = "-"  # where a row has no such number
-COLLAPSED = 0.1  # QWK below which a model has learned nothing
+MISSING = "-"  # cell without a value
+COLLAPSED = 0.1  # QWK below this value: the model has learned nothing
 DAGGER = "‡"  # marks a collapsed model
-COLLAPSED_NOTE = (
-    f"{DAGGER} has collapsed (QWK below {COLLAPSED}): it says about the same of every row, and is not ranked."
-)
+COLLAPSED_NOTE = f"{DAGGER} collapsed (QWK below {COLLAPSED}): nearly constant predictions; not ranked."
+EMPHASIS: dict[int, Literal["best", "second"]] = {1: "best", 2: "second"}  # by rank
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A metric over the folds and seeds of one loss: mean, sample standard deviation, how many."""
+    """A metric over the folds and seeds of one loss: mean, sample standard deviation and number of runs."""
 
     mean: float
     std: float | None
     count: int
-    rank: int = 0  # 1 best, 2 second, among the losses of one data set and calibrator
-    versus: str = ""  # BETTER or WORSE, if a reference was asked for
+    rank: int = 0  # 1 best, 2 second best of the losses of a data set and calibrator, 0 for the others
+    mark: str = ""  # BETTER or WORSE than the baseline, if there is one
 
     def text(self, metric: str) -> str:
-        """The mean and the deviation, shares in percent."""
+        """Mean and standard deviation, shares in percent."""
         factor, digits = (100, 2) if column(metric).percent else (1, 4 if metric == "alignment" else 3)
         spread = "" if self.std is None else f" ±{factor * self.std:.{digits}f}"
-        mark = f" {self.versus}" if self.versus else ""
-        return f"{factor * self.mean:.{digits}f}{spread}{mark}"
+        return f"{factor * self.mean:.{digits}f}{spread} {self.mark}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -47,20 +45,20 @@ class Line:
     data: str
     loss: str
     calibrator: str
-    cells: dict[str, Cell]  # without those that the runs do not have
-    collapsed: bool = False  # it says about the same of every row; its errors are small for no good reason
+    cells: dict[str, Cell]  # by metric, without the metrics that the runs do not have
+    collapsed: bool = False  # nearly constant predictions, whose small errors mean nothing
 
     def text(self, metric: str) -> str:
-        """What stands in a cell."""
-        return self.cells[metric].text(metric) if metric in self.cells else NOTHING
+        """Text of a cell."""
+        return self.cells[metric].text(metric) if metric in self.cells else MISSING
 
     @property
-    def called(self) -> str:
-        """The loss, with a dagger if the model has collapsed."""
+    def title(self) -> str:
+        """Name of the loss, with a dagger if the model has collapsed."""
         return f"{self.loss} {DAGGER}" if self.collapsed else self.loss
 
     def rank(self, metric: str) -> int:
-        """1 for the best of its block, 2 for the second, 0 for the others."""
+        """1 for the best of its block, 2 for the second best, 0 for the others."""
         return self.cells[metric].rank if metric in self.cells else 0
 
 
@@ -69,151 +67,153 @@ class Table:
     """The table of a benchmark.
 
     Attributes:
-        plan: whose finished runs it is of.
-        lines: its rows.
-        chosen: for each data set that selects: its name, the metric, and the loss that is best on validation rows.
+        plan: plan whose finished runs are shown.
+        lines: rows.
+        selected: name, metric and best loss on validation rows of each data set with ``select``.
     """
 
     plan: Plan
     lines: list[Line]
-    chosen: list[tuple[str, str, str]]
+    selected: list[tuple[str, str, str]]
 
     def text(self, form: str = "markdown") -> str:
         """The table as markdown, latex, csv or html.
 
         Raises:
-            UnknownNameError: if the format is none of them.
+            UnknownNameError: if the format is unknown.
         """
-        return rendered(self.plan.spec, self.lines, form)
+        return render_table(self.plan.spec, self.lines, form)
 
 
 def table(
     spec: Benchmark,
     *,
     results: str | os.PathLike[str] | None = None,
-    more: str | None = None,
-    against: str | None = None,
+    extra: str | None = None,
+    baseline: str | None = None,
 ) -> Table:
-    """The table of a benchmark: mean and standard deviation over folds, the best and the second of each block.
+    """The table of a benchmark: mean and standard deviation over folds, with the two best of each block.
 
     Args:
-        spec: a TOML file, the name of a spec that comes with orcu, a spec, or a plan.
-        results: the folder of all results; ``$ORCU_RESULTS``, or ``results`` by default.
-        more: the name of further losses in the spec, such as grid of ablation.
-        against: a loss; what is better (▲) or worse (▼) than it beyond chance is marked.
+        spec: a spec or plan, as for `orcu.bench.status`; likewise ``results`` and ``extra``.
+        results: folder of all results.
+        extra: name of one of the spec's lists of extra losses.
+        baseline: name of a loss; significantly better (▲) or worse (▼) values than its are marked.
 
     Raises:
-        InputError: if the spec cannot be used, no run is finished, or there is no such loss to compare with.
+        InputError: if the spec is not valid, no run is finished, or the baseline is unknown.
     """
-    plan = status(spec, results=results, more=more)
-    plan.some_finished()
-    versus = None if against is None else marks(plan, against)
-    return Table(plan, lines(plan.spec, plan.records(), versus), chosen(plan.spec, plan.records("validation")))
+    plan = status(spec, results=results, extra=extra)
+    plan.require_finished()
+    by_cell = None if baseline is None else marks(plan, baseline)
+    return Table(plan, lines(plan.spec, plan.records(), by_cell), select_best(plan.spec, plan.records("validation")))
 
 
 def lines(
-    spec: Spec, records: list[dict[str, Any]], versus: dict[tuple[str, str, str, str], str] | None = None
+    spec: Spec, records: list[dict[str, Any]], marks: dict[tuple[str, str, str, str], str] | None = None
 ) -> list[Line]:
-    """The rows of a spec's table, in the spec's order; losses without finished runs are left out.
+    """Rows of a spec's table, in the spec's order; losses without finished runs are left out.
 
     Args:
         spec: the benchmark.
-        records: of `orcu.bench.collect.records`.
-        versus: marks by data, loss, calibrator and metric, from `orcu.bench.significance.marks`.
+        records: records of `Plan.records`.
+        marks: significance marks by data, loss, calibrator and metric.
     """
-    versus = versus or {}
     rows = []
     for data in spec.data:
         for calibrator in spec.calibrator_names:
             block = []
-            for name in spec.row_names:
-                mine = [r for r in records if (r["data"], r["loss"], r["calibrator"]) == (data.title, name, calibrator)]
-                if mine:
+            for loss in spec.row_names:
+                key = (data.title, loss, calibrator)
+                runs = [r for r in records if (r["data"], r["loss"], r["calibrator"]) == key]
+                if runs:
                     cells = {
-                        c: _cell(mine, c, versus.get((data.title, name, calibrator, c), ""))
-                        for c in spec.columns
-                        if all(c in record for record in mine)  # of a fold where it is infinite there is none
+                        metric: _cell(runs, metric, (marks or {}).get((*key, metric), ""))
+                        for metric in spec.columns
+                        if all(metric in run for run in runs)  # an infinite value of a fold is not stored
                     }
-                    kappas = [record["qwk"] for record in mine if "qwk" in record]
+                    kappas = [run["qwk"] for run in runs if "qwk" in run]
                     collapsed = bool(kappas) and mean(kappas) < COLLAPSED
-                    block.append(Line(data.title, name, calibrator, cells, collapsed))
-            rows += _ranked(block)
+                    block.append(Line(data.title, loss, calibrator, cells, collapsed))
+            rows += _rank(block)
     return rows
 
 
-def rendered(spec: Spec, table: list[Line], form: str) -> str:
+def render_table(spec: Spec, table: list[Line], form: str) -> str:
     """A table as text.
 
     Raises:
-        UnknownNameError: if the format is none of them.
+        UnknownNameError: if the format is unknown.
     """
     if form not in FORMATS:
         raise UnknownNameError("format", form, FORMATS)
-    several = len(spec.calibrators) > 1
-    names = ["data", "loss", *(["calibrator"] if several else [])]
+    names = ["data", "loss", *(["calibrator"] if len(spec.calibrators) > 1 else [])]
     if form == "csv":
         return _csv(spec, table, names)
     headings = [*names, *(heading(name) for name in spec.columns)]
-    emphasis: dict[int, Literal["best", "second"]] = {1: "best", 2: "second"}
     rows = [
         [
-            *(line.called if name == "loss" else getattr(line, name) for name in names),
-            *(text.Cell(line.text(name), emphasis.get(line.rank(name), "")) for name in spec.columns),
+            *(line.title if name == "loss" else getattr(line, name) for name in names),
+            *(text_tables.Cell(line.text(name), EMPHASIS.get(line.rank(name), "")) for name in spec.columns),
         ]
         for line in table
     ]
+    return render_rows(headings, rows, len(names), form)
+
+
+def render_rows(headings: list[str], rows: list[list[Any]], num_names: int, form: str) -> str:
+    """Headings and rows as markdown, latex or html; the first ``num_names`` columns are left-aligned."""
     if form == "html":
-        return text.html(headings, rows)
-    align = "l" * len(names) + "r" * len(spec.columns)
-    return text.latex(headings, rows, align) if form == "latex" else text.markdown(headings, rows, align)
+        return text_tables.html(headings, rows)
+    write = text_tables.latex if form == "latex" else text_tables.markdown
+    return write(headings, rows, "l" * num_names + "r" * (len(headings) - num_names))
 
 
-def chosen(spec: Spec, validation: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
-    """For each data set that selects: its name, the metric, and the loss that is best on validation rows.
+def select_best(spec: Spec, validation: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    """Name, metric and best loss on validation rows of each data set with ``select``.
 
     Args:
         spec: the benchmark.
-        validation: its records with ``rows="validation"``.
+        validation: records of `Plan.records` with ``split="validation"``.
     """
     best = []
     for data in spec.data:
         means: dict[str, float] = {}
         for name in spec.row_names:
-            mine = [r for r in validation if (r["data"], r["loss"]) == (data.title, name)]
-            if mine and data.select and all(data.select in record for record in mine):
-                means[name] = mean(float(record[data.select]) for record in mine)
+            runs = [r for r in validation if (r["data"], r["loss"]) == (data.title, name)]
+            if runs and data.select and all(data.select in run for run in runs):
+                means[name] = mean(float(run[data.select]) for run in runs)
         if means:
             cost = column(data.select).cost
             best.append((data.title, data.select, min(means, key=lambda name: cost(means[name]))))
     return best
 
 
-def _cell(records: list[dict[str, Any]], metric: str, versus: str) -> Cell:
-    values = [float(record[metric]) for record in records]
-    spread = stdev(values) if len(values) > 1 else None
-    return Cell(mean(values), spread, len(values), versus=versus)
+def _cell(runs: list[dict[str, Any]], metric: str, mark: str) -> Cell:
+    values = [float(run[metric]) for run in runs]
+    return Cell(mean(values), stdev(values) if len(values) > 1 else None, len(values), mark=mark)
 
 
-def _ranked(block: list[Line]) -> list[Line]:
-    """The lines with each cell's place: one more than the losses that are strictly better; collapsed ones have none."""
+def _rank(block: list[Line]) -> list[Line]:
+    """Lines with the rank of each cell: one plus the number of strictly better losses; collapsed models have none."""
     ranked = []
     for line in block:
         cells = {}
         for name, cell in line.cells.items():
             cost = column(name).cost
-            rivals = [cost(one.cells[name].mean) for one in block if name in one.cells and not one.collapsed]
-            better = sum(rival < cost(cell.mean) for rival in rivals)
-            placed = better < 2 and len(rivals) > 2 and not line.collapsed
-            cells[name] = replace(cell, rank=better + 1 if placed else 0)
+            costs = [cost(other.cells[name].mean) for other in block if name in other.cells and not other.collapsed]
+            better = sum(value < cost(cell.mean) for value in costs)
+            is_ranked = better < 2 and len(costs) > 2 and not line.collapsed
+            cells[name] = replace(cell, rank=better + 1 if is_ranked else 0)
         ranked.append(replace(line, cells=cells))
     return ranked
 
 
 def _csv(spec: Spec, table: list[Line], names: list[str]) -> str:
-    """Every digit: mean, deviation and count in columns of their own."""
-    marked = any(cell.versus for line in table for cell in line.cells.values())
+    """All digits; mean, deviation, count and mark in separate columns."""
+    marked = any(cell.mark for line in table for cell in line.cells.values())
     collapsed = any(line.collapsed for line in table)
-    parts = ("", "_std", "_count", *(["_versus"] if marked else []))
+    parts = ("", "_std", "_count", *(["_vs_baseline"] if marked else []))
     rows = []
     for line in table:
         row: list[Any] = [getattr(line, name) for name in names]
@@ -224,7 +224,7 @@ def _csv(spec: Spec, table: list[Line], names: list[str]) -> str:
             else:
                 row += [repr(cell.mean), "" if cell.std is None else repr(cell.std), cell.count]
             if marked:
-                row.append({BETTER: "better", WORSE: "worse"}.get(cell.versus if cell else "", ""))
+                row.append({BETTER: "better", WORSE: "worse"}.get(cell.mark if cell else "", ""))
         rows.append([*row, *(["collapsed" if line.collapsed else ""] if collapsed else [])])
     headings = [*names, *(f"{name}{part}" for name in spec.columns for part in parts)]
-    return text.csv([*headings, *(["collapsed"] if collapsed else [])], rows)
+    return text_tables.csv([*headings, *(["collapsed"] if collapsed else [])], rows)

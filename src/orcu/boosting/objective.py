@@ -1,6 +1,7 @@
-"""An objective of boosting: value, gradient and curvature of a loss in the logits of every row."""
+"""Boosting objectives: value, gradient and Hessian diagonal of a loss in the logits of every row."""
 
 from collections.abc import Callable, Mapping
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -8,136 +9,132 @@ from scipy.optimize import minimize
 
 from orcu import geometry
 from orcu.errors import InputError, UnknownNameError
-from orcu.inputs import FloatArray, IntArray, as_count, as_fraction, as_labels, as_positive, as_weight
-from orcu.kernels import terms
+from orcu.inputs import FloatArray, IntArray, as_count, as_fraction, as_labels, as_positive, as_sample_weight
+from orcu.kernels import penalties, terms
 from orcu.kernels.soft_targets import distances, log_targets
 from orcu.kernels.terms import ClassFirst, Term
 from orcu.threads import cores, map_ordered
 
-CHUNK = 16384  # rows at a time: what a core's cache holds
-LEAST = 1e-6  # curvature of a logit, so that no leaf's step is endless
+CHUNK_ROWS = 16384  # rows that fit into a core's cache
+MIN_HESSIAN = 1e-6  # lower bound that keeps the steps of leaves finite
 Terms = Callable[[ClassFirst, IntArray], list[Term]]
 
 
 class Objective:
-    """A loss as boosting libraries take it.
+    """A loss as boosting libraries use it.
 
-    The curvature is the diagonal of the second derivative, exact where the loss is convex (cross-entropy of any
-    targets, LBE, hinge, SoftPlus) and an upper bound where it is not (CDW-CE, FLSD), times C / (C - 1) for the softmax,
-    as in LightGBM's own ``multiclass``, and times 2 for gap penalties, whose neighbouring logits pull on each other.
+    The Hessian is its diagonal, exact where the loss is convex (cross-entropy of any targets, LBE, hinge, SoftPlus)
+    and an upper bound where it is not (CDW-CE, FLSD). It is multiplied by C / (C - 1) for the softmax, as in LightGBM's
+    own ``multiclass``, and by 2 for gap penalties, which couple neighbouring logits.
 
     Args:
-        name: what it is called.
-        num_classes: how many classes, C.
-        build: from logits and labels to terms.
+        name: name of the objective.
+        num_classes: number of classes, C.
+        terms: function from logits and labels to the loss terms.
     """
 
-    def __init__(self, name: str, num_classes: int, build: Terms) -> None:
-        self.name, self.num_classes, self._terms = name, num_classes, build
+    def __init__(self, name: str, num_classes: int, terms: Terms) -> None:
+        self.name, self.num_classes, self._terms = name, num_classes, terms
 
     def __repr__(self) -> str:
         return f"Objective({self.name}, num_classes={self.num_classes})"
 
-    def value(self, logits: Any, y: Any, weight: Any = None) -> float:
-        """The mean loss of rows."""
-        z, labels, weights = self._checked(logits, y, weight)
-        each = sum(term.factor * term.value for term in self._terms(ClassFirst(z.T.copy()), labels))
-        return float(np.average(each, weights=weights))
+    def value(self, logits: Any, y: Any, sample_weight: Any = None) -> float:
+        """Mean loss of rows."""
+        z, labels, weight = self._check(logits, y, sample_weight)
+        losses = sum(term.factor * term.value for term in self._terms(ClassFirst(z.T.copy()), labels))
+        return float(np.average(losses, weights=weight))
 
-    def gradient_and_curvature(self, logits: Any, y: Any, weight: Any = None) -> tuple[FloatArray, FloatArray]:
-        """The derivative of each row's loss in its logits, and the curvature; shapes (n, C), times the weights.
+    def gradient_and_hessian(self, logits: Any, y: Any, sample_weight: Any = None) -> tuple[FloatArray, FloatArray]:
+        """Gradient and Hessian diagonal of each row's loss in its logits, times the sample weights; shapes (n, C).
 
         Args:
-            logits: shape (n, C).
+            logits: logits, shape (n, C).
             y: labels 0..C-1.
-            weight: one per row, or ``None``.
+            sample_weight: weight of each row, or ``None``.
 
         Raises:
             InputError: if an argument cannot be used.
 
         Example:
             >>> loss = objective("orcu", num_classes=3)
-            >>> gradient, curvature = loss.gradient_and_curvature([[0.0, 1.0, 0.0]], [1])
-            >>> gradient.round(3).tolist(), bool((curvature > 0).all())
+            >>> gradient, hessian = loss.gradient_and_hessian([[0.0, 1.0, 0.0]], [1])
+            >>> gradient.round(3).tolist(), bool((hessian > 0).all())
             ([[0.333, -0.667, 0.333]], True)
         """
-        return self.unchecked(*self._checked(logits, y, weight))
+        return self.gradient_and_hessian_unchecked(*self._check(logits, y, sample_weight))
 
-    def unchecked(self, z: FloatArray, y: IntArray, weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-        """As `gradient_and_curvature`, for rows that come back every round, checked once; in the type of ``z``."""
-        # class by class in memory, as the terms work and LightGBM takes them
-        gradient, curvature = (np.empty((z.shape[1], len(z)), dtype=z.dtype).T for _ in range(2))
+    def gradient_and_hessian_unchecked(
+        self, z: FloatArray, y: IntArray, sample_weight: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """As `gradient_and_hessian` without input validation, in the type of ``z``; called every boosting round."""
+        # Classes are contiguous in memory, as the terms and LightGBM use them.
+        gradient, hessian = (np.empty((z.shape[1], len(z)), dtype=z.dtype).T for _ in range(2))
 
-        def part(start: int) -> None:
-            rows = slice(start, start + CHUNK)
-            first, second = None, None
-            for term in self._terms(ClassFirst(np.ascontiguousarray(z[rows].T)), y[rows]):
-                assert term.curvature is not None  # noqa: S101
-                slope, bend = term.gradient(), term.curvature()
-                first = term.factor * slope if first is None else first + term.factor * slope
-                second = term.factor * bend if second is None else second + term.factor * bend
-            assert first is not None  # noqa: S101
-            assert second is not None  # noqa: S101
-            gradient[rows] = first.T
-            np.maximum(second.T, LEAST, out=curvature[rows])
+        def compute_chunk(start: int) -> None:
+            rows = slice(start, start + CHUNK_ROWS)
+            batch_terms = self._terms(ClassFirst(np.ascontiguousarray(z[rows].T)), y[rows])
+            gradient[rows] = reduce(np.add, [term.factor * term.gradient() for term in batch_terms]).T
+            hessian_sum = reduce(np.add, [term.factor * term.hessian() for term in batch_terms])  # type: ignore[misc]
+            np.maximum(hessian_sum.T, MIN_HESSIAN, out=hessian[rows])
 
-        starts = range(0, len(z), CHUNK)
-        for _ in map_ordered(part, starts, threads=cores() if len(starts) > 1 else 1):
+        starts = range(0, len(z), CHUNK_ROWS)
+        for _ in map_ordered(compute_chunk, starts, threads=cores() if len(starts) > 1 else 1):
             pass
-        if weight is not None:
-            gradient *= weight[:, None]
-            curvature *= weight[:, None]
-        return gradient, curvature
+        if sample_weight is not None:
+            gradient *= sample_weight[:, None]
+            hessian *= sample_weight[:, None]
+        return gradient, hessian
 
-    def start(self, y: Any, weight: Any = None) -> FloatArray:
-        """The logits that a single leaf of all rows tends to: the least mean loss under the class frequencies.
+    def init_score(self, y: Any, sample_weight: Any = None) -> FloatArray:
+        """Initial logits, (C,): the constant logits with the lowest mean loss, centred at 0.
 
-        Trees that start there need not spend rounds on what the frequencies say. Their mean is 0.
+        Trees that start there need no rounds to learn the class frequencies.
 
         Example:
-            >>> objective("ce", num_classes=2).start([0, 0, 0, 1]).round(3).tolist()
+            >>> objective("ce", num_classes=2).init_score([0, 0, 0, 1]).round(3).tolist()
             [0.549, -0.549]
         """
         labels = as_labels(y, self.num_classes, rows=len(y))
-        weights = np.ones(len(labels)) if weight is None else as_weight(weight, rows=len(labels))
-        # a class that no row has gets what one row in as many as there are classes more would
-        counts = np.bincount(labels, weights=weights, minlength=self.num_classes)
-        frequencies = np.maximum(counts, 1 / self.num_classes) / np.maximum(counts, 1 / self.num_classes).sum()
+        weight = np.ones(len(labels)) if sample_weight is None else as_sample_weight(sample_weight, rows=len(labels))
+        counts = np.bincount(labels, weights=weight, minlength=self.num_classes)
+        smoothed = np.maximum(counts, 1 / self.num_classes)  # a class without rows has a finite logit
+        frequencies = smoothed / smoothed.sum()
         classes = np.arange(self.num_classes)
 
         def cost(z: FloatArray) -> tuple[float, FloatArray]:
             rows = np.tile(z, (self.num_classes, 1))
-            slope, _ = self.unchecked(rows, classes, None)
-            return self.value(rows, classes, frequencies), frequencies @ slope
+            gradient, _ = self.gradient_and_hessian_unchecked(rows, classes, None)
+            return self.value(rows, classes, frequencies), frequencies @ gradient
 
         optimum = minimize(
             cost, np.log(frequencies), jac=True, method="L-BFGS-B", options={"maxiter": 500, "ftol": 1e-14}
         )
-        start: FloatArray = optimum.x - optimum.x.mean()
-        return start
+        score: FloatArray = optimum.x - optimum.x.mean()
+        return score
 
-    def _checked(self, logits: Any, y: Any, weight: Any) -> tuple[FloatArray, IntArray, FloatArray | None]:
+    def _check(self, logits: Any, y: Any, sample_weight: Any) -> tuple[FloatArray, IntArray, FloatArray | None]:
         z = np.asarray(logits, dtype=np.float64)
         if z.ndim != 2 or z.shape[1] != self.num_classes:
             raise InputError(f"logits: expected shape (n, {self.num_classes}), got {z.shape}.")
         if not np.isfinite(z).all():
             raise InputError(f"logits: row {int(np.argmin(np.isfinite(z).all(axis=1)))} is not finite.")
         labels = as_labels(y, self.num_classes, rows=len(z))
-        return z, labels, None if weight is None else as_weight(weight, rows=len(z))
+        return z, labels, None if sample_weight is None else as_sample_weight(sample_weight, rows=len(z))
 
 
 def objective(spec: str | Mapping[str, Any] = "orcu", *, num_classes: int, **options: Any) -> Objective:
-    """The objective that a name or table describes, with the names and options of `orcu.losses`.
+    """Create an objective by name or table, with the names and options of `orcu.losses`.
 
     Args:
         spec: "ce", "ls", "sord", "orcu", "cdw_ce" or "flsd"; a table such as ``{"name": "orcu", "scale": 5.0}``; or a
             table of an anchor and a regularizer, ``{"anchor": "huber", "regularizer": "softplus"}``, where the anchor
             is a distance of soft targets or one of these names, and the regularizer "lbe", "hinge" or "softplus".
-        num_classes: how many classes, C.
-        options: of the objective, such as ``scale``.
+        num_classes: number of classes, C.
+        options: options of the objective, such as ``scale``.
 
     Raises:
-        InputError: if a name or option is not known.
+        InputError: if a name or option is unknown.
 
     Example:
         >>> objective("orcu", num_classes=5, scale=3.0)
@@ -152,7 +149,7 @@ def objective(spec: str | Mapping[str, Any] = "orcu", *, num_classes: int, **opt
         name = table.pop("name")
         if name not in LOSSES:
             raise UnknownNameError("objective", name, LOSSES)
-        return Objective(name, classes, _terms_of(name, LOSSES[name], classes, table))
+        return Objective(name, classes, _build_terms(name, LOSSES[name], classes, table))
     unknown = set(table) - {"anchor", "regularizer", "strength", "scale"}
     if unknown or not {"anchor", "regularizer"} <= set(table):
         raise InputError(f"objective: expected a name, or an anchor and a regularizer; got {dict(spec)!r}.")  # type: ignore[arg-type]
@@ -160,9 +157,9 @@ def objective(spec: str | Mapping[str, Any] = "orcu", *, num_classes: int, **opt
     if name not in REGULARIZERS:
         raise UnknownNameError("regularizer of an objective", name, REGULARIZERS)
     if anchor in distances.names():
-        first = _terms_of("sord", LOSSES["sord"], classes, {"distance": anchor})
+        first = _build_terms("sord", LOSSES["sord"], classes, {"distance": anchor})
     elif anchor in LOSSES:
-        first = _terms_of(anchor, LOSSES[anchor], classes, {})
+        first = _build_terms(anchor, LOSSES[anchor], classes, {})
     else:
         raise UnknownNameError("anchor of an objective", anchor, [*distances.names(), *LOSSES])
     second = REGULARIZERS[name](classes, {"scale": table["scale"]} if "scale" in table else {})
@@ -174,7 +171,7 @@ def objective(spec: str | Mapping[str, Any] = "orcu", *, num_classes: int, **opt
     return Objective(f"{anchor} + {name}", classes, both)
 
 
-def _terms_of(name: str, build: Callable[..., Terms], classes: int, options: dict[str, Any]) -> Terms:
+def _build_terms(name: str, build: Callable[..., Terms], classes: int, options: dict[str, Any]) -> Terms:
     try:
         return build(classes, **options)
     except TypeError as error:
@@ -186,9 +183,9 @@ def _soft(targets: FloatArray) -> Terms:
 
     def build(batch: ClassFirst, y: IntArray) -> list[Term]:
         term = terms.soft_cross_entropy(batch, terms.columns(targets.astype(batch.z.dtype), y))
-        assert term.curvature is not None  # noqa: S101
-        exact = term.curvature
-        return [term._replace(curvature=lambda: factor * exact())]
+        assert term.hessian is not None  # noqa: S101
+        exact = term.hessian
+        return [term._replace(hessian=lambda: factor * exact())]
 
     return build
 
@@ -228,13 +225,13 @@ def _flsd(classes: int, *, gamma_hard: float = 5.0, gamma: float = 3.0, threshol
 
 
 def _gaps(
-    classes: int, penalty: Callable[[Any], Any], slope: Callable[[Any], Any], bend: Callable[[Any], Any]
+    classes: int, penalty: Callable[[Any], Any], gradient: Callable[[Any], Any], hessian: Callable[[Any], Any]
 ) -> Terms:
     signs = geometry.gap_signs(classes)
 
     def build(batch: ClassFirst, y: IntArray) -> list[Term]:
         directed = terms.columns(signs.astype(batch.z.dtype), y)
-        return [terms.gap_penalty(batch.z, directed, penalty, slope, lambda r: 2 * bend(r))]
+        return [terms.gap_penalty(batch.z, directed, penalty, gradient, lambda r: 2 * hessian(r))]
 
     return build
 
@@ -243,9 +240,9 @@ def _lbe(classes: int, options: Mapping[str, Any]) -> Terms:
     s = as_positive(options.get("scale", 3.0), name="scale")
     return _gaps(
         classes,
-        lambda r: geometry.log_barrier(r, scale=s),
-        lambda r: geometry.log_barrier_slope(r, scale=s),
-        lambda r: geometry.log_barrier_bend(r, scale=s),
+        lambda r: penalties.log_barrier(r, scale=s),
+        lambda r: penalties.log_barrier_gradient(r, scale=s),
+        lambda r: penalties.log_barrier_hessian(r, scale=s),
     )
 
 
@@ -253,18 +250,18 @@ def _hinge(classes: int, options: Mapping[str, Any]) -> Terms:
     margin = 1 / as_positive(options.get("scale", 3.0), name="scale") ** 2
     return _gaps(
         classes,
-        lambda r: geometry.hinge(r, margin=margin),
-        lambda r: geometry.hinge_slope(r, margin=margin),
+        lambda r: penalties.hinge(r, margin=margin),
+        lambda r: penalties.hinge_gradient(r, margin=margin),
         np.zeros_like,
     )
 
 
 def _softplus(classes: int, options: Mapping[str, Any]) -> Terms:
-    def bend(r: FloatArray) -> FloatArray:
+    def hessian(r: FloatArray) -> FloatArray:
         share: FloatArray = geometry.sigmoid(r)
         return share * (1 - share)
 
-    return _gaps(classes, geometry.softplus, geometry.sigmoid, bend)
+    return _gaps(classes, penalties.softplus, geometry.sigmoid, hessian)
 
 
 LOSSES: dict[str, Callable[..., Terms]] = {

@@ -1,4 +1,4 @@
-"""Calibrators: maps from a model's logits to probabilities that can be trusted, ordinal shape included."""
+"""Calibrators: maps from logits to calibrated, optionally unimodal probabilities."""
 
 from orcu.calibrators.auto import AutoCalibration
 from orcu.calibrators.base import CALIBRATORS, Calibrator, from_dict, load
@@ -6,11 +6,10 @@ from orcu.calibrators.chain import Chain, create
 from orcu.calibrators.dirichlet import DirichletCalibration
 from orcu.calibrators.gap import GapScaling
 from orcu.calibrators.groups import GroupedCalibration
-from orcu.calibrators.ordinal_dirichlet import OrdinalDirichlet
+from orcu.calibrators.linear_map import OrdinalDirichlet, VectorScaling
 from orcu.calibrators.projection import UnimodalProjection
 from orcu.calibrators.recommend import Recommendation, recommend
 from orcu.calibrators.temperature import TemperatureScaling
-from orcu.calibrators.vector import VectorScaling
 from orcu.errors import CalibrationWarning
 
 __all__ = [
@@ -35,7 +34,7 @@ __all__ = [
 
 
 def names() -> list[str]:
-    """The names that `create` knows.
+    """Names of the registered calibrators, for `create`.
 
     Example:
         >>> names()  # doctest: +NORMALIZE_WHITESPACE

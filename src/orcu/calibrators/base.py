@@ -1,70 +1,75 @@
-"""What every calibrator shares: checks, containers, parameters, JSON."""
+"""Base class of the calibrators: input checks, fitting, prediction and JSON files."""
 
 import inspect
 import os
+import sys
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from orcu import blas, geometry
-from orcu.calibrators.shrinkage import effective_rows, share_for_all, softened
+from orcu import geometry
 from orcu.errors import CalibrationWarning, InputError
-from orcu.inputs import FloatArray, IntArray, as_codes, as_labels, as_logits, as_weight, refuse_distributions
-from orcu.io.card import card
+from orcu.inputs import (
+    FloatArray,
+    IntArray,
+    as_codes,
+    as_labels,
+    as_logits,
+    as_sample_weight,
+    as_strings,
+    check_not_probs,
+)
 from orcu.io.files import read_json, write_json
-from orcu.predictions.predictions import Predictions
+from orcu.predictions import Predictions
 from orcu.predictions.used_rows import UsedRows
 from orcu.registry import Registry
+from orcu.threads import one_blas_thread
 
 STATE_VERSION = 2
-MANY_ROWS = 100_000
-BRIEF = 8  # numbers on a line
-LARGEST = 1e9  # logits further out say no more, and their squares would overflow
+ROWS_PER_PARAMETER = 5  # fewer rows cause a warning
+MULTITHREADED_ROWS = 100_000  # from here on several BLAS threads pay off
+MAX_SHOWN_NUMBERS = 8  # larger arrays are summarised
+MAX_LOGIT = 1e9  # larger logits are clipped: the probabilities are the same, and squares do not overflow
 CALIBRATORS: Registry[type["Calibrator"]] = Registry(
     "calibrator", package="orcu.calibrators", plugins="orcu.calibrators"
 )
 
 
 class Calibrator(ABC):
-    """A map from a model's logits to better ones, fitted on rows the model was not trained on.
+    """A map from a model's logits to calibrated logits, fitted on rows the model was not trained on.
 
-    ``fit(logits, y)``, then ``predict_logits`` or ``predict_proba``. What is given by position is
-    logits; probabilities are given as ``probs=``. numpy in, numpy out (float64); torch in, torch
-    out, on the tensor's device. Options are stored as given, what is learned ends in ``_``. One that
-    fits no parameters, such as the projection, predicts and is saved without `fit`.
+    Call ``fit(logits, y)``, then ``predict_logits`` or ``predict_proba``; pass probabilities as ``probs=``. numpy
+    arrays give float64 arrays, torch tensors give tensors on the same device. As in scikit-learn, options are stored
+    unchanged and fitted attributes end in ``_``. A calibrator without parameters, such as the projection, predicts
+    without `fit`.
 
-    No calibrator claims more than its rows can tell: what it learns is pulled towards the model as it is, the more
-    the fewer the rows (see `orcu.calibrators.shrinkage`), and a share of 1 / (2 (n + C)) of every prediction is spread
-    evenly over all classes. Neither is part of the procedures of the paper and of other papers, which are reached by
-    their options.
+    Two defaults protect against small samples. The fitted parameters are shrunk towards the uncalibrated model by a
+    prior that is worth a fixed number of rows (chosen with ``benchmarks/few_rows.py``). Every prediction is mixed with
+    the uniform distribution, with weight 1 / (2 (n + C)): a class that did not occur in n rows may occur in the next
+    one. The mixture keeps unimodal rows unimodal. Options switch both off for published procedures.
+
+    Subclasses define `n_parameters`, `_fit`, `_transform`, `_state` and `_restore`.
     """
 
-    # An estimator of scikit-learn by its methods, not by derivation: sklearn.base takes 0.9 s to import (it brings
-    # scipy.stats and pandas), more than all that is needed here.
+    # Implements scikit-learn's estimator API without its base class: importing sklearn.base takes 0.9 s.
 
     name: ClassVar[str]
-    weight_repeats: ClassVar[bool] = True  # whether a weight of 2 is the row twice, shrinkage aside
-    by_group: ClassVar[bool] = False  # whether `fit` and `predict_logits` take ``group=``
+    frequency_weights: ClassVar[bool] = True  # whether a weight of 2 equals a repeated row, apart from shrinkage
+    accepts_subgroup: ClassVar[bool] = False  # whether `fit` and `predict_*` take ``subgroup=``
     num_classes_: int
-    floor_: float | None = None  # what stood for a probability of 0 when fitting
-    share_for_all_: float = 0.0  # of every prediction, spread evenly over all classes
+    floor_: float | None = None  # replacement of a probability of 0, if fitted on probabilities
+    uniform_share_: float = 0.0  # share of the uniform distribution in every prediction
 
     @cached_property
     def fitted_on_(self) -> UsedRows:
-        """The rows that fitted it; none where nothing was to be fitted.
-
-        Raises:
-            InputError: if it is not fitted.
-        """
-        self._need_fit()
-        return UsedRows.of(np.empty((0, 0)), ids=())
-
-    _subject: IntArray | None = None  # of the rows while they are fitted, for whoever deals them into folds
+        """The rows of the fit; no rows if there is nothing to fit."""
+        self._check_is_fitted()
+        return UsedRows.from_values(np.empty((0, 0)), ids=())
 
     def fit(
         self,
@@ -72,80 +77,77 @@ class Calibrator(ABC):
         y: Any = None,
         *,
         probs: Any = None,
-        weight: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
         ids: Any = None,
-        subject: Any = None,
     ) -> Self:
-        """Learn the map from held-out rows.
+        """Fit the map on held-out rows.
 
         Args:
-            logits: shape (n, C), or ``None`` if ``probs`` is given.
+            logits: logits of shape (n, C), or ``None`` if ``probs`` is given.
             y: labels 0..C-1, shape (n,).
-            probs: class probabilities in place of logits.
-            weight: one non-negative weight per row.
-            ids: one id per row, kept in ``fitted_on_`` so that these rows are not used again to judge.
-            subject: one per row, such as a patient or a prompt: what is chosen by cross-validation is judged on rows of
-                other subjects than it was fitted on.
+            probs: class probabilities of shape (n, C), instead of logits.
+            sample_weight: non-negative weight of each row.
+            groups: group of each row, such as its patient; rows of a group stay in one fold of the cross-validation.
+            ids: id of each row, stored in ``fitted_on_`` to detect evaluation on the same rows.
 
         Raises:
-            InputError: if an argument cannot be used; the text names the row.
+            InputError: if an argument is invalid; the message names the row.
 
         Warns:
-            CalibrationWarning: if rows are few or a class is missing.
+            CalibrationWarning: if there are few rows or a class is missing.
         """
-        values = _bounded(logits) if _by_logits(logits, probs) else Predictions(probs=probs).as_logits()[0]
+        return self._check_and_fit(logits, y, probs, sample_weight, groups, ids)
+
+    def _check_and_fit(
+        self, logits: Any, y: Any, probs: Any, sample_weight: Any, groups: Any, ids: Any, **columns: Any
+    ) -> Self:
+        """Check the arguments of `fit`, drop rows of weight 0, and call `_fit`; ``columns`` are further row labels."""
+        values = _clip_logits(logits) if _are_logits(logits, probs) else Predictions(probs=probs).as_logits()[0]
         if logits is not None:
-            refuse_distributions(values, name="logits", hint="Hand them over as probs=.")
+            check_not_probs(values, name="logits", hint="Pass them as probs=.")
         n, num_classes = values.shape
         labels = as_labels(y, num_classes, rows=n)
-        weights = np.ones(n) if weight is None else as_weight(weight, rows=n)
-        counts = weights > 0  # a row of no weight is no row
-        used, used_labels, used_weights = values[counts], labels[counts], weights[counts]
-        self._check(used, used_labels)
+        weights = np.ones(n) if sample_weight is None else as_sample_weight(sample_weight, rows=n)
+        used = weights > 0
+        group_codes = None if groups is None else as_codes(groups, rows=n, name="groups")[used]
+        used_columns = {
+            name: None if column is None else as_strings(column, rows=n, name=name)[used]
+            for name, column in columns.items()
+        }
+        self._check_rows(values[used], labels[used])
         self.num_classes_ = num_classes
-        self.floor_ = None if logits is not None else float(np.exp(values.min()))  # later rows get the same for a 0
-        self.fitted_on_ = UsedRows.of(values, ids)
-        used_weights = used_weights / used_weights.mean()
-        if self._is_as_published():
-            self.share_for_all_ = 0.0
-        else:
-            effective = effective_rows(used_weights)
-            self.share_for_all_ = share_for_all(effective, num_classes)
-            used_weights = used_weights * (effective / len(used_weights))
-        self._subject = None if subject is None else as_codes(subject, rows=n, name="subject")[counts]
+        self.floor_ = None if logits is not None else float(np.exp(values.min()))  # also replaces 0 when predicting
+        self.fitted_on_ = UsedRows.from_values(values, ids)
+        weights = weights[used] / weights[used].mean()
+        self.uniform_share_ = 0.0
+        if self._shrinks():
+            n_effective = float(weights.sum() ** 2 / (weights @ weights))  # Kish's effective sample size
+            self.uniform_share_ = 0.5 / (n_effective + num_classes)
+            weights = weights * (n_effective / len(weights))
         try:
-            with blas.one_thread() if n < MANY_ROWS else nullcontext():
-                self._fit(used, used_labels, used_weights)
+            with one_blas_thread() if n < MULTITHREADED_ROWS else nullcontext():
+                self._fit(values[used], labels[used], weights, group_codes, **used_columns)
         except Exception:
-            del self.num_classes_  # nothing is learned
+            del self.num_classes_  # not fitted
             raise
-        finally:
-            self._subject = None
         return self
 
     def predict_logits(self, logits: Any = None, *, probs: Any = None) -> Any:
         """Calibrated logits, shape (n, C).
 
         Raises:
-            InputError: if it is not fitted, or was fitted for another number of classes.
+            InputError: if the calibrator is not fitted, or was fitted for another number of classes.
         """
-        return self._apply(self._spread, logits, probs)
+        return self._predict(self._mixed_logits, logits, probs)
 
     def predict_proba(self, logits: Any = None, *, probs: Any = None) -> Any:
-        """Calibrated probabilities, shape (n, C).
-
-        Raises:
-            InputError: if it is not fitted, or was fitted for another number of classes.
-        """
-        return self._apply(self._spread_probs, logits, probs)
+        """Calibrated probabilities, shape (n, C); see `predict_logits`."""
+        return self._predict(self._mixed_probs, logits, probs)
 
     def to_dict(self) -> dict[str, Any]:
-        """Options and learned state as plain data, fit for JSON.
-
-        Raises:
-            InputError: if it is not fitted.
-        """
-        self._need_fit()
+        """Options and fitted state as JSON-serialisable data."""
+        self._check_is_fitted()
         return {
             "calibrator": self.name,
             "state_version": STATE_VERSION,
@@ -153,154 +155,181 @@ class Calibrator(ABC):
             "num_classes": getattr(self, "num_classes_", None),
             "fitted_on": self.fitted_on_.to_dict(),
             "floor": self.floor_,
-            "share": self.share_for_all_,
+            "share": self.uniform_share_,
             "state": self._state(),
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `to_dict` as JSON; the file appears whole or not at all."""
+        """Write `to_dict` to a JSON file; the write is atomic."""
         write_json(path, self.to_dict())
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The options, as scikit-learn asks for them."""
+        """The options, as in scikit-learn."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def set_params(self, **options: Any) -> Self:
-        """Change options, as scikit-learn does.
-
-        Raises:
-            InputError: if there is no such option.
-        """
-        known = self.get_params()
+        """Change options, as in scikit-learn."""
+        names = self.get_params()
         for option, value in options.items():
-            if option not in known:
-                raise InputError(f"{self.name}: there is no option {option!r}; known: {', '.join(known)}.")
+            if option not in names:
+                raise InputError(f"{self.name}: there is no option {option!r}; its options are: {', '.join(names)}.")
             setattr(self, option, value)
         return self
 
     def __repr__(self) -> str:
-        options = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
-        return f"{type(self).__name__}({options})"
+        defaults = {name: option.default for name, option in inspect.signature(type(self)).parameters.items()}
+        values = {name: value for name, value in self.get_params().items() if repr(value) != repr(defaults.get(name))}
+        if self.__sklearn_is_fitted__():
+            values |= self._fitted_values()
+        return f"{type(self).__name__}({', '.join(f'{name}={_short(value)}' for name, value in values.items())})"
 
     def _repr_html_(self) -> str:
+        from orcu.report.card_html import card
+
         options = {name: repr(value) for name, value in self.get_params().items()}
         if not self.__sklearn_is_fitted__():
             return card(type(self).__name__, about="not fitted", facts=options)
         rows = self.fitted_on_.count
         about = f"fitted on {rows:,} rows of {self.num_classes_} classes" if rows else "nothing to fit"
-        return card(type(self).__name__, about=about, facts=options, headings=["learned", ""], rows=self._learned())
+        return card(type(self).__name__, about=about, facts=options, headings=["fitted", ""], rows=self._summary())
 
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import Tags, TargetTags  # who asks has imported it
+        from sklearn.utils import Tags, TargetTags  # imported already by any caller
 
-        required = self.parameters(2) > 0
+        required = self.n_parameters(2) > 0
         return Tags(estimator_type=None, target_tags=TargetTags(required=required), requires_fit=required)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "num_classes_") or self.parameters(2) == 0
+        return hasattr(self, "num_classes_") or self.n_parameters(2) == 0
 
-    # What a calibrator writes:
-
-    @abstractmethod
-    def parameters(self, num_classes: int) -> int:
-        """How many numbers are fitted for C classes; with none there is no need to call `fit`."""
+    # Every subclass defines:
 
     @abstractmethod
-    def _fit(self, logits: FloatArray, y: IntArray, weight: FloatArray) -> None:
-        """Learn from checked rows; weights add up to the number of rows that they are worth: 1 each where all are 1."""
+    def n_parameters(self, num_classes: int) -> int:
+        """Number of fitted parameters for C classes; with 0, `fit` is optional."""
+
+    @abstractmethod
+    def _fit(self, logits: FloatArray, y: IntArray, sample_weight: FloatArray, groups: IntArray | None) -> None:
+        """Fit on checked rows; weights are positive and sum to the effective number of rows."""
 
     @abstractmethod
     def _transform(self, logits: FloatArray) -> FloatArray:
-        """The calibrated logits."""
+        """Calibrated logits, before the mixture with the uniform distribution."""
 
     @abstractmethod
     def _state(self) -> dict[str, Any]:
-        """What was learned, as plain data."""
+        """The fitted state as JSON-serialisable data."""
 
     @abstractmethod
     def _restore(self, state: Mapping[str, Any]) -> None:
-        """Take back what `_state` gave."""
+        """Set the fitted state from what `_state` returned."""
 
-    # what it may write:
+    # A subclass may override:
 
-    def _is_as_published(self) -> bool:
-        """Whether its options ask for a published procedure or plain likelihood, which is not to be changed."""
-        return self.parameters(2) == 0 or getattr(self, "shrinkage", None) == 0
+    def _shrinks(self) -> bool:
+        """Whether fit and predictions are regularised here: not in published procedures, nor twice around a step."""
+        return self.n_parameters(2) > 0 and getattr(self, "shrinkage", None) != 0
 
-    def _learned(self) -> list[list[str]]:
-        """What was learned, to be read: names and values."""
-        return [[name.replace("_", " "), _brief(value)] for name, value in self._state().items()]
+    def _summary(self) -> list[list[str]]:
+        """Names and values of the fitted state, as text."""
+        return [[name.replace("_", " "), _summarise(value)] for name, value in self._state().items()]
 
-    # and what it gets:
-
-    def _spread(self, logits: FloatArray) -> FloatArray:
-        moved = self._transform(logits)
-        return softened(moved, self.share_for_all_) if self.share_for_all_ else moved
-
-    def _spread_probs(self, logits: FloatArray) -> FloatArray:
-        probs = self._transform_probs(logits)
-        return (
-            (1 - self.share_for_all_) * probs + self.share_for_all_ / probs.shape[1] if self.share_for_all_ else probs
-        )
+    def _fitted_values(self) -> dict[str, Any]:
+        """Fitted values that `__repr__` shows: single numbers, and the number of rows."""
+        numbers = {name: value for name, value in self._state().items() if isinstance(value, float)}
+        return numbers | ({"n_rows": self.fitted_on_.count} if self.fitted_on_.count else {})
 
     def _transform_probs(self, logits: FloatArray) -> FloatArray:
         return geometry.probs(self._transform(logits))
 
-    def _check(self, logits: FloatArray, y: IntArray) -> None:
-        """Warn where the rows cannot determine the map well."""
+    def _check_rows(self, logits: FloatArray, y: IntArray) -> None:
+        """Warn if there are few rows for the parameters, or a class has no rows."""
         num_classes = logits.shape[1]
-        wanted = 5 * self.parameters(num_classes)
-        if len(y) < wanted:
-            warn(
-                f"{self.name}: {len(y)} rows for {self.parameters(num_classes)} parameters; "
-                f"{wanted} or more are advisable."
-            )
-        counts = np.bincount(y, minlength=num_classes)
-        if self.parameters(num_classes) > 1 and (counts == 0).any():
-            absent = ", ".join(map(str, np.flatnonzero(counts == 0)))
-            warn(f"{self.name}: no row has class {absent}; nothing is learned about it.")
+        parameters = self.n_parameters(num_classes)
+        advised = ROWS_PER_PARAMETER * parameters
+        if len(y) < advised:
+            warn(f"{self.name}: {len(y)} rows for {parameters} parameters; at least {advised} rows are advisable.")
+        if parameters > 1:
+            warn_of_absent_classes(self.name, y, num_classes)
 
-    def _need_fit(self) -> None:
+    # Shared by all subclasses:
+
+    def _mixed_logits(self, logits: FloatArray) -> FloatArray:
+        transformed, share = self._transform(logits), self.uniform_share_
+        if not share:
+            return transformed
+        mixed: FloatArray = np.logaddexp(
+            geometry.log_probs(transformed) + np.log1p(-share), np.log(share / transformed.shape[1])
+        )
+        return mixed
+
+    def _mixed_probs(self, logits: FloatArray) -> FloatArray:
+        probs, share = self._transform_probs(logits), self.uniform_share_
+        return (1 - share) * probs + share / probs.shape[1] if share else probs
+
+    def _check_is_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise InputError(f"{type(self).__name__} is not fitted; call fit(logits, y) first.")
 
     def _as_logits(self, logits: Any, probs: Any) -> FloatArray:
-        """What the fitted map is applied to."""
-        if _by_logits(logits, probs):
-            return _bounded(logits)
+        """Logits from either argument of `predict_logits`."""
+        if _are_logits(logits, probs):
+            return _clip_logits(logits)
         predictions = Predictions(probs=probs)
         if self.floor_ is not None:
             probs = predictions.probs
             smallest = np.min(probs, axis=1, where=probs > 0, initial=1.0, keepdims=True)
             return np.log(np.where(probs > 0, probs, np.minimum(self.floor_, smallest / 2)))
-        if self.parameters(2) > 0 and not predictions.probs.all():
+        if self.n_parameters(2) > 0 and not predictions.probs.all():
             row = int(np.argmin(predictions.probs.min(axis=1)))
             raise InputError(
-                f"probs: row {row} has a probability of 0, which has no logit, and {type(self).__name__} was fitted on "
-                "logits. Give logits, or fit it on probabilities: what stands for 0 is then part of the fit."
+                f"probs: row {row} has a probability of 0, whose logit is infinite, and {type(self).__name__} was "
+                "fitted on logits. Pass logits, or fit on probabilities: the fit then stores a replacement for 0."
             )
         return predictions.as_logits()[0]
 
-    def _apply(self, function: Any, logits: Any, probs: Any) -> Any:
-        source = logits if logits is not None else probs
-        result = function(self._checked(logits, probs))
-        return like(source, result) if hasattr(source, "detach") else result
+    def _predict(self, function: Callable[[FloatArray], FloatArray], logits: Any, probs: Any) -> Any:
+        """Apply a function of checked logits, and return an array or tensor like the input."""
+        return as_input_type(logits if logits is not None else probs, function(self._check_input(logits, probs)))
 
-    def _checked(self, logits: Any, probs: Any) -> FloatArray:
-        """Logits that the fitted map can be applied to."""
-        self._need_fit()
+    def _check_input(self, logits: Any, probs: Any) -> FloatArray:
+        """Logits of the fitted number of classes."""
+        self._check_is_fitted()
         values = self._as_logits(logits, probs)
-        num_classes = getattr(self, "num_classes_", values.shape[1])  # any, where nothing was fitted
+        num_classes = getattr(self, "num_classes_", values.shape[1])  # any number if nothing was fitted
         if values.shape[1] != num_classes:
             raise InputError(f"{type(self).__name__} was fitted for {num_classes} classes, got {values.shape[1]}.")
         return values
 
 
+class WrappedCalibrator(Calibrator):
+    """Base class of calibrators that predict with another fitted one, ``fitted_``, which does the shrinking."""
+
+    frequency_weights = False  # the wrapped calibrator shrinks
+    fitted_: Calibrator
+
+    def _shrinks(self) -> bool:
+        return False
+
+    def _transform(self, logits: FloatArray) -> FloatArray:
+        transformed: FloatArray = self.fitted_.predict_logits(logits)
+        return transformed
+
+    def _transform_probs(self, logits: FloatArray) -> FloatArray:
+        probs: FloatArray = self.fitted_.predict_proba(logits)
+        return probs
+
+
+def clone(calibrator: Calibrator) -> Calibrator:
+    """A copy with the same options that is not fitted."""
+    return type(calibrator)(**calibrator.get_params())
+
+
 def from_dict(state: Mapping[str, Any]) -> Calibrator:
-    """The fitted calibrator that `Calibrator.to_dict` gave.
+    """Restore a fitted calibrator from the data of `Calibrator.to_dict`.
 
     Raises:
-        InputError: if the data are of another kind or version.
+        InputError: if the data are not those of a calibrator of this version.
 
     Example:
         >>> from orcu.calibrators import TemperatureScaling
@@ -309,69 +338,79 @@ def from_dict(state: Mapping[str, Any]) -> Calibrator:
         True
     """
     if not isinstance(state, Mapping) or "calibrator" not in state:
-        raise InputError("this is no calibrator: expected the JSON that `orcu calibrate fit` writes.")
+        raise InputError("not a calibrator: expected the JSON data that `orcu calibrate fit` writes.")
     if state.get("state_version") != STATE_VERSION:
         raise InputError(
-            f"state_version: this orcu reads {STATE_VERSION}, got {state.get('state_version')!r}; fit it anew."
+            f"state_version: expected {STATE_VERSION}, got {state.get('state_version')!r}; fit the calibrator again."
         )
-    from orcu.predictions.schemas import FittedCalibrator, validated
+    from orcu.calibrators._schemas import CalibratorSchema
+    from orcu.io.schema import validate
 
-    checked = validated(FittedCalibrator, state, "the calibrator's data")
+    checked = validate(CalibratorSchema, state, "the calibrator's data")
     try:
         calibrator: Calibrator = CALIBRATORS.create(checked.calibrator, **checked.options)
         if checked.num_classes is not None:
             calibrator.num_classes_ = checked.num_classes
         calibrator.fitted_on_ = UsedRows.from_dict(checked.fitted_on.model_dump())
-        calibrator.floor_, calibrator.share_for_all_ = checked.floor, checked.share
+        calibrator.floor_, calibrator.uniform_share_ = checked.floor, checked.share
         calibrator._restore(checked.state)
-        calibrator._need_fit()
-        logits = calibrator._spread(np.zeros((1, getattr(calibrator, "num_classes_", 2))))
+        calibrator._check_is_fitted()
+        logits = calibrator._mixed_logits(np.zeros((1, getattr(calibrator, "num_classes_", 2))))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"the calibrator's data are damaged ({error!r}); fit it anew.") from None
+        raise InputError(f"the calibrator's data are damaged ({error!r}); fit the calibrator again.") from None
     if not np.isfinite(logits).all():
-        raise InputError("the calibrator's data are damaged (not finite); fit it anew.")
+        raise InputError("the calibrator's data are damaged (not finite); fit the calibrator again.")
     return calibrator
 
 
 def load(path: str | os.PathLike[str]) -> Calibrator:
-    """The calibrator in a JSON file that `Calibrator.save` wrote.
-
-    Raises:
-        InputError: if the file cannot be read as one.
-    """
+    """Read a calibrator from a JSON file that `Calibrator.save` wrote."""
     return read_json(path, from_dict)
 
 
-def _brief(value: Any) -> str:
-    """A learned value in a few letters: numbers with four digits, and of large arrays the shape."""
+def as_input_type(source: Any, values: FloatArray) -> Any:
+    """The values as a tensor like ``source`` if that is a tensor, else unchanged."""
+    if not hasattr(source, "detach"):
+        return values
+    return source.new_tensor(values) if source.is_floating_point() else source.float().new_tensor(values)
+
+
+def warn(message: str) -> None:
+    """Issue a `CalibrationWarning` at the caller's line outside orcu."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("orcu."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, CalibrationWarning, stacklevel=level)
+
+
+def warn_of_absent_classes(name: str, y: IntArray, num_classes: int) -> None:
+    """Warn if a class has no rows."""
+    absent = np.flatnonzero(np.bincount(y, minlength=num_classes) == 0)
+    if len(absent):
+        classes = ", ".join(map(str, absent))
+        warn(f"{name}: no row has class {classes}, so its calibration cannot be fitted. Use rows of all classes.")
+
+
+def _summarise(value: Any) -> str:
+    """A fitted value as text: numbers with four digits, large arrays by shape and range."""
     array = np.asarray(value)
     if array.dtype.kind != "f":
         return str(value)
-    if array.size <= BRIEF:
+    if array.size <= MAX_SHOWN_NUMBERS:
         return ", ".join(f"{number:.4g}" for number in array.ravel())
     return f"{' x '.join(map(str, array.shape))} numbers from {array.min():.4g} to {array.max():.4g}"
 
 
-def _bounded(logits: Any) -> FloatArray:
-    return np.clip(as_logits(logits), -LARGEST, LARGEST)
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else repr(value)
 
 
-def _by_logits(logits: Any, probs: Any) -> bool:
-    """Whether predictions are given as logits.
+def _clip_logits(logits: Any) -> FloatArray:
+    return np.clip(as_logits(logits), -MAX_LOGIT, MAX_LOGIT)
 
-    Raises:
-        InputError: if they are given both ways, or not at all.
-    """
+
+def _are_logits(logits: Any, probs: Any) -> bool:
+    """Whether the predictions are logits; exactly one of both must be given."""
     if (logits is None) == (probs is None):
-        raise InputError("logits, probs: give exactly one of the two.")
+        raise InputError("logits, probs: pass exactly one of the two.")
     return logits is not None
-
-
-def like(tensor: Any, values: FloatArray) -> Any:
-    """The values as a tensor of the same kind, on the same device."""
-    return tensor.new_tensor(values) if tensor.is_floating_point() else tensor.float().new_tensor(values)
-
-
-def warn(text: str) -> None:
-    """Warn whoever called `Calibrator.fit`, from within its `_check` or `_fit`."""
-    warnings.warn(text, CalibrationWarning, stacklevel=4)

@@ -1,23 +1,23 @@
-"""Calibrators one after the other."""
+"""Calibrators applied one after the other."""
 
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from orcu.calibrators.base import CALIBRATORS, Calibrator, from_dict
+from orcu.calibrators.base import CALIBRATORS, Calibrator, clone, from_dict
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray
 
 
 @CALIBRATORS.register("chain")
 class Chain(Calibrator):
-    """Each calibrator is fitted on what the one before it gives.
+    """Calibrators in sequence; each is fitted on the output of the one before it.
 
-    ``Chain(DirichletCalibration(), UnimodalProjection())`` calibrates, then restores the shape.
+    ``Chain(DirichletCalibration(), UnimodalProjection())`` calibrates, then makes the predictions unimodal.
 
     Args:
-        calibrators: in order, also by name: ``Chain("dirichlet", "projection")``.
-        steps: the same as a list, as scikit-learn's ``clone`` and JSON give them.
+        calibrators: calibrators in order, also by name: ``Chain("dirichlet", "projection")``.
+        steps: the same as a list, as in JSON and in scikit-learn's ``clone``.
 
     Example:
         >>> import numpy as np
@@ -29,46 +29,42 @@ class Chain(Calibrator):
     """
 
     name = "chain"
-    weight_repeats = False  # its steps shrink by themselves
+    frequency_weights = False  # the steps shrink
 
     def __init__(self, *calibrators: Any, steps: Any = None) -> None:
         self.steps = list(calibrators) if steps is None else steps
 
     def _calibrators(self) -> list[Calibrator]:
         if not self.steps:
-            raise InputError("chain: give at least one calibrator.")
+            raise InputError("steps: a chain needs at least one calibrator.")
         return [CALIBRATORS.create(s) if isinstance(s, (str, Mapping)) else s for s in self.steps]
 
-    def parameters(self, num_classes: int) -> int:
-        """Of all steps."""
-        return sum(step.parameters(num_classes) for step in self._calibrators())
+    def n_parameters(self, num_classes: int) -> int:
+        """Number of parameters of all steps."""
+        return sum(step.n_parameters(num_classes) for step in self._calibrators())
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The steps; plain names where they were given so."""
+        """The steps, by name or as calibrators, as they were given."""
         return {"steps": self.steps}
 
     @cached_property
     def steps_(self) -> list[Calibrator]:
-        """The fitted steps; of a chain that has nothing to fit, the steps themselves.
-
-        Raises:
-            InputError: if it is not fitted.
-        """
-        self._need_fit()
+        """The fitted steps; the steps themselves if there is nothing to fit."""
+        self._check_is_fitted()
         return self._calibrators()
 
-    def _fit(self, logits: FloatArray, y: IntArray, weight: FloatArray) -> None:
+    def _fit(self, logits: FloatArray, y: IntArray, sample_weight: FloatArray, groups: IntArray | None) -> None:
         self.steps_ = []
         for step in self._calibrators():
-            fitted = type(step)(**step.get_params()).fit(logits, y, weight=weight, subject=self._subject)
+            fitted = clone(step).fit(logits, y, sample_weight=sample_weight, groups=groups)
             logits = fitted.predict_logits(logits)
             self.steps_.append(fitted)
 
-    def _is_as_published(self) -> bool:
-        return True  # each step spreads its own share
+    def _shrinks(self) -> bool:
+        return False  # the steps do
 
-    def _check(self, logits: FloatArray, y: IntArray) -> None:
-        """Each step checks for itself."""
+    def _check_rows(self, logits: FloatArray, y: IntArray) -> None:
+        """Nothing: each step checks its rows."""
 
     def _transform(self, logits: FloatArray) -> FloatArray:
         for step in self.steps_:
@@ -82,13 +78,16 @@ class Chain(Calibrator):
         return probs
 
     def to_dict(self) -> dict[str, Any]:
-        """Options and learned state as plain data, fit for JSON; steps are told by name and options."""
-        plain = super().to_dict()
-        steps = [{"name": step["calibrator"], **step["options"]} for step in plain["state"]["steps"]]
-        return plain | {"options": {"steps": steps}}
+        """Options and fitted state as JSON-serialisable data; the option ``steps`` holds names and options."""
+        state = super().to_dict()
+        steps = [{"name": step["calibrator"], **step["options"]} for step in state["state"]["steps"]]
+        return state | {"options": {"steps": steps}}
 
-    def _learned(self) -> list[list[str]]:
-        return [[f"{step.name}: {name}", value] for step in self.steps_ for name, value in step._learned()]
+    def _summary(self) -> list[list[str]]:
+        return [[f"{step.name}: {name}", value] for step in self.steps_ for name, value in step._summary()]
+
+    def _fitted_values(self) -> dict[str, Any]:
+        return {"steps": self.steps_}
 
     def _state(self) -> dict[str, Any]:
         return {"steps": [step.to_dict() for step in self.steps_]}
@@ -98,7 +97,7 @@ class Chain(Calibrator):
 
 
 def create(spec: str | dict[str, Any], **options: Any) -> Calibrator:
-    """The calibrator that a name or table describes; names joined by "+" are a chain.
+    """Create a calibrator from its name or a table of name and options; names joined by "+" make a chain.
 
     Raises:
         UnknownNameError: if a name or option does not exist.
@@ -111,7 +110,7 @@ def create(spec: str | dict[str, Any], **options: Any) -> Calibrator:
     if isinstance(spec, str) and "+" in spec:
         steps = [name.strip() for name in spec.split("+")]
         if options:
-            raise InputError(f"{spec}: options belong to the steps; use Chain(...) with calibrators.")
+            raise InputError(f"{spec}: a chain has no options; create its steps with options and use Chain(...).")
         for name in steps:
             CALIBRATORS.get(name)
         return Chain(*steps)

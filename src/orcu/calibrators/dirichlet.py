@@ -1,4 +1,4 @@
-"""Dirichlet calibration: a full linear map of log-probabilities, kept near the identity by ODIR."""
+"""Dirichlet calibration: a full linear map of log-probabilities, regularised by shrinkage or by ODIR penalties."""
 
 from typing import Any
 
@@ -6,35 +6,37 @@ import numpy as np
 
 from orcu import geometry
 from orcu.calibrators.base import CALIBRATORS
-from orcu.calibrators.cross_validation import cross_validated
-from orcu.calibrators.linear_map import LinearMap, Problem, present, solve
-from orcu.calibrators.shrinkage import as_shrinkage
+from orcu.calibrators.cross_validation import cross_val_log_losses
+from orcu.calibrators.linear_map import LinearMap, Problem, identity
 from orcu.errors import UnknownNameError
-from orcu.inputs import FloatArray, IntArray
+from orcu.inputs import FloatArray, IntArray, as_count, as_positive
 
 LAMBDAS = (0, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)  # Paper: Appendix II-B
 MUS = (0, 0.01, 0.1, 1, 10)
-ENOUGH_TO_CHOOSE = 1e-5  # of the gradient: the likelihood is then off by some 1e-9, far less than its standard error
+_BATCH_SIZE = 128
+_BETAS, _EPSILON = (0.9, 0.999), 1e-8  # Adam's defaults
+SELECTION_TOLERANCE = 1e-5  # gradient; the likelihood is then off by about 1e-9, far below its standard error
 
 
 @CALIBRATORS.register("dirichlet")
 class DirichletCalibration(LinearMap):
-    """p = softmax(W log p + b) (Kull et al. 2019), convex and solved to the optimum.
+    """p = softmax(W log p + b) (Kull et al. 2019), a convex problem solved to the optimum.
 
-    By default all parameters are pulled towards the fitted temperature. With ``off_diagonal``, ``bias`` or ``select``
+    By default all parameters are shrunk towards the fitted temperature. With ``off_diagonal``, ``bias`` or ``select``
     it is the published method with ODIR penalties, which minimises
     mean NLL + lambda/(C(C-1)) sum_{i != j} W_ij^2 + mu/C sum_j b_j^2 from W = I, b = 0.
 
     Args:
-        shrinkage: rows that the pull of each parameter towards the fitted temperature is worth; 0 for plain
-            likelihood.
-        off_diagonal: lambda; with ``select`` and without it lambda and mu are chosen from the paper's 13 x 5 grid.
-        bias: mu.
-        select: "fit" (the paper's: on the fitting rows, where the weakest penalty tends to win) or "cv" (the
-            strongest penalty whose cross-validated likelihood is within one standard error of the best), which is
-            also taken where only one of lambda and mu is given.
+        shrinkage: number of rows that the shrinkage of each parameter towards the fitted temperature is worth; 0 for
+            plain likelihood.
+        off_diagonal: penalty lambda; if ``None`` and ``select`` is given, lambda and mu are chosen from the paper's
+            13 x 5 grid.
+        bias: penalty mu.
+        select: "fit" (as in the paper: the likelihood of the fitting rows, which favours weak penalties) or "cv" (the
+            strongest penalty whose cross-validated likelihood is within one standard error of the best). "cv" is also
+            used if only one of lambda and mu is given.
         on: "log-probabilities", or "logits" for matrix scaling.
-        normalize: divide the penalties by C(C-1) and C, as the code of MDCA does.
+        normalize: whether the penalties are divided by C(C-1) and C, as in the code of MDCA.
 
     Example:
         >>> import numpy as np
@@ -64,71 +66,128 @@ class DirichletCalibration(LinearMap):
         self.on = on
         self.normalize = normalize
 
-    def parameters(self, num_classes: int) -> int:
-        """C (C + 1); the penalty makes them count for less."""
-        return num_classes * (num_classes + 1)
-
-    def _is_as_published(self) -> bool:
-        return self._has_penalties() or super()._is_as_published()
+    def _shrinks(self) -> bool:
+        return not self._has_penalties() and super()._shrinks()
 
     def _has_penalties(self) -> bool:
         return not (self.off_diagonal is None and self.bias is None and self.select is None)
 
-    def _fit(self, logits: FloatArray, y: IntArray, weight: FloatArray) -> None:
+    def _fit(self, logits: FloatArray, y: IntArray, sample_weight: FloatArray, groups: IntArray | None) -> None:
         if self.select not in {None, "cv", "fit"}:
             raise UnknownNameError("select of Dirichlet calibration", str(self.select), ["cv", "fit"])
         if self.on not in {"log-probabilities", "logits"}:
             raise UnknownNameError("on of Dirichlet calibration", self.on, ["log-probabilities", "logits"])
         if not self._has_penalties():
-            free = np.ones((self.num_classes_, self.num_classes_ + 1), dtype=bool)
-            return self._fit_shrunk(logits, y, weight, free, as_shrinkage(self.shrinkage))
+            return super()._fit(logits, y, sample_weight, groups)
         features = self._features(logits)
-        self.off_diagonal_, self.bias_penalty_ = self._chosen(features, y, weight)
-        problem = self._problem(features, y, weight).with_penalty(
-            self._penalty(self.num_classes_, self.off_diagonal_, self.bias_penalty_)
-        )
-        return self._keep(*solve(problem, problem.anchor + self._identity(self.num_classes_)))
+        self.off_diagonal_, self.bias_penalty_ = self._select_penalties(features, y, sample_weight, groups)
+        chosen = [(self.off_diagonal_, self.bias_penalty_)]
+        return self._set_parameters(*self._solve_grid(features, y, sample_weight, chosen)[0])
 
-    def _chosen(self, features: FloatArray, y: IntArray, weight: FloatArray) -> tuple[float, float]:
+    def _select_penalties(
+        self, features: FloatArray, y: IntArray, sample_weight: FloatArray, groups: IntArray | None
+    ) -> tuple[float, float]:
         lambdas = LAMBDAS if self.off_diagonal is None else (self.off_diagonal,)
         mus = MUS if self.bias is None else (self.bias,)
         grid = sorted(((float(penalty), float(mu)) for penalty in lambdas for mu in mus), reverse=True)
         if len(grid) == 1:
             return grid[0]
 
-        def log_probs(fit: Any, judge: Any) -> list[FloatArray]:
-            path = self._path(features[fit], y[fit], weight[fit] / weight[fit].mean(), grid)
-            return [geometry.log_probs(features[judge] @ parameters.T) for parameters in path]
+        def log_probs(train: Any, test: Any) -> list[FloatArray]:
+            weights = sample_weight[train] / sample_weight[train].mean()
+            path = self._solve_grid(features[train], y[train], weights, grid, tolerance=SELECTION_TOLERANCE)
+            return [geometry.log_probs(features[test] @ parameters.T) for parameters, _ in path]
 
         if self.select != "fit":
-            return grid[cross_validated(y, weight, log_probs, subject=self._subject).simplest()]
-        everything = np.arange(len(y))
-        own = [log[everything, y] for log in log_probs(everything, everything)]
-        return grid[int(np.argmax(np.array(own) @ weight))]
+            return grid[cross_val_log_losses(y, sample_weight, log_probs, groups=groups).simplest()]
+        rows = np.arange(len(y))
+        label_log_probs = np.array([values[rows, y] for values in log_probs(rows, rows)])
+        return grid[int(np.argmax(label_log_probs @ sample_weight))]
 
-    def _path(
-        self, features: FloatArray, y: IntArray, weight: FloatArray, grid: list[tuple[float, float]]
-    ) -> list[FloatArray]:
-        """The maps of all penalties, strongest first; each starts where the one before it ended."""
-        maps: list[FloatArray] = []
-        problem, size = self._problem(features, y, weight), features.shape[1] - 1
-        start = self._identity(size)
-        for penalty, mu in grid:
-            own = problem.with_penalty(self._penalty(size, penalty, mu))
-            start, _ = solve(own, start, tolerance=ENOUGH_TO_CHOOSE)
-            maps.append(start)
-        return maps
-
-    def _problem(self, features: FloatArray, y: IntArray, weight: FloatArray) -> Problem:
-        """Without a penalty yet."""
+    def _solve_grid(
+        self, features: FloatArray, y: IntArray, sample_weight: FloatArray, grid: list[Any], **options: Any
+    ) -> list[tuple[FloatArray, bool]]:
+        """`Problem.solve` for all penalties, strongest first; each solution is the start of the next."""
         size = features.shape[1] - 1
-        anchor = np.zeros((size, size + 1))
-        free = np.ones_like(anchor, dtype=bool) & present(y, size)
-        return Problem(features, y, weight, anchor, free, np.zeros_like(anchor))
+        zeros, start = np.zeros((size, size + 1)), identity(size)
+        problem = Problem(features, y, sample_weight, zeros, np.ones_like(zeros, dtype=bool), zeros)
+        solutions = []
+        for off_diagonal, mu in grid:
+            penalised = problem.with_penalty(_odir_penalty(size, off_diagonal, mu, normalize=self.normalize))
+            solutions.append(penalised.solve(start, **options))
+            start = solutions[-1][0]
+        return solutions
 
-    def _penalty(self, size: int, off_diagonal: float, mu: float) -> FloatArray:
-        """ODIR: lambda off the diagonal of W, mu on b."""
-        penalty = np.zeros((size, size + 1))
-        penalty[:, :-1][~np.eye(size, dtype=bool)] = off_diagonal / (size * (size - 1) if self.normalize else 1)
-        penalty[:, -1] = mu / (size if self.normalize else 1)
-        return penalty
+
+def _odir_penalty(size: int, off_diagonal: float, mu: float, *, normalize: bool = True) -> FloatArray:
+    """ODIR penalties: lambda on the off-diagonal entries of W, mu on b."""
+    penalty = np.zeros((size, size + 1))
+    penalty[:, :-1][~np.eye(size, dtype=bool)] = off_diagonal / (size * (size - 1) if normalize else 1)
+    penalty[:, -1] = mu / (size if normalize else 1)
+    return penalty
+
+
+@CALIBRATORS.register("dirichlet_paper")
+class PaperDirichletCalibration(LinearMap):
+    """p = softmax(W log p + b) by a few epochs of Adam from a random start; for studies, not for use.
+
+    The released code of MDCA, on which the paper's code seems to build, initialises a linear layer at random (uniform
+    within 1/sqrt(C)), trains it for a number of epochs with each of the 13 x 5 penalties of Appendix II-B, and keeps
+    the one with the lowest likelihood loss on the fitting rows. `dirichlet` solves the same problem to its optimum. The
+    difference of both is the effect of the optimiser on the paper's row "DC".
+
+    Args:
+        epochs: number of epochs over the fitting rows, in batches of 128.
+        learning_rate: learning rate of Adam.
+        random_state: seed of the start and the batches.
+
+    Raises:
+        InputError: if an option is not positive.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> z, y = 2 * rng.normal(size=(500, 3)), rng.integers(3, size=500)
+        >>> from orcu.metrics import nll
+        >>> fits = [PaperDirichletCalibration(epochs=epochs).fit(z, y) for epochs in (1, 200)]
+        >>> [round(nll(logits=fitted.predict_logits(z), y=y), 2) for fitted in fits]
+        [2.02, 1.1]
+    """
+
+    name = "dirichlet_paper"
+    frequency_weights = False  # a batch is a number of rows, whatever their weights
+    on = "log-probabilities"
+
+    def __init__(self, *, epochs: int = 20, learning_rate: float = 1e-3, random_state: int = 0) -> None:
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.random_state = random_state
+
+    def _shrinks(self) -> bool:
+        return False
+
+    def _fit(self, logits: FloatArray, y: IntArray, sample_weight: FloatArray, groups: IntArray | None) -> None:
+        epochs = as_count(self.epochs, name="epochs", minimum=1)
+        rate = as_positive(self.learning_rate, name="learning_rate")
+        rng = np.random.default_rng(self.random_state)
+        features, size = self._features(logits), self.num_classes_
+        grid = np.array([(penalty, mu) for penalty in LAMBDAS for mu in MUS], dtype=np.float64)
+        penalty = np.stack([_odir_penalty(size, off_diagonal, mu) for off_diagonal, mu in grid])
+        start = rng.uniform(-1, 1, size=(size, size + 1)) / np.sqrt(size)
+        maps = np.repeat(start[None], len(grid), axis=0)  # all penalties are trained at once
+        first, second, step = np.zeros_like(maps), np.zeros_like(maps), 0
+        for _ in range(epochs):
+            order = rng.permutation(len(y))
+            for rows in np.split(order, range(_BATCH_SIZE, len(y), _BATCH_SIZE)):
+                residual = geometry.probs(features[rows] @ maps.transpose(0, 2, 1))
+                residual[:, np.arange(len(rows)), y[rows]] -= 1
+                residual *= sample_weight[rows, None] / len(rows)
+                gradient = residual.transpose(0, 2, 1) @ features[rows] + 2 * penalty * maps
+                step += 1
+                first += (1 - _BETAS[0]) * (gradient - first)
+                second += (1 - _BETAS[1]) * (gradient**2 - second)
+                scale = np.sqrt(second / (1 - _BETAS[1] ** step)) + _EPSILON
+                maps -= rate * first / (1 - _BETAS[0] ** step) / scale
+        log_probs = geometry.log_probs(features @ maps.transpose(0, 2, 1))
+        best = int(np.argmax(log_probs[:, np.arange(len(y)), y] @ sample_weight))
+        self.off_diagonal_, self.bias_penalty_ = map(float, grid[best])
+        self._set_parameters(maps[best], True)

@@ -1,4 +1,4 @@
-"""Temperature scaling: one number that makes all predictions sharper or flatter."""
+"""Temperature scaling: one parameter that makes all predictions sharper or flatter."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,39 +6,40 @@ from typing import Any
 import numpy as np
 
 from orcu.calibrators.base import CALIBRATORS, Calibrator, warn
-from orcu.calibrators.shrinkage import as_shrinkage, sharpness_prior
-from orcu.errors import UnknownNameError
+from orcu.errors import InputError, UnknownNameError
 from orcu.inputs import FloatArray, IntArray, as_positive
 
 GRID = np.arange(1, 101) / 10  # Paper: [0, 10] by 0.1; a temperature of 0 is not defined
-_FLATTEST, _SHARPEST = 1e-3, 1e3  # bounds of 1/T
-_FLAT = 0.02  # a 1/T that leaves nothing of the logits
-_BLOCK = 8192  # rows at a time, so that what is computed stays in the cache
-_STEPS = 100
+_MIN_SCALE, _MAX_SCALE = 1e-3, 1e3  # bounds of 1/T
+_FLAT_SCALE = 0.02  # below this 1/T the logits have almost no effect
+# Widths of the prior on log(1/T). Sharper predictions claim more than the model does, so they need more evidence.
+_SHARPER_WIDTH, _FLATTER_WIDTH = 0.2, 0.35
+_MIN_PARAMETERS = 40  # smallest number of parameters that the total shrinkage is computed for
+_BLOCK = 8192  # rows per block, so that intermediate results stay in the cache
+_MAX_STEPS = 100
 _TOLERANCE = 1e-12
 
 
 @CALIBRATORS.register("temperature")
 class TemperatureScaling(Calibrator):
-    """p = softmax(z / T), T > 0 by negative log-likelihood (Guo et al. 2017).
+    """p = softmax(z / T) with T > 0 fitted by negative log-likelihood (Guo et al. 2017).
 
-    Newton's method inside a shrinking bracket finds the optimum to the last digits. Ranks and the argmax do not
+    The optimum is found to the last digits by Newton's method with a bisection safeguard. Ranks and the argmax do not
     change.
 
     Args:
-        search: "exact", or "grid" for the paper's 0.1, 0.2, ..., 10, by plain likelihood.
-        shrinkage: how many times the prior on 1/T counts; 0 for plain likelihood, as published.
+        search: "exact", or "grid" for the paper's grid 0.1, 0.2, ..., 10 with plain likelihood.
+        shrinkage: factor of the prior on 1/T; 0 for plain likelihood, as published.
 
     Example:
         >>> import numpy as np
         >>> rng = np.random.default_rng(0)
         >>> z = rng.normal(size=(1000, 3))
         >>> y = (rng.random((1000, 1)) > np.cumsum(np.exp(z) / np.exp(z).sum(1, keepdims=True), 1)).sum(1)
-        >>> fitted = TemperatureScaling().fit(3 * z, y)
-        >>> round(fitted.temperature_, 1)
-        2.7
-        >>> round(TemperatureScaling().fit([[2.0, 0.0]] * 5, [0, 0, 0, 0, 1]).temperature_, 2)  # five rows
-        1.08
+        >>> TemperatureScaling().fit(3 * z, y)
+        TemperatureScaling(temperature=2.73, n_rows=1000)
+        >>> TemperatureScaling().fit([[2.0, 0.0]] * 5, [0, 0, 0, 0, 1])  # five rows
+        TemperatureScaling(temperature=1.08, n_rows=5)
     """
 
     name = "temperature"
@@ -47,22 +48,22 @@ class TemperatureScaling(Calibrator):
         self.search = search
         self.shrinkage = shrinkage
 
-    def parameters(self, num_classes: int) -> int:
+    def n_parameters(self, num_classes: int) -> int:
         """One."""
         return 1
 
-    def _is_as_published(self) -> bool:
-        return self.search == "grid" or super()._is_as_published()
+    def _shrinks(self) -> bool:
+        return self.search != "grid" and super()._shrinks()
 
-    def _fit(self, logits: FloatArray, y: IntArray, weight: FloatArray) -> None:
+    def _fit(self, logits: FloatArray, y: IntArray, sample_weight: FloatArray, groups: IntArray | None) -> None:
         if self.search not in {"exact", "grid"}:
             raise UnknownNameError("search of temperature scaling", self.search, ["exact", "grid"])
         if self.search == "grid":
             margins = _margins(logits, y)
-            losses = [_loss(margins, weight, 1 / t) for t in GRID]
+            losses = [_loss(margins, sample_weight, 1 / t) for t in GRID]
             self.temperature_ = float(GRID[int(np.argmin(losses))])
         else:
-            self.temperature_ = 1 / sharpness(logits, y, weight, as_shrinkage(self.shrinkage))
+            self.temperature_ = 1 / inverse_temperature(logits, y, sample_weight, as_shrinkage(self.shrinkage))
 
     def _transform(self, logits: FloatArray) -> FloatArray:
         return logits / self.temperature_
@@ -72,82 +73,114 @@ class TemperatureScaling(Calibrator):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self.temperature_ = as_positive(state["temperature"], name="temperature")
-        if not _FLATTEST <= 1 / self.temperature_ <= _SHARPEST:
-            raise ValueError(f"a temperature of {self.temperature_:g}, which no fit gives")
+        if not _MIN_SCALE <= 1 / self.temperature_ <= _MAX_SCALE:
+            raise ValueError(f"temperature {self.temperature_:g} out of bounds")
 
 
-def _loss(margins: FloatArray, weight: FloatArray, scale: float) -> float:
-    scaled = scale * margins
-    top = scaled.max(axis=0)
-    return float(weight @ (top + np.log(np.exp(scaled - top).sum(axis=0))))
+def inverse_temperature(
+    logits: FloatArray, y: IntArray, sample_weight: FloatArray, shrinkage: float = 1.0, *, name: str = "temperature"
+) -> float:
+    """The 1/T of highest penalised likelihood, between 0.001 and 1000.
 
-
-def _slopes(margins: FloatArray, weight: FloatArray, scale: float) -> tuple[float, float]:
-    """First and second derivative of the loss in 1/T."""
-    slope = bend = 0.0
-    for first in range(0, len(weight), _BLOCK):
-        part, weights = margins[:, first : first + _BLOCK], weight[first : first + _BLOCK]
-        share = scale * part
-        share -= share.max(axis=0)
-        np.exp(share, out=share)
-        share /= share.sum(axis=0)
-        share *= part
-        mean = share.sum(axis=0)
-        share *= part
-        slope += float(weights @ mean)
-        bend += float(weights @ (share.sum(axis=0) - mean**2))
-    return slope, bend
-
-
-def sharpness(logits: FloatArray, y: IntArray, weight: FloatArray, shrinkage: float = 1.0) -> float:
-    """The 1/T of greatest likelihood and prior, kept between bounds.
-
-    Args:
-        logits: shape (n, C).
-        y: labels.
-        weight: adds up to the rows that count.
-        shrinkage: how many times the prior counts.
+    The weights sum to the effective number of rows; ``shrinkage`` is the factor of the prior.
 
     Example:
         >>> y = np.array([0, 0, 0, 1])
-        >>> round(sharpness(np.array([[2.0, 0.0]] * 4), y, np.ones(4), shrinkage=0), 4)  # log 3 / 2
+        >>> round(inverse_temperature(np.array([[2.0, 0.0]] * 4), y, np.ones(4), shrinkage=0), 4)  # log 3 / 2
         0.5493
     """
     margins = _margins(logits, y)
-    if ((margins >= 0).sum(axis=0)[weight > 0] == 1).all():
+    if ((margins >= 0).sum(axis=0)[sample_weight > 0] == 1).all():
+        limit = "the prior limits them" if shrinkage else "T stays at 1"
         warn(
-            "temperature: every row is predicted right, so the likelihood asks for ever sharper predictions; "
-            f"{'the prior holds them' if shrinkage else 'T stays at 1'}. Use more rows, which the model was not "
-            "trained on."
+            f"{name}: all {len(y)} rows are predicted correctly, so the likelihood grows with ever sharper predictions "
+            f"({limit}). Use more rows that the model was not trained on."
         )
         if not shrinkage:
             return 1.0
-    low, high, log_scale = np.log(_FLATTEST), np.log(_SHARPEST), 0.0
-    for _ in range(_STEPS):
+    low, high, log_scale = np.log(_MIN_SCALE), np.log(_MAX_SCALE), 0.0
+    for _ in range(_MAX_STEPS):
         scale = float(np.exp(log_scale))
-        slope, bend = _slopes(margins, weight, scale)
-        _, prior_slope, prior_bend = sharpness_prior(log_scale)
-        # in log(1/T), of which the prior is a function
-        bend = scale * slope + scale**2 * bend + shrinkage * prior_bend
-        slope = scale * slope + shrinkage * prior_slope
-        if abs(slope) <= _TOLERANCE * abs(bend):
+        gradient, hessian = _derivatives(margins, sample_weight, scale)
+        _, prior_gradient, prior_hessian = inverse_temperature_prior(log_scale)
+        # with respect to log(1/T), the argument of the prior
+        hessian = scale * gradient + scale**2 * hessian + shrinkage * prior_hessian
+        gradient = scale * gradient + shrinkage * prior_gradient
+        if abs(gradient) <= _TOLERANCE * abs(hessian):
             break
-        low, high = (log_scale, high) if slope < 0 else (low, log_scale)
-        trial = log_scale - slope / bend if bend > 0 else -np.inf
+        low, high = (log_scale, high) if gradient < 0 else (low, log_scale)
+        trial = log_scale - gradient / hessian if hessian > 0 else -np.inf
         if not low < trial < high:
             trial = (low + high) / 2
         if high - low <= _TOLERANCE:
             break
         log_scale = trial
     scale = float(np.exp(log_scale))
-    if scale < _FLAT:
+    if scale < _FLAT_SCALE:
         warn(
-            "temperature: the logits say nothing about the labels (or the reverse), so flat predictions fit "
-            f"best; T was held at {1 / scale:.3g}. Are the labels in the right order?"
+            f"{name}: the logits do not predict the labels, or predict them in reverse: the fitted temperature is "
+            f"{1 / scale:.3g}, so predictions are almost uniform. Check that labels and logit columns have the same "
+            "class order."
         )
     return scale
+
+
+def inverse_temperature_prior(log_scale: float) -> tuple[float, float, float]:
+    """Negative log prior of u = log(1/T), with its first and second derivative.
+
+    sqrt(1 + (u/t)^2) - 1 with t = 0.2 above 0 and 0.35 below: quadratic near the uncalibrated model (u = 0), linear
+    further out, so that clear evidence for another temperature wins.
+
+    Example:
+        >>> [round(value, 3) for value in inverse_temperature_prior(0.2)]
+        [0.414, 3.536, 8.839]
+    """
+    width = _SHARPER_WIDTH if log_scale > 0 else _FLATTER_WIDTH
+    root = float(np.sqrt(1 + (log_scale / width) ** 2))
+    return root - 1, log_scale / (width**2 * root), 1 / (width**2 * root**3)
+
+
+def as_shrinkage(value: float) -> float:
+    """Check that the option ``shrinkage`` is a finite number of at least 0."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+        raise InputError(f"shrinkage: expected a number of 0 or more, got {value!r}.")
+    return float(value)
+
+
+def prior_rows(shrinkage: float, n_parameters: int) -> float:
+    """Number of rows that the shrinkage of all parameters is worth, from the number per parameter.
+
+    Example:
+        >>> prior_rows(0.25, n_parameters=56)
+        14.0
+    """
+    return as_shrinkage(shrinkage) * max(n_parameters, _MIN_PARAMETERS)
 
 
 def _margins(logits: FloatArray, y: IntArray) -> FloatArray:
     """Margins over the label, class by class, shape (C, n): log p_y = -log sum exp(margin / T)."""
     return np.ascontiguousarray((logits - logits[np.arange(len(y)), y][:, None]).T)
+
+
+def _loss(margins: FloatArray, sample_weight: FloatArray, scale: float) -> float:
+    """Negative log-likelihood."""
+    scaled = scale * margins
+    top = scaled.max(axis=0)
+    return float(sample_weight @ (top + np.log(np.exp(scaled - top).sum(axis=0))))
+
+
+def _derivatives(margins: FloatArray, sample_weight: FloatArray, scale: float) -> tuple[float, float]:
+    """First and second derivative of the loss with respect to 1/T."""
+    gradient = hessian = 0.0
+    for first in range(0, len(sample_weight), _BLOCK):
+        block, weights = margins[:, first : first + _BLOCK], sample_weight[first : first + _BLOCK]
+        share = scale * block
+        share -= share.max(axis=0)
+        np.exp(share, out=share)
+        share /= share.sum(axis=0)
+        share *= block
+        mean = share.sum(axis=0)
+        share *= block
+        gradient += float(weights @ mean)
+        hessian += float(weights @ (share.sum(axis=0) - mean**2))
+    return gradient, hessian

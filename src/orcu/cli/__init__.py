@@ -1,19 +1,18 @@
-"""The ``orcu`` command: parse, call the library, print."""
+"""The ``orcu`` command: option parsing, calls of the library, printed output."""
 
 import atexit
 import contextlib
 import os
 import sys
 import warnings
-from typing import Annotated, NoReturn, TextIO
+from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 import orcu
 from orcu.cli.bench import bench_app
 from orcu.cli.calibrate import calibrate_app
+from orcu.cli.console import EXIT_CODES, USAGE_ERROR, say_problem
 from orcu.cli.data import data_app
 from orcu.cli.decide import decide
 from orcu.cli.evaluate import evaluate
@@ -22,75 +21,53 @@ from orcu.cli.figure import figure
 from orcu.cli.judge import judge_app
 from orcu.cli.losses import losses_app
 from orcu.cli.monitor import monitor_app
+from orcu.cli.options import command
 from orcu.cli.sets import sets_app
 from orcu.cli.theory import theory
-from orcu.cli.train import predict, train
-from orcu.cli.two_stage import two_stage
-from orcu.errors import InputError, MissingExtraError, PluginWarning
-
-USAGE_ERROR = 2
-_PYTHONS_SHOWWARNING = warnings.showwarning
+from orcu.cli.train import predict, train, two_stage
+from orcu.errors import MissingExtraError
 
 app = typer.Typer(
     help="Ordinal classifiers whose probabilities can be trusted.",
+    epilog=EXIT_CODES,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command()(evaluate)
-app.command()(decide)
-app.command()(figure)
-app.add_typer(calibrate_app, name="calibrate")
-app.add_typer(sets_app, name="sets")
-app.add_typer(judge_app, name="judge")
-app.add_typer(monitor_app, name="monitor")
-app.add_typer(bench_app, name="bench")
-app.add_typer(data_app, name="data")
-app.add_typer(losses_app, name="losses")
-app.command()(theory)
-app.command()(explore)
-app.command()(train)
-app.command()(predict)
-app.command("two-stage")(two_stage)
+for function in (evaluate, decide, figure, theory, explore, train, predict, two_stage):
+    command(app)(function)
+groups = {"calibrate": calibrate_app, "sets": sets_app, "judge": judge_app, "monitor": monitor_app}
+groups |= {"bench": bench_app, "data": data_app, "losses": losses_app}
+for name, group in groups.items():
+    app.add_typer(group, name=name)
 
 
 @app.callback(invoke_without_command=True)
-def _root(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+def _root(version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
     if version:
         typer.echo(f"orcu {orcu.__version__}")
         raise typer.Exit
 
 
 def main() -> None:
-    """Run the command; a bad argument becomes one line on stderr and exit code 2, a bad plugin a warning."""
-    warnings.showwarning = _show_warning
-    try:
-        app()
-    except (InputError, MissingExtraError) as error:
-        Console(stderr=True, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
-        raise SystemExit(USAGE_ERROR) from None
-
-
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    """A line of its own for what users can mend; Python's form, with the line of code, for the rest."""
-    if issubclass(category, PluginWarning):
-        Console(stderr=True, soft_wrap=True).print(f"[yellow]warning:[/] {escape(str(message))}", highlight=False)
-    else:
-        _PYTHONS_SHOWWARNING(message, category, filename, lineno, file, line)
+    """Run the command; warnings and a missing optional package become lines on stderr."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            app(prog_name="orcu")
+        except MissingExtraError as error:
+            say_problem("error", error)
+            raise SystemExit(USAGE_ERROR) from None
+        finally:
+            for text in dict.fromkeys(str(warning.message) for warning in caught):
+                say_problem("warning", text)
 
 
 def process() -> NoReturn:
-    """`main` as a process of its own, which ends at once when it is done.
+    """Run `main` and end the process at once.
 
-    Threads of pyarrow that are still starting when the interpreter takes itself down abort it: about one command in
-    fifty on a busy machine had done all its work and ended with exit code 134.
+    Threads of pyarrow that are still starting while the interpreter shuts down abort it: about one command in fifty
+    on a busy machine finished its work and ended with exit code 134.
     """
     code: object = 0
     try:
@@ -100,7 +77,7 @@ def process() -> NoReturn:
     if not isinstance(code, int | None):
         print(code, file=sys.stderr)
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError):  # a reader such as `head` has gone
+        with contextlib.suppress(OSError):  # the reader of a pipe, such as `head`, may be gone
             stream.flush()
     atexit._run_exitfuncs()
     os._exit(code if isinstance(code, int) else 0 if code is None else 1)

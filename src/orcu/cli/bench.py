@@ -1,367 +1,312 @@
-"""``orcu bench``: plan, run and print a benchmark."""
+"""``orcu bench``: plan, run and print benchmarks."""
 
-import os
 from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
+from typer import Argument, Option
 
-from orcu.cli.options import bad_data, check_page, check_paths, launching, working
-from orcu.errors import InputError, UnknownNameError
+from orcu.cli.console import FAILURE, INTERRUPTED, new_table, progress_bar, say, say_problem, say_wrote, show, task
+from orcu.cli.files import check_page, check_paths
+from orcu.cli.options import LaunchOptions, Parallel, command
+from orcu.errors import InputError
 
 if TYPE_CHECKING:
     from orcu.bench.paper import PaperTable
     from orcu.bench.plan import Plan
-    from orcu.bench.run import Moment, Summary
+    from orcu.bench.run import BenchProgress, RunSummary
     from orcu.bench.tables import Table as BenchTable
     from orcu.launchers import Launcher
 
-UNFINISHED = 1
-LAYOUTS = ("lines", "paper")
+Layout = StrEnum("Layout", ["lines", "paper"])
+Format = StrEnum("Format", ["rich", "markdown", "latex", "csv", "html"])
 
-bench_app = typer.Typer(help="The benchmark: every table of the paper, and your own.", no_args_is_help=True)
-SpecFile = Annotated[str, typer.Argument(help="A TOML file, or the name of a spec that comes with orcu.")]
-SpecFiles = Annotated[list[str], typer.Argument(help="TOML files, or names of specs that come with orcu.")]
-Results = Annotated[
-    Path | None, typer.Option("--results", help="Folder of results; $ORCU_RESULTS, or results/ by default.")
-]
-More = Annotated[
-    str | None, typer.Option("--with", help="Further losses that the spec names, such as grid of ablation.")
-]
+bench_app = typer.Typer(help="Benchmarks: the tables of the paper, and your own.", no_args_is_help=True)
 
 
-@bench_app.command()
-def plan(specs: SpecFiles, results: Results = None, more: More = None) -> None:
-    """Show the runs of a spec, which are finished, and what the rest will cost; of several specs, how many differ."""
+@dataclass(frozen=True)
+class ResultOptions:
+    """Where results are stored, and which losses a spec has."""
+
+    results: Annotated[Path | None, Option(help="Folder of results. Default: $ORCU_RESULTS, or results/.")] = None
+    extra: Annotated[str | None, Option(help="Name of a list of extra losses in the spec, such as grid.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpecOptions(ResultOptions):
+    """A benchmark."""
+
+    spec: Annotated[str, Argument(help="Spec: a TOML file, or the name of a spec that comes with orcu.")]
+
+    def status(self) -> "Plan":
+        """Return the runs of the benchmark and their states; data that is missing is not looked for."""
+        from orcu import bench
+
+        return bench.status(self.spec, results=self.results, extra=self.extra)
+
+
+@command(bench_app)
+def plan(
+    specs: Annotated[list[str], Argument(help="Specs: TOML files, or names of specs that come with orcu.")],
+    options: ResultOptions,
+) -> None:
+    """Show the runs of specs, which are finished, and the time that the others need."""
     from orcu import bench
-    from orcu.bench.plan import distinct
+    from orcu.bench.plan import count_distinct
 
-    with bad_data():
-        if len(specs) > 1 and more is not None:
-            raise InputError("--with: further losses belong to one spec; name that alone.")
-        plans = [bench.plan(spec, results=results, more=more) for spec in specs]
-    console, several = Console(), len(plans) > 1
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in (*(["spec"] if several else []), "data", "runs", "finished", "to do", "hours to do"):
-        table.add_column(heading, justify="left" if heading in {"spec", "data"} else "right")
+    if len(specs) > 1 and options.extra is not None:
+        raise InputError("--extra: allowed with one spec only.")
+    with task():
+        plans = [bench.plan(spec, results=options.results, extra=options.extra) for spec in specs]
+    several = len(plans) > 1
+    headings = ("data", ">runs", ">finished", ">to do", ">hours to do")
+    table = new_table(*(["spec"] if several else []), *headings)
     for planned in plans:
         for cost in planned.costs():
-            hours = "0" if not cost.to_do else "?" if cost.hours is None else f"{cost.hours:.1f}"
+            hours = "0" if not cost.remaining else "?" if cost.hours is None else f"{cost.hours:.1f}"
             spec = [escape(planned.spec.name)] if several else []
-            table.add_row(*spec, escape(cost.data), str(cost.runs), str(cost.finished), str(cost.to_do), hours)
-    console.print(table)
+            table.add_row(*spec, escape(cost.data), str(cost.runs), str(cost.finished), str(cost.remaining), hours)
+    show(table)
     if several:
-        number, finished = distinct(plans)
-        console.print(
-            f"{sum(len(one.runs) for one in plans)} runs, of which {number} differ: a run is done once for all specs. "
-            f"{finished} are finished.",
-            highlight=False,
-        )
+        number, finished = count_distinct(plans)
+        total = sum(len(planned.runs) for planned in plans)
+        say(f"{total} runs, of which {number} are distinct (specs share runs); {finished} are finished.")
     else:
-        console.print(f"{len(plans[0].runs)} runs: {_counts(plans[0].states)}", highlight=False)
-    for command in dict.fromkeys(command for one in plans for command in one.missing_data):
-        console.print(f"not prepared yet: {escape(command)}", highlight=False, soft_wrap=True)
+        say(f"{len(plans[0].runs)} runs: {_counts(plans[0].states)}")
+    for hint in dict.fromkeys(hint for planned in plans for hint in planned.prepare_commands):
+        typer.echo(f"not prepared yet: {hint}")
 
 
-@bench_app.command()
+@command(bench_app)
 def run(
-    spec: SpecFile,
-    results: Results = None,
-    more: More = None,
-    launcher: Annotated[str, typer.Option(help="local or ray.")] = "local",
+    spec: SpecOptions,
+    launch: LaunchOptions,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Runs at once; by default one per GPU, or as the cores allow.")
+        int | None, Parallel(min=1, help="Number of parallel runs. Default: one per GPU or by cores.")
     ] = None,
-    devices: Annotated[
-        str | None, typer.Option(help="GPUs to use, such as 0,1, or cpu; by default all there are.")
-    ] = None,
-    address: Annotated[str | None, typer.Option(help="Of a Ray cluster; by default one of this machine.")] = None,
+    devices: Annotated[str | None, Parallel(help="GPUs to use, such as 0,1, or cpu. Default: all GPUs.")] = None,
 ) -> None:
-    """Do what is not finished; failed runs are tried again."""
+    """Run unfinished jobs; failed runs are tried again."""
     from orcu import bench
+    from orcu.bench.jobs import Outcome, State
     from orcu.bench.run import resources
-    from orcu.bench.states import Outcome, State
 
-    console = Console()
-    with bad_data():
-        planned = bench.plan(spec, results=results, more=more)
-        workers = launching(launcher, address=address, **resources(planned.spec, jobs=jobs, devices=devices))
-        for command in planned.missing_data:
-            console.print(f"[yellow]left out, not prepared:[/] {escape(command)}", highlight=False, soft_wrap=True)
-        prepared, to_do = len(planned.runs) - planned.states[State.NO_DATA], len(planned.to_do)
+    with task():
+        planned = bench.plan(spec.spec, results=spec.results, extra=spec.extra)
+        workers = launch.create(**resources(planned.spec, jobs=jobs, devices=devices))
+        for hint in planned.prepare_commands:
+            say_problem("warning", f"skipped, data not prepared: {hint}")
+        prepared, to_do = len(planned.runs) - planned.states[State.NO_DATA], len(planned.pending_jobs)
         if not prepared:
-            raise InputError("none of the data are prepared; see the commands above.")
+            raise InputError("no data set of this spec is prepared; run the commands above.")
         if not to_do:
-            bench.run(planned, launcher=workers)  # notes which of the shared runs are this spec's
-            console.print(f"all {prepared} runs are finished", highlight=False)
+            bench.run(planned, launcher=workers)  # records which of the shared runs belong to this spec
+            say(f"all {prepared} runs are finished")
             return
-        console.print(
-            f"{escape(planned.spec.name)}: {to_do} of {len(planned.runs)} runs to do, {workers.jobs} at once; results "
-            f"go to {escape(str(planned.results))}",
-            highlight=False,
-        )
-        summary = _with_bar(planned, workers)
-    console.print(_counts(dict(sorted(summary.outcomes.items()))), highlight=False)
+        counts = f"{to_do} of {len(planned.runs)} runs to do, {workers.jobs} in parallel"
+        say(f"{planned.spec.name}: {counts}", f"results go to {planned.results}")
+        summary = _run_with_bar(planned, workers)
+    say(_counts(dict(sorted(summary.outcomes.items()))))
     if summary.outcomes[Outcome.FAILED]:
-        console.print(f"`orcu bench status {escape(spec)}` shows the errors; `run` again tries again.", highlight=False)
-        raise typer.Exit(UNFINISHED)
-    with bad_data():
-        left = len(bench.status(spec, results=results, more=more).to_do)
+        say(f"`orcu bench status {spec.spec}` shows the errors; run the command again to retry.")
+        raise typer.Exit(FAILURE)
+    with task():
+        left = len(spec.status().pending_jobs)
     if left:
-        console.print(
-            f"{left} runs are not finished: other processes are at them, or were a minute ago; `run` again.",
-            highlight=False,
-        )
-        raise typer.Exit(UNFINISHED)
+        say(f"{left} runs are not finished; another process is running them. Run the command again later.")
+        raise typer.Exit(FAILURE)
 
 
-@bench_app.command()
-def status(spec: SpecFile, results: Results = None, more: More = None) -> None:
-    """Show where each unfinished run stands, and the errors of those that failed."""
-    from orcu import bench
-    from orcu.bench.states import State
+@command(bench_app)
+def status(spec: SpecOptions) -> None:
+    """Show the state of each unfinished run, and the errors of failed ones."""
+    from orcu.bench.jobs import State
 
-    with bad_data():
-        planned = bench.status(spec, results=results, more=more)
-    console = Console()
-    console.print(_counts(planned.states), highlight=False)
-    for one in planned.runs:
-        if one.state is State.FAILED:
-            error = one.why.strip().splitlines()
-            console.print(f"[red]failed[/] {escape(one.job.title)}: {escape(error[-1])}", highlight=False)
-        elif one.state is State.RUNNING or one.why:
-            why = f": {one.why}" if one.why else ""
-            console.print(f"{one.state} {escape(one.job.title)}{escape(why)}", highlight=False, soft_wrap=True)
+    with task():
+        planned = spec.status()
+    say(_counts(planned.states))
+    for entry in planned.runs:
+        if entry.state is State.FAILED:
+            show(f"[red]failed[/] {escape(entry.job.title)}: {escape(entry.reason.strip().splitlines()[-1])}")
+        elif entry.state is State.RUNNING or entry.reason:
+            typer.echo(f"{entry.state} {entry.job.title}{entry.reason and f': {entry.reason}'}")
 
 
-@bench_app.command()
+@command(bench_app)
 def table(
-    spec: SpecFile,
-    results: Results = None,
-    more: More = None,
-    form: Annotated[str, typer.Option("--format", help="rich, markdown, latex, csv or html.")] = "rich",
-    against: Annotated[
-        str | None, typer.Option(help="Mark what is better (▲) or worse (▼) than this loss beyond chance.")
-    ] = None,
-    layout: Annotated[
-        str, typer.Option(help="lines (a row per loss), or paper (metrics below each other, losses side by side).")
-    ] = "lines",
-    with_paper: Annotated[bool, typer.Option("--with-paper", help="The paper's numbers below ours.")] = False,
+    spec: SpecOptions,
+    form: Annotated[Format, Option("--format", help="Format of the printed table.")] = Format.rich,
+    baseline: Annotated[str | None, Option(help="Loss to compare with: ▲ significantly better, ▼ worse.")] = None,
+    layout: Annotated[Layout, Option(help="Table layout: a row per loss, or as in the paper.")] = Layout.lines,
+    paper: Annotated[bool, Option("--paper", help="Add the paper's numbers; needs --layout paper.")] = False,
 ) -> None:
-    """Print the table: mean and standard deviation over folds, best bold, second underlined."""
+    """Print the result table: mean and standard deviation over folds, best bold, second underlined."""
     from orcu import bench
-    from orcu.bench.tables import COLLAPSED_NOTE, FORMATS
+    from orcu.bench.tables import COLLAPSED_NOTE
 
-    with bad_data():
-        if layout not in LAYOUTS:
-            raise UnknownNameError("layout", layout, LAYOUTS)
-        if form not in (*FORMATS, "rich"):
-            raise UnknownNameError("format", form, (*FORMATS, "rich"))
-        if layout == "lines" and with_paper:
-            raise InputError("--with-paper: belongs to --layout paper; `orcu bench compare` prints both line by line.")
-        planned = bench.status(spec, results=results, more=more)
-        left = len(planned.runs) - len(planned.some_finished())
-        if left:
-            Console(stderr=True).print(
-                f"[yellow]{left} of {len(planned.runs)} runs are missing; the table is of the others[/] (`orcu bench "
-                "status` tells why)",
-                highlight=False,
-            )
-        whole = bench.table(planned, against=against)
+    if layout == "lines" and paper:
+        raise InputError("--paper: needs --layout paper; `orcu bench compare` prints both numbers line by line.")
+    with task():
+        planned = spec.status()
+        missing = len(planned.runs) - len(planned.require_finished())
+        if missing:
+            text = f"{missing} of {len(planned.runs)} runs are missing from the table; see `orcu bench status`"
+            say_problem("warning", text)
+        results = bench.table(planned, baseline=baseline)
         if layout == "paper":
-            _print_as_in_the_paper(whole, form, with_paper)
-        elif form != "rich":
-            typer.echo(whole.text(form), nl=False)
-    if form == "rich" and layout == "lines":
-        _print_table(whole)
-    screen = Console(stderr=form != "rich", soft_wrap=True)
-    if against is not None:
-        screen.print(
-            f"▲ better, ▼ worse than {escape(against)}: 95 % intervals of a bootstrap of folds and rows.",
-            highlight=False,
-        )
-    if any(line.collapsed for line in whole.lines):
-        screen.print(COLLAPSED_NOTE, highlight=False)
-    for data, metric, loss in whole.chosen:
-        screen.print(f"chosen on {escape(data)} by {metric} of validation rows: {escape(loss)}", highlight=False)
+            _print_paper_layout(results, form, paper)
+        elif form == "rich":
+            _print_table(results)
+        else:
+            typer.echo(results.text(form), nl=False)
+    notes = [f"chosen on {data} by {metric} of validation rows: {loss}" for data, metric, loss in results.selected]
+    if any(line.collapsed for line in results.lines):
+        notes.insert(0, COLLAPSED_NOTE)
+    if baseline is not None:
+        notes.insert(0, f"▲ better, ▼ worse than {baseline}: 95 % intervals of a bootstrap of folds and rows.")
+    say(*notes, stderr=form != "rich")
 
 
-@bench_app.command()
+@command(bench_app)
 def report(
-    spec: SpecFile,
-    results: Results = None,
-    more: More = None,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Write here (.html or .pdf); report.html beside the results.")
+    spec: SpecOptions,
+    output: Annotated[
+        Path | None, Option("--output", "-o", help="Report (.html or .pdf). Default: in the results.")
     ] = None,
 ) -> None:
-    """Write one HTML page for the whole benchmark."""
+    """Write an HTML report of the benchmark."""
     from orcu import bench
     from orcu.bench.report import REPORT
 
-    with bad_data():
-        planned = bench.status(spec, results=results, more=more)
-        planned.some_finished()
-        target = out or planned.folder / REPORT
-        if out is None:
+    with task("drawing"):
+        planned = spec.status()
+        planned.require_finished()
+        if output is None:
             planned.folder.mkdir(parents=True, exist_ok=True)
-        check_paths([], [target])
-        check_page(target)
-        with Console(stderr=True).status("drawing"):
-            bench.report(planned, out=target)
-    Console().print(f"wrote {escape(str(target))}", highlight=False)
+        path = output or planned.folder / REPORT
+        check_paths([], [path])
+        check_page(path)
+        bench.report(planned, output=path)
+    say_wrote(path)
 
 
-@bench_app.command()
-def compare(spec: SpecFile, results: Results = None, more: More = None) -> None:
-    """Print our numbers beside the paper's, where the task is the same, and what differs where it is not."""
+@command(bench_app)
+def compare(spec: SpecOptions) -> None:
+    """Compare results with the paper's numbers where the task is the same, and list differences of the others."""
     from orcu import bench
 
-    with bad_data():
-        comparison = bench.compare(spec, results=results, more=more)
-    console = Console()
+    with task():
+        comparison = bench.compare(spec.spec, results=spec.results, extra=spec.extra)
     if comparison.rows:
-        shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         names = ("data", "loss", "calibrator", "metric")
-        for heading in (*names, "paper", "ours", "difference", "in std", "folds"):
-            shown.add_column(heading, justify="left" if heading in names else "right", no_wrap=True)
-        for row in comparison:
-            shown.add_row(
+        printed = new_table(*names, ">paper", ">ours", ">difference", ">in std", ">folds", wrap=False)
+        for row in comparison.rows:
+            printed.add_row(
                 *(escape(row[name]) for name in names),
                 _with_deviation(row["paper"], row["paper_std"]) + (" †" if row["conflict"] else ""),
                 _with_deviation(row["ours"], row["ours_std"]),
                 f"{row['difference']:+.2f}",
-                "" if row["in_units"] is None else f"{row['in_units']:+.1f}",
+                "" if row["in_std"] is None else f"{row['in_std']:+.1f}",
                 str(row["folds"]),
             )
-        console.print(shown)
-        console.print("in std: the difference in units of both standard deviations together", highlight=False)
-    for data, differs in comparison.unlike.items():
-        console.print(f"not compared, another task: {escape(data)}: {escape('; '.join(differs))}", highlight=False)
-    for row in comparison:
-        if row["conflict"]:
-            words = f"{row['data']}, {row['loss']}, {row['metric']}: the paper contradicts itself ({row['conflict']})"
-            console.print(f"† {escape(words)}", highlight=False)
+        show(printed, "in std: difference divided by the combined standard deviation")
+    for data, differences in comparison.not_compared.items():
+        say(f"not compared, different task: {data}: {'; '.join(differences)}")
+    for row in (row for row in comparison.rows if row["conflict"]):
+        say(f"† {row['data']}, {row['loss']}, {row['metric']}: the paper contradicts itself ({row['conflict']})")
 
 
-def _print_as_in_the_paper(whole: "BenchTable", form: str, with_paper: bool) -> None:
-    from orcu.bench.paper import differences, in_paper_layout
+def _print_paper_layout(results: "BenchTable", form: str, paper: bool) -> None:
+    from orcu.bench.paper import differences, paper_layout
 
-    spec = whole.plan.spec
-    for number, table in enumerate(in_paper_layout(spec, whole.lines, with_paper=with_paper)):
-        comment = {"latex": "% {}", "html": "<!-- {} -->"}.get(form, "{}")
+    spec = results.plan.spec
+    for number, part in enumerate(paper_layout(spec, results.lines, paper=paper)):
         if form == "rich":
-            # Cells are never cut: a terminal that is too narrow breaks lines, a file or a pager does not.
-            Console(width=max(Console().width, 40 + 18 * len(table.headings))).print(_as_rich(table))
+            show(_paper_table(part), width=40 + 18 * len(part.headings))
             continue
         if form != "csv":
-            typer.echo(("\n" if number else "") + comment.format(table.title) + "\n")
-        typer.echo(table.text(form), nl=False)
-    screen = Console(stderr=True, soft_wrap=True)
-    screen.print(
-        "means ± standard deviations over runs; of each row the best is bold, the second underlined", highlight=False
-    )
-    if with_paper:
-        screen.print("paper: as printed there; † where it contradicts itself", highlight=False)
+            comment = {"latex": "% {}", "html": "<!-- {} -->"}.get(form, "{}")
+            typer.echo(("\n" if number else "") + comment.format(part.title) + "\n")
+        typer.echo(part.text(form), nl=False)
+    say("means ± standard deviations over runs; best value of a row bold, second underlined", stderr=True)
+    if paper:
+        say("paper: as published; † where the paper contradicts itself", stderr=True)
         for data in spec.data:
-            if differs := differences(data, spec):
-                screen.print(f"another task than the paper's: {escape(data.title)}: {escape('; '.join(differs))}")
+            if differing := differences(data, spec):
+                say(f"different task than in the paper: {data.title}: {'; '.join(differing)}", stderr=True)
 
 
-def _as_rich(table: "PaperTable") -> Table:
-    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), title=table.title, title_justify="left")
-    for heading in table.headings:
-        shown.add_column(escape(heading), no_wrap=True)
-    for row in table.rows:
-        cells = []
-        for cell in row:
-            style = "" if isinstance(cell, str) else {"best": "bold", "second": "underline"}.get(cell.emphasis, "")
-            words = escape(cell if isinstance(cell, str) else cell.text)
-            cells.append(f"[{style}]{words}[/]" if style else words)
-        shown.add_row(*cells)
-    return shown
+def _paper_table(part: "PaperTable") -> Table:
+    styles = {"best": "bold", "second": "underline"}
+    printed = new_table(*part.headings, title=part.title, wrap=False)
+    for row in part.rows:
+        cells = [(cell, "") if isinstance(cell, str) else (cell.text, styles.get(cell.emphasis, "")) for cell in row]
+        printed.add_row(*(Text(text, style) for text, style in cells))
+    return printed
 
 
 def _with_deviation(mean: float, std: float | None) -> str:
     return f"{mean:.2f}" if std is None else f"{mean:.2f} ± {std:.2f}"
 
 
-@bench_app.command("convert")
-def convert_command(results: Results = None) -> None:
-    """Take over the results of version 0.1.0, where every spec had runs of its own; nothing is trained again."""
-    from orcu.bench.convert import convert
-
-    folder = Path(results or os.environ.get("ORCU_RESULTS", "results"))
-    with bad_data(), working("copying"):
-        done = convert(folder)
-    doubles = f", {done.doubles} were there already" if done.doubles else ""
-    Console().print(f"{done.taken} runs taken over{doubles}; the old ones stand in */runs_of_0.1.0", highlight=False)
-
-
-def _with_bar(planned: "Plan", workers: "Launcher") -> "Summary":
-    """Do the runs of a plan under a bar; Ctrl-C stops them."""
+def _run_with_bar(planned: "Plan", workers: "Launcher") -> "RunSummary":
+    """Run the jobs of a plan with a progress bar, or with lines in a log file; Ctrl-C stops them."""
     from orcu import bench
-    from orcu.bench.states import Outcome
+    from orcu.bench.jobs import Outcome
 
-    screen = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    finished, shown_in_log = 0, 0
+    stderr = Console(stderr=True)
+    finished, printed = 0, 0
     try:
-        with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
-            task = bar.add_task("runs", total=None)
+        with progress_bar() as bar:
+            job = bar.add_task("runs", total=None)
 
-            def show(moment: "Moment") -> None:
-                nonlocal finished, shown_in_log
-                finished = moment.outcomes[Outcome.DONE]
-                if not screen.is_terminal and moment.done != shown_in_log:  # a log file wants lines, not a bar
-                    screen.print(f"{moment.done} of {moment.total} runs: {escape(moment.what)}", highlight=False)
-                    shown_in_log = moment.done
-                bar.update(task, description=moment.what, completed=moment.done, total=moment.total)
+            def update(progress: "BenchProgress") -> None:
+                nonlocal finished, printed
+                finished = progress.outcomes[Outcome.DONE]
+                if not stderr.is_terminal and progress.done != printed:
+                    stderr.print(
+                        f"{progress.done} of {progress.total} runs: {escape(progress.description)}", highlight=False
+                    )
+                    printed = progress.done
+                bar.update(job, description=progress.description, completed=progress.done, total=progress.total)
 
-            return bench.run(planned, launcher=workers, progress=show)
+            return bench.run(planned, launcher=workers, progress=update)
     except KeyboardInterrupt:
-        screen.print(f"interrupted after {finished} runs; `run` again goes on where it was", highlight=False)
-        raise typer.Exit(130) from None
+        stderr.print(f"interrupted after {finished} runs; run the command again to continue", highlight=False)
+        raise typer.Exit(INTERRUPTED) from None
 
 
-def _print_table(whole: "BenchTable") -> None:
+def _print_table(results: "BenchTable") -> None:
     from orcu.bench.columns import heading
 
-    spec, lines = whole.plan.spec, whole.lines
-    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), title=spec.title or spec.name, title_justify="left")
+    spec, lines = results.plan.spec, results.lines
     several = len(spec.calibrators) > 1
-    for title in ("data", *(["calibrator"] if several else []), "loss"):
-        shown.add_column(title)
-    for column in spec.columns:
-        shown.add_column(heading(column), justify="right", no_wrap=True)
-    before = ("", "")
+    columns = [heading(column) for column in spec.columns]
+    names = ("data", *(["calibrator"] if several else []), "loss")
+    printed = new_table(*names, *(f">{column}" for column in columns), title=spec.title or spec.name)
+    styles, previous = {1: "bold", 2: "underline"}, ("", "")
     for line in lines:
-        cells = []
-        for column in spec.columns:
-            style = {1: "bold", 2: "underline"}.get(line.rank(column))
-            cells.append(f"[{style}]{line.text(column)}[/]" if style else line.text(column))
+        cells = [Text(line.text(column), styles.get(line.rank(column), "")) for column in spec.columns]
         block = (line.data, line.calibrator)
-        if block != before and before != ("", ""):
-            shown.add_row()
-        data = escape(line.data) if line.data != before[0] else ""
-        calibrator = escape(line.calibrator) if block != before else ""
-        shown.add_row(data, *([calibrator] if several else []), escape(line.called), *cells)
-        before = block
-    width = max(Console().width, 30 + 16 * len(spec.columns))
-    console = Console(width=width)
-    console.print(shown)
+        if block != previous and previous != ("", ""):
+            printed.add_row()
+        data = escape(line.data) if line.data != previous[0] else ""
+        calibrator = escape(line.calibrator) if block != previous else ""
+        printed.add_row(data, *([calibrator] if several else []), escape(line.title), *cells)
+        previous = block
     count = max((cell.count for line in lines for cell in line.cells.values()), default=1)
     ranked = any(cell.rank for line in lines for cell in line.cells.values())
-    notes = [f"{spec.rows} rows"] if spec.rows != "test" else []
+    notes = [f"{spec.split} rows"] if spec.split != "test" else []
     notes += [f"mean ± standard deviation over {count} runs"] if count > 1 else []
-    notes += ["of each block the best is bold, the second underlined"] if ranked else []
-    if notes:
-        console.print("; ".join(notes), highlight=False)
+    notes += ["best value of each block bold, second underlined"] if ranked else []
+    show(printed, *(["; ".join(notes)] if notes else []), width=30 + 16 * len(columns))
 
 
 def _counts(counts: Mapping[Any, int]) -> str:

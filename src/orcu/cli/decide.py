@@ -1,114 +1,80 @@
-"""``orcu decide``: from predictions to one class a row, by a rule or by what mistakes cost."""
+"""``orcu decide``: one class for each row, by a decision rule or a cost matrix."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-from rich.console import Console
-from rich.markup import escape
+from typer import Argument, Option
 
-from orcu.cli.options import (
-    Classes,
-    Decimal,
-    Id,
-    Label,
-    Logits,
-    NoFormulas,
-    Percent,
-    Probs,
-    Separator,
-    bad_data,
-    check_paths,
-    reading_options,
-    working,
-)
-from orcu.errors import UnknownNameError
+from orcu.cli.console import say, say_wrote, task
+from orcu.cli.files import check_paths
+from orcu.cli.options import ReadOptions, TableOptions
+from orcu.errors import InputError, UnknownNameError
+
+Rule = Annotated[
+    str,
+    Option(
+        help="Decision rule: argmax, median (least mean absolute error), mean (least mean squared error), or a CSV "
+        "cost matrix with a row per true class and a column per decision."
+    ),
+]
 
 
 def decide(
-    file: Annotated[Path, typer.Argument(help="Calibrated predictions; labels are not needed.")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Write id, decision and confidence here (.csv, .parquet).")],
-    by: Annotated[
-        str,
-        typer.Option(
-            help="argmax, median (least MAE), mean, or a CSV of costs: a row for each true class, a column for each "
-            "decision."
-        ),
-    ] = "argmax",
-    label: Label = None,
-    probs: Probs = None,
-    logits: Logits = None,
-    classes: Classes = None,
-    id_column: Id = None,
-    percent: Percent = False,
-    sep: Separator = None,
-    decimal: Decimal = None,
-    no_formulas: NoFormulas = False,
+    file: Annotated[Path, Argument(help="Calibrated predictions; labels are optional.")],
+    table: TableOptions,
+    read: ReadOptions,
+    rule: Rule = "argmax",
 ) -> None:
-    """Decide for a class in every row: the likeliest, or the one whose mistakes cost least."""
+    """Decide on one class per row: the most likely one, or the one of least expected cost.
+
+    The output table has the columns id, decision, confidence and, for a cost matrix, expected_cost.
+    """
     import numpy as np
     import pyarrow as pa
 
     from orcu.decisions.rules import decide_checked
-    from orcu.io.writing import write_table
-    from orcu.predictions.predictions import Predictions
+    from orcu.predictions import Predictions
 
-    check_paths([file], [out])
-    check_rule(by)
-    options = reading_options(
-        probs=probs,
-        logits=logits,
-        classes=classes,
-        sep=sep,
-        decimal=decimal,
-        label=label,
-        id=id_column,
-        percent=percent,
-    )
-    with bad_data(), working(f"reading {file.name}"):
+    check_paths([file], [table.output])
+    check_rule(rule)
+    options = read.arguments()
+    with task(f"reading {file.name}"):
         predictions = Predictions.read(file, **options)
-        rule = rule_of(by, predictions.classes)
-    decision = decide_checked(predictions.probs, rule)
+        chosen = read_rule(rule, predictions.classes)
+    decision = decide_checked(predictions.probs, chosen)
     names, rows = np.array(predictions.classes, dtype=object), np.arange(len(predictions))
     columns: dict[str, Any] = {
         "id": rows + 1 if predictions.ids is None else predictions.ids,
         "decision": names[decision],
         "confidence": predictions.probs[rows, decision],
     }
-    if not isinstance(rule, str):
-        columns["expected_cost"] = (predictions.probs @ rule)[rows, decision]
-    write_table(pa.table(columns), out, no_formulas=no_formulas)
-    console = Console()
-    counts = ", ".join(f"{name} {(decision == k).sum():,}" for k, name in enumerate(names))
-    console.print(f"decisions: {escape(counts)}", highlight=False)
-    if not isinstance(rule, str) and predictions.y is not None:
-        likeliest = predictions.probs.argmax(axis=1)
-        each = (rule[predictions.labels, one] for one in (decision, likeliest))
-        own, plain = (float(np.average(costs, weights=predictions.weight)) for costs in each)
-        console.print(f"they cost {own:.4g} a row; the likeliest class would cost {plain:.4g}", highlight=False)
-    console.print(f"wrote {escape(str(out))}", highlight=False)
+    if not isinstance(chosen, str):
+        columns["expected_cost"] = (predictions.probs @ chosen)[rows, decision]
+    table.write(pa.table(columns))
+    say("decisions: " + ", ".join(f"{name} {(decision == k).sum():,}" for k, name in enumerate(names)))
+    if not isinstance(chosen, str) and predictions.y is not None:
+        cost, argmax_cost = (
+            float(np.average(chosen[predictions.labels, decisions], weights=predictions.sample_weight))
+            for decisions in (decision, predictions.probs.argmax(axis=1))
+        )
+        say(f"mean cost per row: {cost:.4g}; {argmax_cost:.4g} if the most likely class were chosen")
+    say_wrote(table.output)
 
 
-def check_rule(by: str) -> None:
-    """Refuse what is neither a rule nor a file, before anything is read.
-
-    Raises:
-        UnknownNameError: if it is neither.
-    """
+def check_rule(rule: str) -> None:
+    """Check, before any file is read, that a rule is known or is a file."""
     from orcu.decisions.rules import RULES
 
-    if by not in RULES and not Path(by).exists():
-        raise UnknownNameError("decision rule, or file of costs,", by, list(RULES))
+    if rule not in RULES and Path(rule).suffix and not Path(rule).exists():
+        raise InputError(f"--rule: {rule}: no such file; expected a CSV cost matrix, or one of {', '.join(RULES)}.")
+    if rule not in RULES and not Path(rule).exists():
+        raise UnknownNameError("decision rule or cost matrix file", rule, list(RULES))
 
 
-def rule_of(by: str, classes: Sequence[str]) -> Any:
-    """A rule by its name, or the cost matrix of a file.
-
-    Raises:
-        InputError: if the costs are not of these classes.
-    """
+def read_rule(rule: str, classes: Sequence[str]) -> Any:
+    """Return the name of a rule, or the cost matrix of a file, in the order of the classes."""
     from orcu.decisions.costs import read_costs
     from orcu.decisions.rules import RULES
 
-    return by if by in RULES else read_costs(by, list(classes))
+    return rule if rule in RULES else read_costs(rule, list(classes))

@@ -1,58 +1,53 @@
-"""``orcu explore``: the explorer page, written to a file and opened."""
+"""``orcu explore``: write the interactive explorer page and open it."""
 
 import webbrowser
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
+from orcu.cli.files import check_paths
 from orcu.errors import InputError
+
+NumClasses = Annotated[int, Option(help="Number of classes C.")]
+Scale = Annotated[float, Option(help="Scale s of ORCU's log-barrier, above 0.")]
+Distance = Annotated[str, Option(help="Class distance of the soft targets: squared, absolute, huber or exponential.")]
 
 
 def explore(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file to write.")] = Path("orcu-explore.html"),
-    open_it: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
-    classes: Annotated[int, typer.Option(help="Number of classes C, 2..12.")] = 5,
-    label: Annotated[int | None, typer.Option(help="The observed class, 0..C-1; by default the middle one.")] = None,
-    scale: Annotated[float, typer.Option(help="Barrier scale s, 0.05..50.")] = 3.0,
-    distance: Annotated[
-        str, typer.Option(help="Distance of the soft targets: squared, absolute, huber, exponential.")
-    ] = "squared",
-    regularizer: Annotated[str, typer.Option(help="On the directed gaps: lbe, hinge, softplus, none.")] = "lbe",
-    logits: Annotated[str | None, typer.Option(help="C numbers to start with: '0, 1.5, -2, 0.3, -1'.")] = None,
+    output: Annotated[Path, Option("--output", "-o", help="Output page (.html).")] = Path("orcu-explore.html"),
+    open_page: Annotated[bool, Option("--open/--no-open", help="Open the page in a browser.")] = True,
+    num_classes: NumClasses = 5,
+    true_class: Annotated[int | None, Option(help="True class, 0..C-1. Default: the middle class.")] = None,
+    scale: Scale = 3.0,
+    distance: Distance = "squared",
+    regularizer: Annotated[str, Option(help="Gap regularizer: lbe, hinge, softplus or none.")] = "lbe",
+    logits: Annotated[str | None, Option(help="Initial logits, C numbers: '0, 1.5, -2, 0.3, -1'.")] = None,
     tab: Annotated[
-        str, typer.Option(help="The tab to open: loss, or judge for a CSV of predictions dropped on it.")
+        str, Option(help="Tab to open: loss (gradients and equilibrium) or evaluate (a CSV of predictions).")
     ] = "loss",
 ) -> None:
-    """Write the explorer and open it: watch what ORCU does to a prediction, or drop a CSV of predictions on it."""
+    """Open an interactive page: the effect of the ORCU loss on a prediction, and the evaluation of a CSV file."""
     from orcu.explore import write
 
-    if output.is_dir():
-        raise InputError(f"--output: {output} is a folder; give the name of a file.")
+    check_paths([], [output])
     if output.suffix.lower() not in {".html", ".htm"}:
-        raise InputError(f"--output: expected a file that ends in .html, got {output.name!r}.")
-    if not output.absolute().parent.is_dir():
-        raise InputError(f"--output: there is no folder {output.absolute().parent}.")
+        raise InputError(f"--output: expected a file name that ends in .html, got {output.name!r}.")
+    try:
+        values = None if logits is None else [float(part) for part in logits.replace(",", " ").split()]
+    except ValueError:
+        raise InputError(f"--logits: expected numbers such as '0, 1.5, -2', got {logits!r}.") from None
     write(
         output,
-        classes=classes,
-        label=label,
+        num_classes=num_classes,
+        true_class=true_class,
         scale=scale,
         distance=distance,
         regularizer=regularizer,
-        logits=None if logits is None else _numbers(logits),
+        logits=values,
         tab=tab,
     )
     typer.echo(output)
-    if open_it and not webbrowser.open(output.absolute().as_uri()):
+    if open_page and not webbrowser.open(output.absolute().as_uri()):
         typer.echo("No browser could be started; open the file yourself.", err=True)
-
-
-def _numbers(text: str) -> list[float]:
-    """The numbers of a list written with commas or spaces."""
-    try:
-        return [float(part) for part in text.replace(",", " ").split()]
-    except ValueError:
-        raise InputError(
-            f"logits: expected numbers with commas between them, such as '0, 1.5, -2'; got {text!r}."
-        ) from None

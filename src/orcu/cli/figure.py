@@ -1,176 +1,133 @@
-"""``orcu figure``: the paper's figures from results or files of predictions."""
+"""``orcu figure``: draw the paper's figures from benchmark results or files of predictions."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from typer import Argument, Option
 
-from orcu.cli.options import Classes, Id, Label, Logits, Probs, pairs, reading_options, working
-from orcu.errors import InputError, MissingExtraError
+from orcu.cli.console import USAGE_ERROR, new_table, say_problem, say_wrote, show
+from orcu.cli.options import ReadOptions, key_values, names
+from orcu.errors import InputError, MissingExtraError, UnknownNameError
 
 if TYPE_CHECKING:
     from orcu.figures.sources import Sources
 
 LIST, ALL = "list", "all"
-FAILED = 2
 
 
 def figure(
-    names: Annotated[list[str], typer.Argument(help="Names of figures, 'all', or 'list' to see them.")],
+    figures: Annotated[list[str], Argument(help="Names of figures, 'all', or 'list' to list them.")],
+    read: ReadOptions,
     from_: Annotated[
         list[str] | None,
-        typer.Option(
-            "--from",
-            help="Results of a benchmark, a folder of orcu train or two-stage, or predictions; NAME=PATH names it.",
+        Option(
+            "--from", help="Benchmark, training or two-stage results, or predictions: PATH or NAME=PATH; repeatable."
         ),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="A .pdf, .svg or .png file; a folder for several figures.")
+    output: Annotated[
+        Path | None, Option("--output", "-o", help="Output file (.pdf, .svg, .png), or folder for several figures.")
     ] = None,
-    format_: Annotated[
-        str | None, typer.Option("--format", help="Of several figures: pdf, svg or png; pdf by default.")
+    form: Annotated[
+        str | None, Option("--format", help="Format of several figures: pdf (default), svg or png.")
     ] = None,
-    data: Annotated[str | None, typer.Option(help="Only these data sets: a,b.")] = None,
-    losses: Annotated[str | None, typer.Option(help="Only these losses, in this order: a,b.")] = None,
-    width: Annotated[str, typer.Option(help="column (3.5 in), page (7.16 in) or screen (10 in).")] = "page",
-    set_: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE of a figure, such as scale=5.")] = None,
-    label: Label = None,
-    probs: Probs = None,
-    logits: Logits = None,
-    classes: Classes = None,
-    id_column: Id = None,
+    data: Annotated[str | None, Option(help="Data sets to draw: a,b. Default: all.")] = None,
+    losses: Annotated[str | None, Option(help="Losses to draw, in this order: a,b. Default: by figure.")] = None,
+    width: Annotated[str, Option(help="Width: column (3.5 in), page (7.16 in) or screen (10 in).")] = "page",
+    set_: Annotated[list[str] | None, Option("--set", help="KEY=VALUE option of a figure; repeatable.")] = None,
 ) -> None:
-    """Draw the paper's figures from results; `orcu figure list` shows what there is."""
+    """Draw the paper's figures from results; `orcu figure list` lists them."""
     from orcu.figures.base import FIGURES
-    from orcu.figures.save import checked_format
+    from orcu.figures.save import check_format
     from orcu.figures.sources import Sources
 
-    console = Console()
-    if names == [LIST]:
-        console.print(_listed())
+    if figures == [LIST]:
+        show(_figure_table())
         return
-    for name in names:
-        if name != ALL:
-            FIGURES.get(name)
-    if out is None:
-        raise InputError("-o: say where to write, such as -o out.pdf.")
-    several = len(names) > 1 or names == [ALL]
-    if several:
-        if out.suffix:
-            raise InputError(f"-o {out}: several figures go into a folder; give one, and --format pdf.")
-        kind = checked_format(format_ or "pdf")
-    else:
-        kind = checked_format(out.suffix.removeprefix(".") or out.name)
-        if format_ is not None and checked_format(format_) != kind:
-            raise InputError(f"--format {format_}: -o {out} says {kind}; give one of the two, or let them agree.")
-    _refuse_idle(names, data=data, losses=losses)
-    reading = reading_options(
-        probs=probs, logits=logits, classes=classes, sep=None, decimal=None, label=label, id=id_column
+    everything = ALL in figures
+    chosen = FIGURES.names() if everything else list(dict.fromkeys(figures))
+    kinds = {name: FIGURES.get(name) for name in chosen}
+    if output is None:
+        raise InputError("--output: give the output file, such as -o out.pdf.")
+    several = everything or len(figures) > 1
+    suffix = "." + check_format(form or "pdf")
+    if several and output.suffix:
+        raise InputError(f"--output {output}: several figures are written to a folder; give a folder and --format.")
+    if not several and check_format(output.suffix[1:] or output.name) != check_format(form or output.suffix[1:]):
+        raise InputError(f"--format {form}: contradicts --output {output}; change one of the two.")
+    for option, text in {"data": data, "losses": losses}.items():
+        if text is not None and not any(option in kind.filters for kind in kinds.values()):
+            raise InputError(f"--{option}: not used by {', '.join(chosen)}; leave it out.")
+    reading = read.arguments()
+    sources = Sources(
+        from_ or [], data=[*dict.fromkeys(names(data))], losses=[*dict.fromkeys(names(losses))], read_options=reading
     )
-    sources = Sources(from_ or [], data=_parts(data), losses=_parts(losses), reading=reading)
-    _refuse_unread(sources, reading)
-    settings = pairs(set_ or [], "--set")
+    if not any(run.is_file for run in sources.runs()):
+        for option in reading:
+            raise InputError(f"--{option}: used only for files of predictions, and --from gives none.")
+    settings = key_values(set_)
     if not several:
-        _draw(names[0], sources, out, width, settings)
-        console.print(f"wrote {escape(str(out))}", highlight=False)
+        _draw(figures[0], sources, output, width, settings)
+        say_wrote(output)
         return
-    _refuse_unused(settings, names)
+    options = {key for kind in kinds.values() for key in kind.options()}
+    for key in settings:
+        if key not in options:
+            raise UnknownNameError("option of these figures", key, sorted(options))
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"-o {out}: cannot be written ({error.strerror or error}).") from None
-    everything, failed = ALL in names, []
-    for name in FIGURES.names() if everything else dict.fromkeys(names):
-        path = out / f"{name}.{kind}"
+        raise InputError(f"--output {output}: cannot be written ({error.strerror or error}).") from None
+    failures = []
+    for name, kind in kinds.items():
+        path = (output / name).with_suffix(suffix)
         try:
-            with working(f"drawing {name}"):
-                _draw(name, sources, path, width, _of_figure(name, settings))
+            _draw(name, sources, path, width, {key: settings[key] for key in settings if key in kind.options()})
         except (InputError, MissingExtraError) as error:
-            failed.append(str(error))
-            continue
-        console.print(f"wrote {escape(str(path))}", highlight=False)
-    # With 'all' the sources need not hold everything; what was named is missed.
-    screen = console if everything else Console(stderr=True)
-    start = "[yellow]left out[/]" if everything else "[bold red]error:[/]"
-    for text in failed:
-        screen.print(f"{start} {escape(text)}", highlight=False, soft_wrap=True)
-    if failed and not everything:
-        raise typer.Exit(FAILED)
+            failures.append(error)
+        else:
+            say_wrote(path)
+    # 'all' draws what the sources allow; figures that were named must be drawn.
+    for failure in failures:
+        if everything:
+            show(f"[yellow]skipped[/] {escape(str(failure))}")
+        else:
+            say_problem("error", failure)
+    if failures and not everything:
+        raise typer.Exit(USAGE_ERROR)
 
 
 def _draw(name: str, sources: "Sources", path: Path, width: str, settings: dict[str, str]) -> None:
     from orcu.figures.base import FIGURES, make
     from orcu.figures.save import save
 
-    known = FIGURES.get(name).options()
-    options = {key: _value(key, text, known.get(key)) for key, text in settings.items()}
+    defaults = FIGURES.get(name).options()
+    options = {key: _value(key, text, defaults.get(key)) for key, text in settings.items()}
     save(make(name, sources, width=width, **options), path)
 
 
 def _value(key: str, text: str, default: Any) -> Any:
-    """A text as the kind of thing that the option's default is."""
-    if isinstance(default, (int, float)):
-        try:
-            return type(default)(text)
-        except ValueError:
-            kind = "a whole number" if isinstance(default, int) else "a number"
-            raise InputError(f"--set {key}: expected {kind}, got {text!r}.") from None
-    return text
+    """Convert the text of an option to the type of its default."""
+    if not isinstance(default, (int, float)):
+        return text
+    try:
+        return type(default)(text)
+    except ValueError:
+        expected = "a whole number" if isinstance(default, int) else "a number"
+        raise InputError(f"--set {key}: expected {expected}, got {text!r}.") from None
 
 
-def _of_figure(name: str, settings: dict[str, str]) -> dict[str, str]:
+def _figure_table() -> Table:
     from orcu.figures.base import FIGURES
 
-    known = FIGURES.get(name).options()
-    return {key: text for key, text in settings.items() if key in known}
-
-
-def _refuse_unused(settings: dict[str, str], names: list[str]) -> None:
-    from orcu.errors import UnknownNameError
-    from orcu.figures.base import FIGURES
-
-    asked = FIGURES.names() if ALL in names else names
-    known = {key for name in asked for key in FIGURES.get(name).options()}
-    for key in settings:
-        if key not in known:
-            raise UnknownNameError("option of these figures", key, sorted(known))
-
-
-def _refuse_idle(names: list[str], **choices: str | None) -> None:
-    """Refuse a choice that none of the figures has a use for."""
-    from orcu.figures.base import FIGURES
-
-    asked = FIGURES.names() if ALL in names else names
-    for option, text in choices.items():
-        if text is not None and not any(option in FIGURES.get(name).takes for name in asked):
-            raise InputError(f"--{option}: {', '.join(asked)} has no {option} to choose from; leave it out.")
-
-
-def _refuse_unread(sources: "Sources", reading: dict[str, Any]) -> None:
-    """Read what there is, so that a wrong name is told once; refuse options that no file is read with."""
-    runs = sources.runs()
-    for option, value in reading.items():
-        if value is not None and not any(run.is_file for run in runs):
-            raise InputError(f"--{option}: only files of predictions are read by it, and --from names none.")
-
-
-def _parts(text: str | None) -> list[str]:
-    parts = [part.strip() for part in (text or "").split(",")]
-    return list(dict.fromkeys(part for part in parts if part))
-
-
-def _listed() -> Table:
-    from orcu.figures.base import FIGURES
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("figure", "what it shows (options of --set)", "paper", "needs"):
-        table.add_column(heading, no_wrap=heading in ("figure", "paper"))
+    table = new_table("figure", "content (options of --set)", "paper", "needs")
+    for column in (table.columns[0], table.columns[2]):
+        column.no_wrap = True
     for name in FIGURES.names():
         kind = FIGURES.get(name)
         options = ", ".join(f"{key}={value}" if value != "" else key for key, value in kind.options().items())
-        shown = escape(kind.title) + (f"\n[dim]{escape(options)}[/]" if options else "")
-        table.add_row(name, shown, kind.paper, kind.needs or "nothing")
+        content = escape(kind.title) + (f"\n[dim]{escape(options)}[/]" if options else "")
+        table.add_row(name, content, kind.paper, kind.needs or "nothing")
     return table

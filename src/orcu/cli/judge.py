@@ -1,23 +1,18 @@
-"""``orcu judge``: grades of language models, calibrated to people."""
+"""``orcu judge``: grades of language-model judges, calibrated to human grades."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from typer import Argument, Option
 
-from orcu.cli.options import (
-    NoFormulas,
-    Percent,
-    bad_data,
-    check_page,
-    check_paths,
-    printed_warnings,
-    provenance,
-    working,
-)
+from orcu.cli.calibrate import CalibratorName
+from orcu.cli.console import new_table, say, say_wrote, show, task
+from orcu.cli.decide import Rule, check_rule, read_rule
+from orcu.cli.files import check_page, check_paths, provenance
+from orcu.cli.options import Column, TableOptions, command
 from orcu.errors import InputError
 from orcu.io.files import write_json
 
@@ -25,288 +20,207 @@ if TYPE_CHECKING:
     from orcu.judges.grades import Grades
 
 judge_app = typer.Typer(
-    help="Language models as judges: read their grades, calibrate them to people, compare systems.",
+    help="Language models as judges: read their grades, calibrate them to human grades, compare systems.",
     no_args_is_help=True,
 )
-
-GradeFile = Annotated[
-    Path, typer.Argument(help="A table (.csv, .parquet), chat completions (.jsonl), or a log of Inspect (.eval).")
-]
-GradeScale = Annotated[
-    str | None, typer.Option("--grades", help="The scale: 1..5, 0..3, 1..5:0.5 (in halves), or poor,fair,good.")
-]
-Probs = Annotated[str | None, typer.Option("--probs", help="Columns of probabilities: 'p_*' (the star is the grade).")]
-Votes = Annotated[str | None, typer.Option("--votes", help="Columns that count how often each grade was given: 'n_*'.")]
-Grade = Annotated[
-    str | None, typer.Option("--grade", help="Column of one grade a row; or several columns a,b,c, one for each judge.")
-]
-Item = Annotated[str | None, typer.Option("--item", help="Column of items; of completions a key (custom_id).")]
-Judge = Annotated[str | None, typer.Option("--judge", help="Column of judges; of completions a key (model).")]
-Human = Annotated[str | None, typer.Option("--human", help="Column of the grade that a person gave; may have gaps.")]
-Humans = Annotated[Path | None, typer.Option("--humans", help="Another table with the human grades.")]
-HumanCount = Annotated[
-    str | None, typer.Option("--human-count", help="Column of how many people --human is the mean of.")
-]
-Rater = Annotated[str | None, typer.Option("--rater", help="Column of who gave the human grade, if several did.")]
-Group = Annotated[str | None, typer.Option("--group", help="Column of groups, such as a task.")]
-Cluster = Annotated[str | None, typer.Option("--cluster", help="Column of what items share, such as their prompt.")]
-Pattern = Annotated[
-    str | None, typer.Option("--pattern", help=r"Of completions: where the grade stands, such as 'Score: (\d+)'.")
-]
-Words = Annotated[bool, typer.Option("--words", help="Of completions: 'four' is 4.")]
-Scorer = Annotated[str | None, typer.Option("--scorer", help="Of a log of Inspect: whose scores.")]
-MethodName = Annotated[str, typer.Option("--method", help="The calibrator; auto chooses.")]
-Seed = Annotated[int, typer.Option(min=0, help="Of folds and draws.")]
+GradeFile = Annotated[Path, Argument(help="Table (.csv, .parquet), chat completions (.jsonl) or Inspect log (.eval).")]
+Seed = Annotated[int, Option(min=0, help="Random seed of folds and draws.")]
 
 
-@judge_app.command("read")
-def read(
-    file: GradeFile,
-    out: Annotated[Path, typer.Option("-o", "--out", help="Write item, judge, p_GRADE (or n_GRADE) here.")],
-    grades: GradeScale = None,
-    probs: Probs = None,
-    votes: Votes = None,
-    grade: Grade = None,
-    item: Item = None,
-    judge: Judge = None,
-    pattern: Pattern = None,
-    words: Words = False,
-    scorer: Scorer = None,
-    percent: Percent = False,
-    no_formulas: NoFormulas = False,
-) -> None:
-    """Read a judge's grades into a table of distributions, and say what could not be read."""
+@dataclass(frozen=True)
+class GradeOptions:
+    """Columns and format of a file of grades."""
+
+    probs: Annotated[str | None, Column(help="Probability columns such as 'p_*', where * is the grade.")] = None
+    votes: Annotated[str | None, Column(help="Columns of vote counts such as 'n_*', where * is the grade.")] = None
+    grade: Annotated[str | None, Column(help="Column of grades, or columns a,b,c of one judge each.")] = None
+    item: Annotated[str | None, Column(help="Column of item ids, or key of chat completions (custom_id).")] = None
+    judge: Annotated[str | None, Column(help="Column of judge names, or key of chat completions (model).")] = None
+    subgroup: Annotated[str | None, Column(help="Column of subgroups, such as tasks; each gets a correction.")] = None
+    pattern: Annotated[str | None, Column(help=r"Regular expression of the grade, such as 'Score: (\d+)'.")] = None
+    number_words: Annotated[bool, Column("--number-words", help="Read number words: 'four' is 4.")] = False
+    scorer: Annotated[str | None, Column(help="Name of the scorer in an Inspect log.")] = None
+    percent: Annotated[bool, Column("--percent", help="Read probabilities as percentages, from 0 to 100.")] = False
+
+    def read(self, file: Path, **options: Any) -> "Grades":
+        """Read the grades."""
+        from orcu.judges.reading import read as read_grades
+
+        return read_grades(file, **vars(self) | options)
+
+
+@dataclass(frozen=True)
+class LevelOptions(GradeOptions):
+    """Columns, format and levels of a file of grades."""
+
+    levels: Annotated[str | None, Column(help="Grade levels in order: 1..5, 1..5:0.5 or poor,fair,good.")] = None
+
+
+@dataclass(frozen=True)
+class HumanOptions(LevelOptions):
+    """Columns of a file of grades, and of the human grades that judges are calibrated to."""
+
+    human: Annotated[str | None, Column(help="Column of the human grade; may have gaps.")] = None
+    human_file: Annotated[Path | None, Column(help="Table of the human grades, if in another file.")] = None
+    human_count: Annotated[str | None, Column(help="Column of the number of people that --human averages.")] = None
+    rater: Annotated[str | None, Column(help="Column of rater names, if items have several human grades.")] = None
+    cluster: Annotated[str | None, Column(help="Column of clusters, such as prompts, each kept in one fold.")] = None
+
+    def read(self, file: Path, **options: Any) -> "Grades":
+        """Read the grades, of which some must have a human grade."""
+        grades = super().read(file, **options)
+        if not grades.human_mask.any():
+            raise InputError("--human: give the column of the human grades, in this table or in --human-file.")
+        return grades
+
+
+@command(judge_app)
+def read(file: GradeFile, table: TableOptions, options: LevelOptions) -> None:
+    """Read grades into a table of distributions, and list the grades that could not be parsed.
+
+    The output table has the columns item, judge, and p_GRADE (probabilities) or n_GRADE (votes).
+    """
     import pyarrow
 
-    from orcu.io.writing import write_table
-
-    check_paths([file], [out])
-    options: dict[str, Any] = {"grades": grades, "probs": probs, "votes": votes, "grade": grade, "item": item}
-    options |= {"judge": judge, "pattern": pattern, "words": words, "scorer": scorer, "percent": percent}
-    with bad_data(), working(f"reading {file.name}"):
-        heard = _read(file, options)
-        prefix = "p" if heard.kind == "probs" else "n"
-        rows = [(row, name) for name in heard.judges for row in range(len(heard)) if heard.spoke(name)[row]]
-        columns: dict[str, Any] = {"item": [heard.items[row] for row, _ in rows], "judge": [name for _, name in rows]}
-        columns |= {
-            f"{prefix}_{name}": [float(heard.said[who][row, k]) for row, who in rows]
-            for k, name in enumerate(heard.scale.names)
+    check_paths([file], [table.output])
+    with task(f"reading {file.name}"):
+        grades = options.read(file)
+        prefix = "p" if grades.kind == "probs" else "n"
+        rows = [(row, judge) for judge in grades.judges for row in range(len(grades)) if grades.rated_mask(judge)[row]]
+        columns: dict[str, Any] = {
+            "item": [grades.items[row] for row, _ in rows],
+            "judge": [judge for _, judge in rows],
         }
-        write_table(pyarrow.table(columns), out, no_formulas=no_formulas)
-    console = Console()
-    _print_notes(console, heard)
-    console.print(f"wrote {escape(str(out))}: {len(rows):,} rows of {len(heard):,} items", highlight=False)
+        columns |= {
+            f"{prefix}_{level}": [float(grades.ratings[judge][row, k]) for row, judge in rows]
+            for k, level in enumerate(grades.levels.names)
+        }
+        table.write(pyarrow.table(columns))
+    _print_notes(grades)
+    say_wrote(table.output, f"{len(rows):,} rows for {len(grades):,} items")
 
 
-@judge_app.command("fit")
+@command(judge_app)
 def fit(
     file: GradeFile,
-    out: Annotated[Path, typer.Option("-o", "--out", help="Write the calibrated judges here, as JSON.")],
-    human: Human = None,
-    humans: Humans = None,
-    grades: GradeScale = None,
-    probs: Probs = None,
-    votes: Votes = None,
-    grade: Grade = None,
-    item: Item = None,
-    judge: Judge = None,
-    human_count: HumanCount = None,
-    rater: Rater = None,
-    group: Group = None,
-    cluster: Cluster = None,
-    pattern: Pattern = None,
-    words: Words = False,
-    scorer: Scorer = None,
-    percent: Percent = False,
-    method: MethodName = "auto",
+    options: HumanOptions,
+    output: Annotated[Path, Option("--output", "-o", help="Output file of the calibrated judges (JSON).")],
+    calibrator: CalibratorName = "auto",
     seed: Seed = 0,
 ) -> None:
-    """Calibrate judges to the grades of people."""
+    """Calibrate judges to human grades."""
     from orcu.judges.panel import JudgePanel
 
-    check_paths([file, *([humans] if humans else [])], [out])
-    options = _options(locals())
-    console = Console()
-    with bad_data(), printed_warnings():
-        with working(f"reading {file.name}"):
-            heard = _read(file, options)
-            _need_humans(heard)
-        with working(f"calibrating {', '.join(heard.judges[:3])}"):
-            panel = JudgePanel(calibrator=method, seed=seed).fit(heard)
-        write_json(out, panel.to_dict() | {"file": file.name})
-    _print_notes(console, heard)
-    for line in (*panel.notes_, *panel.described().splitlines()):
-        console.print(escape(line), highlight=False)
-    console.print(f"wrote {escape(str(out))}", highlight=False)
+    check_paths([file, options.human_file], [output])
+    with task(f"reading {file.name}") as update:
+        grades = options.read(file)
+        update(f"calibrating {', '.join(grades.judges[:3])}")
+        panel = JudgePanel(calibrator=calibrator, random_state=seed).fit(grades)
+        write_json(output, panel.to_dict() | {"file": file.name})
+    _print_notes(grades)
+    say(*panel.notes_, *panel.summary().splitlines())
+    say_wrote(output)
 
 
-@judge_app.command("apply")
+@command(judge_app)
 def apply(
     file: GradeFile,
-    panel: Annotated[Path, typer.Argument(help="What `orcu judge fit` wrote.")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Write distribution, decision and set here (.csv).")],
-    cost: Annotated[
-        str, typer.Option(help="What a decision costs: wrong (likeliest grade), absolute (median), squared (mean).")
-    ] = "wrong",
-    alpha: Annotated[float, typer.Option(help="Share of items whose set may miss the person's grade.")] = 0.1,
-    error: Annotated[
-        float | None, typer.Option(help="Send items to a person so that at most this share of the others is wrong.")
+    panel: Annotated[Path, Argument(help="Calibrated judges written by `orcu judge fit`.")],
+    table: TableOptions,
+    options: GradeOptions,
+    rule: Rule = "argmax",
+    alpha: Annotated[float, Option(help="Target miscoverage of the prediction sets.")] = 0.1,
+    max_error: Annotated[
+        float | None,
+        Option(help="Maximum error rate of automatic decisions; uncertain items are marked for human review."),
     ] = None,
-    within: Annotated[int, typer.Option(min=0, help="Grades by which a decision may be off and still be right.")] = 0,
-    probs: Probs = None,
-    votes: Votes = None,
-    grade: Grade = None,
-    item: Item = None,
-    judge: Judge = None,
-    group: Group = None,
-    pattern: Pattern = None,
-    words: Words = False,
-    scorer: Scorer = None,
-    percent: Percent = False,
-    no_formulas: NoFormulas = False,
+    within: Annotated[int, Option(min=0, help="Largest error, in levels, that counts as correct.")] = 0,
 ) -> None:
-    """Apply calibrated judges to new items: distribution, expected grade, decision, set, and whom to ask."""
-    from orcu.io.writing import write_table
-    from orcu.judges.panel import COSTS, JudgePanel
+    """Apply calibrated judges to new items: distribution, expected grade, decision, prediction set, human review."""
+    from orcu.judges.panel import JudgePanel
 
-    check_paths([file, panel], [out])
-    if cost not in COSTS:
-        raise InputError(f"--cost: expected one of {', '.join(COSTS)}, got {cost!r}.")
-    console = Console()
-    with bad_data(), working(f"judging {file.name}"):
+    check_paths([file, panel], [table.output])
+    check_rule(rule)
+    with task(f"applying {panel.name} to {file.name}"):
         fitted = JudgePanel.load(panel)
-        scale = list(fitted.scale.names)
-        options: dict[str, Any] = {"grades": scale, "probs": probs, "votes": votes, "grade": grade, "item": item}
-        options |= {"judge": judge, "group": group, "pattern": pattern, "words": words, "scorer": scorer}
-        heard = _read(file, options | {"percent": percent})
-        verdicts = fitted.apply(heard, cost=cost, alpha=alpha, error=error, within=within)
-        write_table(verdicts.to_arrow(), out, no_formulas=no_formulas)
-    _print_notes(console, heard)
-    for note in verdicts.notes[len(heard.notes) :]:
-        console.print(escape(note), highlight=False)
-    console.print(f"wrote {escape(str(out))}: {len(verdicts.items):,} items", highlight=False)
+        levels = list(fitted.levels_.names)
+        grades = options.read(file, levels=levels)
+        predictions = fitted.apply(
+            grades, rule=read_rule(rule, levels), alpha=alpha, max_error=max_error, within=within
+        )
+        table.write(predictions.to_arrow())
+    _print_notes(grades)
+    say(*predictions.notes[len(grades.notes) :])
+    say_wrote(table.output, f"{len(predictions.items):,} items")
 
 
-@judge_app.command("report")
+@command(judge_app)
 def report(
     file: GradeFile,
-    out: Annotated[Path, typer.Option("-o", "--out", help="Write the page here: .html, or .pdf by a browser.")],
-    human: Human = None,
-    humans: Humans = None,
-    grades: GradeScale = None,
-    probs: Probs = None,
-    votes: Votes = None,
-    grade: Grade = None,
-    item: Item = None,
-    judge: Judge = None,
-    human_count: HumanCount = None,
-    rater: Rater = None,
-    group: Group = None,
-    cluster: Cluster = None,
-    pattern: Pattern = None,
-    words: Words = False,
-    scorer: Scorer = None,
-    percent: Percent = False,
-    method: MethodName = "auto",
-    title: Annotated[str, typer.Option(help="Title of the page.")] = "Can these grades be trusted?",
+    options: HumanOptions,
+    output: Annotated[Path, Option("--output", "-o", help="Report file: .html, or .pdf if Chromium is installed.")],
+    calibrator: CalibratorName = "auto",
+    title: Annotated[str, Option(help="Title of the report.")] = "Can these grades be trusted?",
     seed: Seed = 0,
 ) -> None:
-    """Write one page: does this judge know when it is wrong, is it milder than people, how many human grades?"""
-    from orcu.judges.examination import examine
+    """Write a report about judges: calibration, bias against human grades, number of human grades needed."""
+    from orcu.judges.audit import audit
     from orcu.report.judge import build
     from orcu.report.pdf import write_page
 
-    sources = [file, *([humans] if humans else [])]
-    check_paths(sources, [out])
-    check_page(out)
-    options = _options(locals())
-    console = Console()
-    with bad_data(), printed_warnings(), Console(stderr=True).status(f"reading {escape(file.name)}") as status:
-        heard = _read(file, options)
-        _need_humans(heard)
-        examination = examine(heard, calibrator=method, seed=seed, progress=lambda what: status.update(escape(what)))
-        page = build(examination, title=title, provenance=provenance(sources))
-        write_page(page, out)
-    _print_notes(console, heard)
-    for sentence in examination.sentences():
-        console.print(escape(sentence), highlight=False)
-    console.print(f"wrote {escape(str(out))}", highlight=False)
+    check_paths([file, options.human_file], [output])
+    check_page(output)
+    with task(f"reading {file.name}") as update:
+        grades = options.read(file)
+        result = audit(grades, calibrator=calibrator, random_state=seed, progress=update)
+        inputs = [file, *([options.human_file] if options.human_file else [])]
+        write_page(build(result, title=title, provenance=provenance(inputs)), output)
+    _print_notes(grades)
+    say(*result.findings())
+    say_wrote(output)
 
 
-@judge_app.command("compare-systems")
+@command(judge_app)
 def compare_systems(
     file: GradeFile,
-    system: Annotated[str, typer.Option("--system", help="Column of the systems that made the items.")],
-    human: Human = None,
-    humans: Humans = None,
-    grades: GradeScale = None,
-    probs: Probs = None,
-    votes: Votes = None,
-    grade: Grade = None,
-    item: Item = None,
-    judge: Judge = None,
-    human_count: HumanCount = None,
-    rater: Rater = None,
-    group: Group = None,
-    cluster: Cluster = None,
-    percent: Percent = False,
-    method: MethodName = "auto",
-    level: Annotated[float, typer.Option(min=0.5, max=0.999, help="Of the intervals.")] = 0.95,
-    json_path: Annotated[Path | None, typer.Option("--json", help="Write all numbers here.")] = None,
+    system: Annotated[str, Option(help="Column of the systems that produced the items.")],
+    options: HumanOptions,
+    calibrator: CalibratorName = "auto",
+    confidence_level: Annotated[float, Option(min=0.5, max=0.999, help="Level of the confidence intervals.")] = 0.95,
+    json_path: Annotated[Path | None, Option("--json", help="JSON file of all numbers.")] = None,
     seed: Seed = 0,
 ) -> None:
-    """Compare systems by the mean grade that people would give: few human grades, many judged items."""
+    """Compare systems by their mean human grade, estimated from few human grades and many judged items."""
     from orcu.judges.panel import JudgePanel
-    from orcu.judges.systems import compare_systems as compared
+    from orcu.judges.systems import compare_systems as compare
 
-    check_paths([file, *([humans] if humans else [])], [json_path])
-    options = _options(locals()) | {"system": system}
-    console = Console()
-    with bad_data(), printed_warnings(), working(f"comparing the systems of {file.name}"):
-        heard = _read(file, options)
-        _need_humans(heard)
-        panel = JudgePanel(calibrator=method, seed=seed).fit(heard)
-        expected = panel.held_out(heard) @ heard.scale.values
-        comparison = compared(expected, heard.human_mean, heard.system, cluster=heard.cluster, level=level, seed=seed)
+    check_paths([file, options.human_file], [json_path])
+    with task(f"comparing the systems of {file.name}"):
+        grades = options.read(file, system=system)
+        panel = JudgePanel(calibrator=calibrator, random_state=seed).fit(grades)
+        comparison = compare(
+            panel.predict_proba_out_of_fold(grades) @ grades.levels.values,
+            grades.human_mean,
+            grades.system,
+            cluster=grades.cluster,
+            confidence_level=confidence_level,
+            random_state=seed,
+        )
         if json_path is not None:
             write_json(json_path, comparison.to_dict())
-    _print_notes(console, heard)
-    console.print(escape(str(comparison)), highlight=False)
+    _print_notes(grades)
+    say(comparison)
     if json_path is not None:
-        console.print(f"wrote {escape(str(json_path))}", highlight=False)
+        say_wrote(json_path)
 
 
-NAMED = (
-    *("grades", "probs", "votes", "grade", "item", "judge", "human", "humans", "human_count", "rater"),
-    *("group", "cluster", "pattern", "words", "scorer", "percent"),
-)
-
-
-def _options(arguments: dict[str, Any]) -> dict[str, Any]:
-    """What `orcu.judges.grades.read` takes, from the arguments of a command."""
-    return {name: arguments[name] for name in NAMED if name in arguments}
-
-
-def _read(file: Path, options: dict[str, Any]) -> "Grades":
-    from orcu.judges.grades import read as read_grades
-
-    return read_grades(file, **options)
-
-
-def _need_humans(heard: "Grades") -> None:
-    if not heard.graded.any():
-        raise InputError("--human: name the column of the grades that people gave, in this table or in --humans FILE.")
-
-
-def _print_notes(console: Console, heard: "Grades") -> None:
-    for note in heard.notes:
-        console.print(f"[dim]{escape(note)}[/]", highlight=False)
-    if not heard.unread:
-        return
-    table = Table("what could not be read", "how many", "such as", box=None, pad_edge=False)
-    reasons: dict[str, list[str]] = {}
-    for one in heard.unread:
-        reasons.setdefault(one.reason, []).append(one.where)
-    for reason, places in sorted(reasons.items(), key=lambda pair: -len(pair[1])):
-        table.add_row(escape(reason), f"{len(places):,}", escape(places[0]))
-    console.print(table)
+def _print_notes(grades: "Grades") -> None:
+    say(*grades.notes, style="dim")
+    if grades.failures:
+        table = new_table("parse failure", ">count", "example")
+        places: dict[str, list[str]] = {}
+        for failure in grades.failures:
+            places.setdefault(failure.reason, []).append(failure.where)
+        for reason, examples in sorted(places.items(), key=lambda pair: -len(pair[1])):
+            table.add_row(escape(reason), f"{len(examples):,}", escape(examples[0]))
+        show(table)

@@ -1,201 +1,135 @@
-"""``orcu monitor``: watch the calibration of a model in use."""
+"""``orcu monitor``: a daily log of labelled predictions, and calibration drift alarms."""
 
-import json
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from typer import Argument, Option
 
-from orcu.cli.evaluate import GATE_TRIPPED
-from orcu.cli.options import (
-    Classes,
-    Decimal,
-    Label,
-    Logits,
-    Percent,
-    Probs,
-    Separator,
-    bad_data,
-    check_page,
-    check_paths,
-    digest,
-    provenance,
-    reading_options,
-    working,
-)
+from orcu.cli.console import GATE_FAILED, new_table, say, show, task
+from orcu.cli.files import ReportOptions, check_paths, digest
+from orcu.cli.options import Column, ReadOptions, command
 from orcu.errors import InputError
 
 if TYPE_CHECKING:
     from orcu.monitoring.check import Check
 
 monitor_app = typer.Typer(
-    help="Watch a model in use: a log of its days, and alarms that keep their false-alarm rate over all looks.",
-    no_args_is_help=True,
+    help="Anytime-valid drift alarms: the false-alarm rate holds however often you check.", no_args_is_help=True
 )
+MAX_DAYS = 31  # number of days printed
 
-LATEST = 31  # days that are printed
+
+@dataclass(frozen=True)
+class MonitorReadOptions(ReadOptions):
+    """Columns of the predictions of a day."""
+
+    id: Annotated[str | None, Column(help="Column of unique row ids, to detect duplicates; stored as hashes.")] = None
 
 
-@monitor_app.command("add")
+@command(monitor_app)
 def add(
-    file: Annotated[
-        Path, typer.Argument(help="Predictions: .parquet, .csv, .csv.gz, or a folder of .parquet; labels may be empty.")
-    ],
-    log: Annotated[Path, typer.Option(help="Folder of the log, one file for each day.")],
-    day: Annotated[str | None, typer.Option(help="Day of all rows: 2026-11-01.")] = None,
-    dates: Annotated[str | None, typer.Option("--date", help="Column of each row's day, in place of --day.")] = None,
-    label: Label = None,
-    probs: Probs = None,
-    logits: Logits = None,
-    classes: Classes = None,
-    id_column: Annotated[
-        str | None, typer.Option("--id", help="Column of row ids; kept as hashes, so that no row is added twice.")
-    ] = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="The day is there: put it anew, with the labels that have come since.")
-    ] = False,
-    more: Annotated[
-        bool, typer.Option("--more", help="The day is there: add rows that are not in it; without --id on your word.")
-    ] = False,
-    bins: Annotated[int, typer.Option(min=1, help="Bins of what is said; the same for all days.")] = 15,
-    percent: Percent = False,
-    sep: Separator = None,
-    decimal: Decimal = None,
+    file: Annotated[Path, Argument(help="Predictions: .csv, .csv.gz, .parquet or a folder of .parquet.")],
+    read: MonitorReadOptions,
+    log: Annotated[Path, Option(help="Folder of the monitoring log, with one file per day.")],
+    day: Annotated[str | None, Option(help="Date of all rows, such as 2026-11-01.")] = None,
+    date: Annotated[str | None, Option(help="Column of the date of each row, in place of --day.")] = None,
+    overwrite: Annotated[bool, Option("--overwrite", help="Overwrite days already in the log.")] = False,
+    append: Annotated[bool, Option("--append", help="Append rows to days already in the log.")] = False,
+    n_bins: Annotated[int, Option(min=1, help="Number of probability bins, fixed for a log.")] = 15,
 ) -> None:
-    """Add the labelled rows of a day to the log; rows whose label is empty are counted as waiting."""
+    """Add the predictions of one or more days to the log.
+
+    Rows with an empty label are counted as unlabelled. Duplicates are not detected without --id.
+    """
     from orcu.monitoring.log import Log, as_day
 
     check_paths([file], [], folders=True)
-    if (day is None) == (dates is None):
-        raise InputError("--day, --date: give one of the two: the day of all rows, or the column that tells it.")
-    if replace and more:
-        raise InputError("--replace, --more: give only one of the two.")
+    if (day is None) == (date is None):
+        raise InputError("--day, --date: give exactly one of the two.")
+    if overwrite and append:
+        raise InputError("--overwrite, --append: give only one of the two.")
     if day is not None:
         as_day(day, name="--day")
-    options = reading_options(
-        probs=probs,
-        logits=logits,
-        classes=classes,
-        sep=sep,
-        decimal=decimal,
-        label=label,
-        id=id_column,
-        percent=percent,
-    )
-    with bad_data(), working(f"reading {file.name}"):
-        source = {"file": file.name, "sha256": digest(file)}
+    options = read.arguments()
+    with task(f"reading {file.name}"):
         days = Log(log).add_file(
-            file, day=day, dates=dates, bins=bins, replace=replace, more=more, source=source, **options
+            file,
+            day=day,
+            date=date,
+            n_bins=n_bins,
+            overwrite=overwrite,
+            append=append,
+            source={"file": file.name, "sha256": digest(file)},
+            **options,
         )
-    console = Console()
-    for one in days:
-        late = f", {one.waiting:,} without a label yet" if one.waiting else ""
-        console.print(f"{one.day}: {one.tally.rows:,} labelled rows{late}", highlight=False)
-    if more and any(one.ids is None for one in days):
-        console.print("[dim]without ids (--id) nobody can see whether a row was there already[/]", highlight=False)
-    noun = "day" if len(days) == 1 else "days"
-    console.print(f"wrote {len(days):,} {noun} to {escape(str(log))}", highlight=False)
+    for entry in days:
+        unlabelled = f", {entry.unlabelled:,} unlabelled" if entry.unlabelled else ""
+        say(f"{entry.day}: {entry.tally.rows:,} labelled rows{unlabelled}")
+    if append and any(entry.ids is None for entry in days):
+        say("duplicate rows cannot be detected without --id", style="dim")
+    say(f"wrote {len(days):,} {'day' if len(days) == 1 else 'days'} to {log}")
 
 
-@monitor_app.command("check")
+@command(monitor_app)
 def check(
-    log: Annotated[Path, typer.Argument(help="Folder of the log.")],
-    reference: Annotated[
-        Path | None, typer.Option(help="What the days are compared with: another log, or a file of it.")
-    ] = None,
-    reference_days: Annotated[
-        int | None, typer.Option(help="In its place: so many days from the log's first, which are then not judged.")
-    ] = None,
-    since: Annotated[str | None, typer.Option(help="Only days from this one on, such as after a repair.")] = None,
-    alpha: Annotated[float, typer.Option(help="Probability of ever raising a false alarm.")] = 0.05,
-    tolerance: Annotated[
-        float | None,
-        typer.Option(help="How far off probabilities may be: 0.02 is 2 points, the default; with a reference it is 0."),
-    ] = None,
-    report: Annotated[Path | None, typer.Option(help="Write a page here: .html, or .pdf by a browser.")] = None,
-    json_path: Annotated[Path | None, typer.Option("--json", help="Write all numbers here.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write the chart here: .png, .svg or .pdf.")] = None,
-    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
+    log: Annotated[Path, Argument(help="Folder of the monitoring log.")],
+    reports: ReportOptions,
+    reference: Annotated[Path | None, Option(help="Reference to compare with: another log or a day of one.")] = None,
+    reference_days: Annotated[int | None, Option(help="Number of first days to use as the reference.")] = None,
+    since: Annotated[str | None, Option(help="First day to test, such as the day after a fix.")] = None,
+    alpha: Annotated[float, Option(help="Probability of ever raising a false alarm.")] = 0.05,
+    tolerance: Annotated[float | None, Option(help="Tolerated deviation. Default: 0.02; 0 with a reference.")] = None,
+    plot: Annotated[Path | None, Option(help="Chart file (.png, .svg or .pdf).")] = None,
 ) -> None:
-    """Look at the log: has the calibration drifted? Look as often as you like.
-
-    Exit codes: 0 no alarm, 2 wrong usage, 3 bad data, 4 an alarm.
-    """
-    from orcu.figures.save import checked_format
-    from orcu.monitoring.check import check as look
-    from orcu.monitoring.check import need_settings
+    """Test the log for calibration drift; exit with code 4 if an alarm is raised."""
+    from orcu.figures.save import check_format, save
+    from orcu.monitoring.check import check as check_log
+    from orcu.monitoring.check import validate_settings
     from orcu.monitoring.log import as_day
+    from orcu.monitoring.page import build, chart
 
     if not log.is_dir():
-        raise InputError(f"{log}: there is no such folder; make the log with `orcu monitor add`.")
-    check_paths([log, *([] if reference is None else [reference])], [report, json_path, plot], folders=True)
-    check_page(report)
-    need_settings(alpha=alpha, tolerance=tolerance, reference=reference, reference_days=reference_days)
+        raise InputError(f"{log}: no such folder; create the log with `orcu monitor add`.")
+    reports.check([log, reference], plot)
+    validate_settings(alpha=alpha, tolerance=tolerance, reference=reference, reference_days=reference_days)
     if since is not None:
         as_day(since, name="--since")
     if plot is not None:
-        checked_format(plot.suffix.removeprefix("."))
-    with bad_data(), working("looking at the log"):
-        result = look(
+        check_format(plot.suffix.removeprefix("."))
+    with task("checking the log"):
+        result = check_log(
             log, reference=reference, reference_days=reference_days, since=since, alpha=alpha, tolerance=tolerance
         )
-        written = _write(result, title, report, json_path, plot)
-    console = Console()
-    _print(console, result)
-    for path in written:
-        console.print(f"wrote {escape(str(path))}", highlight=False)
+        written = reports.write(result.to_dict(), partial(build, result), [])
+        if plot is not None:
+            save(chart(result), plot)
+            written.append(plot)
+    _print(result)
+    say(*(f"wrote {path}" for path in written))
     if result.alarm:
-        raise typer.Exit(GATE_TRIPPED)
+        raise typer.Exit(GATE_FAILED)
 
 
-def _write(
-    result: "Check", title: str | None, report: Path | None, json_path: Path | None, plot: Path | None
-) -> list[Path]:
-    from orcu.figures.save import save
-    from orcu.monitoring.page import build, chart
-    from orcu.report.pdf import write_page
+def _print(result: "Check") -> None:
+    from orcu.evaluation.formatting import format_value
+    from orcu.monitoring.check import format_e_value
 
-    source = provenance([])
-    texts = {}
-    if json_path is not None:
-        about = {"date": source.date, "command": source.command}
-        texts[json_path] = json.dumps(result.to_dict() | {"provenance": about}, indent=1, allow_nan=False) + "\n"
-    if report is not None:
-        texts[report] = build(result, provenance=source, **({} if title is None else {"title": title}))
-    for path, text in texts.items():
-        write_page(text, path)
-    if plot is not None:
-        save(chart(result), plot)
-    return [*texts, *([] if plot is None else [plot])]
-
-
-def _print(console: Console, result: "Check") -> None:
-    from orcu.evaluation.printed import shown
-    from orcu.monitoring.check import shown_evidence
-
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("day", no_wrap=True)
-    for heading in ("rows", "waiting", "accuracy", "ECE", "SCE", "over-conf.", "evidence"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for day in result.days[-LATEST:]:
-        figures = [shown(value, percent=True) for value in (day.accuracy, day.ece, day.sce)]
-        gap = shown(day.overconfidence, percent=True, signed=True)
-        evidence = shown_evidence(day)
-        mark = f"[bold red]{evidence}[/]" if day.evidence >= result.limit else evidence
-        waiting = f"{day.waiting:,}" if day.waiting else ""
-        table.add_row(day.day.isoformat(), f"{day.rows:,}", waiting, *figures, gap, mark)
-    console.print()
-    console.print(table)
-    if len(result.days) > LATEST:
-        console.print(
-            f"[dim]the last {LATEST} of {len(result.days):,} days; --json and --report have them all[/]",
-            highlight=False,
-        )
-    console.print()
-    for place, sentence in enumerate(result.sentences):
-        style = "" if place else "[bold red]" if result.alarm else "[bold]"
-        console.print(f"{style}{escape(sentence)}", highlight=False)
-    console.print()
+    headings = ("day", ">rows", ">unlabelled", ">accuracy", ">ECE", ">SCE", ">over-conf.", ">e-value")
+    table = new_table(*headings, padding=1)
+    for day in result.days[-MAX_DAYS:]:
+        metrics = [format_value(value, percent=True) for value in (day.accuracy, day.ece, day.sce)]
+        gap = format_value(day.overconfidence, percent=True, signed=True)
+        e_value = format_e_value(day)
+        mark = f"[bold red]{e_value}[/]" if day.e_value >= result.alarm_threshold else e_value
+        unlabelled = f"{day.unlabelled:,}" if day.unlabelled else ""
+        table.add_row(day.day.isoformat(), f"{day.rows:,}", unlabelled, *metrics, gap, mark)
+    show("", table)
+    if len(result.days) > MAX_DAYS:
+        say(f"the last {MAX_DAYS} of {len(result.days):,} days; --json and --report have all days", style="dim")
+    show("")
+    say(result.findings[0], style="bold red" if result.alarm else "bold")
+    say(*result.findings[1:])
+    show("")

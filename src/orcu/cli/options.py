@@ -1,208 +1,145 @@
-"""Options and checks that all commands on files of predictions share."""
+"""The declaration of commands, and the options that several commands share."""
 
-import json
-import os
-import shlex
-import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from datetime import date
-from hashlib import file_digest, sha256
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
-from rich.console import Console
-from rich.markup import escape
+from typer import Option
 
 from orcu.errors import InputError
-from orcu.io.files import write_json
 
 if TYPE_CHECKING:
+    from pyarrow import Table
+
     from orcu.launchers import Launcher
-    from orcu.predictions.predictions import Predictions
-    from orcu.report.build import Provenance
 
-BAD_DATA = 3
-LONGEST_NAME = 200  # bytes; files take 255, and a temporary name is a little longer
-
-Label = Annotated[str | None, typer.Option("--label", help="Column of the true class.")]
-Probs = Annotated[
-    str | None, typer.Option("--probs", help="Columns of probabilities: 'p_*' (the star is the class) or a,b,c.")
-]
-Logits = Annotated[str | None, typer.Option("--logits", help="Columns of logits, in place of --probs.")]
-Classes = Annotated[str | None, typer.Option("--classes", help="Class names, lowest first: none,mild,severe.")]
-Weight = Annotated[str | None, typer.Option("--weight", help="Column of row weights.")]
-Id = Annotated[str | None, typer.Option("--id", help="Column of row ids; models are matched by it.")]
-Percent = Annotated[bool, typer.Option("--percent", help="Probabilities run from 0 to 100.")]
-Separator = Annotated[str | None, typer.Option("--sep", help="Separator of a CSV file, if not recognised.")]
-NoFormulas = Annotated[
-    bool, typer.Option("--no-formulas", help="In CSV, a ' before texts that a spreadsheet would run: = + - @.")
-]
-Decimal = Annotated[str | None, typer.Option("--decimal", help="Decimal sign of a CSV file: . or ,")]
+Command = TypeVar("Command", bound=Callable[..., None])
 
 
-def reading_options(
-    *, probs: str | None, logits: str | None, classes: str | None, sep: str | None, decimal: str | None, **columns: Any
-) -> dict[str, Any]:
-    """What `orcu.predictions.predictions.open_predictions` takes, from what the user typed.
+class UsageError(typer.BadParameter):
+    """Wrong use of a command: typer prints the usage, the message, and ends with exit code 2."""
 
-    Raises:
-        InputError: if options contradict each other.
+    def format_message(self) -> str:
+        """Return the message without typer's "Invalid value" prefix."""
+        return self.message
+
+
+def command(app: typer.Typer, name: str | None = None) -> Callable[[Command], Command]:
+    """Register a command whose dataclass parameters each stand for a group of options, one per field.
+
+    An `InputError` outside of `orcu.cli.console.task` is a usage error.
     """
-    if probs is not None and logits is not None:
-        raise InputError("--probs, --logits: give only one of the two.")
-    separator = {"tab": "\t", "\\t": "\t"}.get(sep or "", sep)
-    if separator is not None and len(separator) != 1:
-        raise InputError(f"--sep: expected one character or 'tab', got {sep!r}.")
-    if decimal not in {None, ".", ","}:
-        raise InputError(f"--decimal: expected . or , and got {decimal!r}.")
-    names = None if classes is None else [name.strip() for name in classes.split(",")]
-    return {"probs": probs, "logits": logits, "classes": names, "sep": separator, "decimal": decimal, **columns}
+
+    def register(function: Command) -> Command:
+        groups: dict[str, Any] = {}
+        parameters = [inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+        for parameter in inspect.signature(function).parameters.values():
+            if isinstance(parameter.annotation, type) and is_dataclass(parameter.annotation):
+                groups[parameter.name] = parameter.annotation
+                parameters += inspect.signature(parameter.annotation).parameters.values()
+            else:
+                parameters.append(parameter)
+        parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+
+        @functools.wraps(function)
+        def run(context: typer.Context, **values: Any) -> None:
+            try:
+                for argument, group in groups.items():
+                    values[argument] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+                function(**values)
+            except InputError as error:
+                raise UsageError(str(error), ctx=context) from None
+
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        app.command(name)(run)
+        return function
+
+    return register
 
 
-def check_page(path: Path | None) -> None:
-    """Complain before the work if a page cannot be written as its ending says.
-
-    Raises:
-        InputError: if it is neither .html nor .pdf, or a PDF is asked for and no browser is here.
-    """
-    if path is not None and path.suffix.lower() not in {".html", ".htm", ".pdf"}:
-        raise InputError(f"{path}: a page is written as .html or .pdf; name a file that ends so.")
-    if path is not None and path.suffix.lower() == ".pdf":
-        from orcu.report.pdf import browser
-
-        browser()
+Column = functools.partial(Option, rich_help_panel="Input columns and format")
+Parallel = functools.partial(Option, rich_help_panel="Parallel computing")
 
 
-def check_paths(inputs: list[Path], outputs: list[Path | None], *, folders: bool = False) -> None:
-    """Complain before the work rather than after it.
+@dataclass(frozen=True)
+class ReadOptions:
+    """Columns and format of a file of predictions."""
 
-    Args:
-        inputs: must exist.
-        outputs: must be writable.
-        folders: whether an input may be a folder.
+    label: Annotated[str | None, Column(help="Column of the true class.")] = None
+    probs: Annotated[str | None, Column(help="Probability columns: a,b,c or 'p_*', where * is the class name.")] = None
+    logits: Annotated[str | None, Column(help="Logit columns, in place of --probs.")] = None
+    classes: Annotated[str | None, Column(help="Class names in order, lowest first: none,mild,severe.")] = None
+    id: Annotated[str | None, Column(help="Column of unique row ids, which match rows across files.")] = None
+    percent: Annotated[bool, Column("--percent", help="Read probabilities as percentages, from 0 to 100.")] = False
+    sep: Annotated[str | None, Column(help="Separator of a CSV file: a character or 'tab'. Default: detected.")] = None
+    decimal: Annotated[str | None, Column(help="Decimal mark of a CSV file, '.' or ','. Default: detected.")] = None
 
-    Raises:
-        InputError: if an input is missing, or an output cannot be written or would overwrite one.
-    """
-    for path in inputs:
-        if not path.is_file() and not (folders and path.is_dir()):
-            raise InputError(f"{path}: {'is a folder; name a file.' if path.is_dir() else 'there is no such file.'}")
-    taken = {path.resolve(): "is an input" for path in inputs}
-    for out in outputs:
-        if out is None:
-            continue
-        if len(os.fsencode(out.name)) > LONGEST_NAME:
-            raise InputError(f"{out}: its name is longer than {LONGEST_NAME} bytes; choose a shorter one.")
-        if out.is_dir():
-            raise InputError(f"{out}: is a folder; name a file.")
-        if not out.absolute().parent.is_dir():
-            raise InputError(f"{out}: its folder does not exist; make it first.")
-        if not os.access(out.absolute().parent, os.W_OK):
-            raise InputError(f"{out}: its folder cannot be written to.")
-        if out.resolve() in taken:
-            raise InputError(f"{out}: {taken[out.resolve()]}; choose another name for the output.")
-        for folder in inputs:
-            if folder.is_dir() and out.resolve().is_relative_to(folder.resolve()):
-                raise InputError(f"{out}: lies in the input folder {folder}; choose another place for the output.")
-        taken[out.resolve()] = "is named for two outputs"
+    def arguments(self) -> dict[str, Any]:
+        """Return the chosen options as keyword arguments of `orcu.predictions.open_predictions`."""
+        chosen = {name: value for name, value in vars(self).items() if value not in (None, False)}
+        if self.probs and self.logits:
+            raise InputError("--probs, --logits: give only one of the two.")
+        if self.sep:
+            chosen["sep"] = {"tab": "\t", "\\t": "\t"}.get(self.sep, self.sep)
+            if len(chosen["sep"]) != 1:
+                raise InputError(f"--sep: expected one character or 'tab', got {self.sep!r}.")
+        if self.decimal not in {None, ".", ","}:
+            raise InputError(f"--decimal: expected . or , and got {self.decimal!r}.")
+        if self.classes is not None:
+            chosen["classes"] = [name.strip() for name in self.classes.split(",")]
+        return chosen
 
 
-@contextmanager
-def bad_data() -> Iterator[None]:
-    """Turn what is wrong with the data into one line on stderr and exit code 3."""
-    try:
-        yield
-    except InputError as error:
-        Console(stderr=True, soft_wrap=True).print(f"[bold red]bad data:[/] {escape(str(error))}", highlight=False)
-        raise typer.Exit(BAD_DATA) from None
+@dataclass(frozen=True)
+class TableOptions:
+    """The output table of a command."""
+
+    output: Annotated[Path, Option("--output", "-o", help="Output table (.csv, .csv.gz or .parquet).")]
+    escape_formulas: Annotated[
+        bool, Option("--escape-formulas", help="Prefix CSV texts that a spreadsheet would run (= + - @) with a quote.")
+    ] = False
+
+    def write(self, table: "Table") -> None:
+        """Write the table."""
+        from orcu.io.writing import write_table
+
+        write_table(table, self.output, escape_formulas=self.escape_formulas)
 
 
-def working(what: str) -> AbstractContextManager[Any]:
-    """A context that shows, on a terminal, what is being done: for work that may take longer than a moment."""
-    return Console(stderr=True).status(escape(what))
+@dataclass(frozen=True)
+class LaunchOptions:
+    """Where parallel work runs."""
+
+    launcher: Annotated[str, Parallel(help="Backend: local (processes on this machine) or ray.")] = "local"
+    address: Annotated[str | None, Parallel(help="Address of a Ray cluster. Default: a new local cluster.")] = None
+
+    def create(self, jobs: int, **options: Any) -> "Launcher":
+        """Create the launcher."""
+        from orcu.launchers import LAUNCHERS
+
+        if self.address is not None:
+            if self.launcher != "ray":
+                raise InputError(f"--address: the launcher {self.launcher!r} takes none; add --launcher ray.")
+            options["address"] = self.address
+        return LAUNCHERS.create(self.launcher, jobs=jobs, **options)
 
 
-def digest(path: Path) -> str:
-    """The SHA-256 of a file; of a folder, that of its Parquet files' names and digests."""
-    if path.is_dir():
-        files = sorted(path.rglob("*.parquet"))
-        listing = "".join(f"{digest(file)}  {file.relative_to(path).as_posix()}\n" for file in files)
-        return sha256(listing.encode()).hexdigest()
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()
+def names(text: str | None) -> list[str]:
+    """Split a list such as "none, mild, severe"."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
-def provenance(paths: list[Path]) -> "Provenance":
-    """Where the numbers of a page come from: the files with their digests, the day, the command."""
-    from orcu.report.build import Provenance
-
-    files = [(path.name, digest(path)) for path in paths]
-    return Provenance(files, date.today().isoformat(), shlex.join(["orcu", *sys.argv[1:]]))
-
-
-def write_fitted(out: Path, fitted: Any, predictions: "Predictions", source: Path) -> None:
-    """Write a fitted calibrator, or fitted sets, as JSON with the class names, the file's name and its calibrators."""
-    about = {"classes": list(predictions.classes), "file": source.name, "calibrated": calibrated_by(predictions)}
-    write_json(out, fitted.to_dict() | about)
-
-
-def calibrated_by(predictions: "Predictions") -> list[str]:
-    """The calibrators that predictions were moved by, as far as their file tells."""
-    return [step["method"] for step in predictions.history if step.get("step") == "calibrate"]
-
-
-def check_classes(fitted: Path, classes: tuple[str, ...], source: Path) -> None:
-    """Refuse predictions of other classes than those `write_fitted` noted.
-
-    Raises:
-        InputError: if the names or their order differ.
-    """
-    named = tuple(json.loads(fitted.read_text()).get("classes") or classes)  # checked when it was loaded
-    if named != classes:
-        raise InputError(
-            f"{source.name}: its classes are {', '.join(classes)}, {fitted.name} was fitted for {', '.join(named)}."
-        )
-
-
-def pairs(given: list[str], option: str) -> dict[str, str]:
-    """KEY=VALUE options as a dictionary.
-
-    Raises:
-        InputError: if one is anything else.
-    """
-    options = {}
-    for pair in given:
-        key, sign, value = pair.partition("=")
+def key_values(entries: list[str] | None) -> dict[str, str]:
+    """Parse the KEY=VALUE entries of ``--set``."""
+    pairs = {}
+    for entry in entries or []:
+        key, sign, value = entry.partition("=")
         if not sign:
-            raise InputError(f"{option}: expected KEY=VALUE, got {pair!r}.")
-        options[key.strip()] = value
-    return options
-
-
-@contextmanager
-def printed_warnings() -> Iterator[None]:
-    """Print a calibrator's warnings as lines on stderr."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    screen = Console(stderr=True, soft_wrap=True)
-    for text in dict.fromkeys(str(warning.message) for warning in caught):
-        screen.print(f"[yellow]warning:[/] {escape(text)}", highlight=False)
-
-
-def launching(name: str, *, jobs: int, address: str | None = None, **options: Any) -> "Launcher":
-    """The launcher that the user named.
-
-    Raises:
-        InputError: if there is none of that name, or it has no address.
-    """
-    from orcu.launchers import LAUNCHERS
-
-    if address is not None and name != "ray":
-        raise InputError(f"--address: the launcher {name!r} has none; say --launcher ray.")
-    where = {} if address is None else {"address": address}
-    launcher: Launcher = LAUNCHERS.create(name, jobs=jobs, **where, **options)
-    return launcher
+            raise InputError(f"--set: expected KEY=VALUE, got {entry!r}.")
+        pairs[key.strip()] = value
+    return pairs

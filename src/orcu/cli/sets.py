@@ -1,154 +1,112 @@
-"""``orcu sets``: prediction sets without holes, fitted and applied."""
+"""``orcu sets``: fit and apply contiguous prediction sets."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
+from typer import Argument, Option
 
-from orcu.cli.options import (
-    Classes,
-    Decimal,
-    Id,
-    Label,
-    Logits,
-    NoFormulas,
-    Percent,
-    Probs,
-    Separator,
-    bad_data,
-    calibrated_by,
-    check_classes,
-    check_paths,
-    printed_warnings,
-    reading_options,
-    working,
-    write_fitted,
-)
+from orcu.cli.console import say, say_wrote, task
+from orcu.cli.files import calibrators_of, check_classes, check_paths, write_fitted
+from orcu.cli.options import Column, ReadOptions, TableOptions, command
 from orcu.errors import InputError
 
-sets_app = typer.Typer(help="Prediction sets without holes: right as often as promised.", no_args_is_help=True)
+sets_app = typer.Typer(help="Contiguous prediction sets with guaranteed coverage.", no_args_is_help=True)
 
 
-@sets_app.command("fit")
+@command(sets_app)
 def fit(
-    file: Annotated[Path, typer.Argument(help="Labelled, calibrated predictions of rows used for nothing else.")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Write the sets' thresholds here, as JSON.")],
-    alpha: Annotated[float, typer.Option(help="The share of misses that is allowed.")] = 0.1,
-    calibrator: Annotated[
-        Path | None, typer.Option(help="The calibrator that made the predictions, to refuse rows it was fitted on.")
+    file: Annotated[
+        Path, Argument(help="Labelled calibrated predictions for rows unused in training and calibration.")
+    ],
+    read: ReadOptions,
+    output: Annotated[Path, Option("--output", "-o", help="Output file of the thresholds (JSON).")],
+    alpha: Annotated[
+        float, Option(min=0.001, max=0.5, help="Target miscoverage: 0.1 for sets with 90 % coverage.")
+    ] = 0.1,
+    calibrator_file: Annotated[
+        Path | None,
+        Option(help="Calibrator that made FILE. It is not applied; rows that it was fitted on are refused."),
     ] = None,
-    conditional: Annotated[bool, typer.Option("--conditional", help="Keep the promise for every true class.")] = False,
-    label: Label = None,
-    probs: Probs = None,
-    logits: Logits = None,
-    classes: Classes = None,
-    id_column: Id = None,
-    percent: Percent = False,
-    sep: Separator = None,
-    decimal: Decimal = None,
+    class_conditional: Annotated[
+        bool, Option("--class-conditional", help="Guarantee the coverage within each true class.")
+    ] = False,
 ) -> None:
-    """Find the thresholds of contiguous prediction sets."""
+    """Fit the thresholds of contiguous prediction sets (split conformal)."""
     from orcu import calibrators
     from orcu.decisions.conformal import REUSED, OrdinalPredictionSets
-    from orcu.predictions.predictions import Predictions
+    from orcu.predictions import Predictions
 
-    check_paths([file, *([calibrator] if calibrator else [])], [out])
-    options = reading_options(
-        probs=probs,
-        logits=logits,
-        classes=classes,
-        sep=sep,
-        decimal=decimal,
-        label=label,
-        id=id_column,
-        percent=percent,
-    )
-    with bad_data(), printed_warnings(), working(f"fitting sets on {file.name}"):
+    check_paths([file, calibrator_file], [output])
+    options = read.arguments()
+    with task(f"fitting sets on {file.name}"):
         predictions = Predictions.read(file, **options)
         for step in predictions.history:
             if step.get("shared"):
                 raise InputError(f"{file.name}: {step['shared']:,} of the {step['rows']:,} rows {REUSED}")
-        sets = OrdinalPredictionSets(alpha=alpha, conditional=conditional)
-        named = None if calibrator is None else calibrators.load(calibrator)
-        sets.fit(predictions.probs, predictions.labels, ids=predictions.ids, calibrator=named)
-    write_fitted(out, sets, predictions, file)
-    Console().print(f"wrote {escape(str(out))}: fitted on {sets.fitted_on_.count:,} rows", highlight=False)
+        sets = OrdinalPredictionSets(alpha=alpha, class_conditional=class_conditional)
+        calibrator = None if calibrator_file is None else calibrators.load(calibrator_file)
+        sets.fit(predictions.probs, predictions.labels, ids=predictions.ids, calibrator=calibrator)
+    write_fitted(output, sets, predictions, file)
+    say_wrote(output, f"fitted on {sets.fitted_on_.count:,} rows")
 
 
-@sets_app.command("apply")
+@dataclass(frozen=True)
+class ApplyReadOptions(ReadOptions):
+    """Columns of the predictions that sets are applied to."""
+
+    subgroup: Annotated[str | None, Column(help="Column of subgroups; the coverage of each is printed.")] = None
+
+
+@command(sets_app)
 def apply(
-    file: Annotated[Path, typer.Argument(help="Calibrated predictions; labels are not needed.")],
-    sets: Annotated[Path, typer.Argument(help="What `orcu sets fit` wrote.")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Write id, lowest and highest class here (.csv, .parquet).")],
-    label: Label = None,
-    probs: Probs = None,
-    logits: Logits = None,
-    classes: Classes = None,
-    id_column: Id = None,
-    group: Annotated[str | None, typer.Option(help="Column of groups, to report the coverage of each.")] = None,
-    percent: Percent = False,
-    sep: Separator = None,
-    decimal: Decimal = None,
-    no_formulas: NoFormulas = False,
+    file: Annotated[Path, Argument(help="Calibrated predictions; labels are optional.")],
+    sets: Annotated[Path, Argument(help="Prediction sets written by `orcu sets fit`.")],
+    table: TableOptions,
+    read: ApplyReadOptions,
 ) -> None:
-    """Write a set for every row; with labels, report coverage and size by class."""
+    """Write the prediction set of each row; with labels, print coverage and size by class.
+
+    The output table has the columns id, lowest, highest (class names) and size.
+    """
     import numpy as np
     import pyarrow as pa
 
     from orcu.decisions.conformal import OrdinalPredictionSets
-    from orcu.io.writing import write_table
-    from orcu.predictions.predictions import Predictions
+    from orcu.predictions import Predictions
     from orcu.predictions.used_rows import UsedRows
 
-    check_paths([file, sets], [out])
-    options = reading_options(
-        probs=probs,
-        logits=logits,
-        classes=classes,
-        sep=sep,
-        decimal=decimal,
-        label=label,
-        id=id_column,
-        group=group,
-        percent=percent,
-    )
-    console = Console()
-    with bad_data(), working(f"reading {file.name}"):
+    check_paths([file, sets], [table.output])
+    options = read.arguments()
+    with task(f"reading {file.name}"):
         fitted = OrdinalPredictionSets.load(sets)
         predictions = Predictions.read(file, **options)
         check_classes(sets, predictions.classes, file)
-        fitted.fitted_on_.refuse(
-            UsedRows.of(predictions.probs, predictions.ids),
-            because=f"in {file.name} have fitted these sets; apply them to others.",
+        fitted.fitted_on_.check_disjoint(
+            UsedRows.from_values(predictions.probs, predictions.ids),
+            reason=f"in {file.name} were used to fit these sets; apply the sets to other rows.",
         )
         low, high = fitted.predict(predictions.probs)
-    then, now = json.loads(sets.read_text()).get("calibrated"), calibrated_by(predictions)  # checked when it was loaded
-    if then is not None and then != now:
-        words = [", ".join(names) or "no calibrator" for names in (then, now)]
-        console.print(
-            f"[bold red]WARNING: the sets were fitted on predictions moved by {escape(words[0])}, these were moved by "
-            f"{escape(words[1])}: the promise does not hold[/]",
-            highlight=False,
+    before, now = json.loads(sets.read_text()).get("calibrated"), calibrators_of(predictions)
+    if before is not None and before != now:
+        then, today = (", ".join(names) or "no calibrator" for names in (before, now))
+        say(
+            f"WARNING: the sets were fitted on predictions of {then}, these come from {today}: the coverage is not "
+            "guaranteed",
+            style="bold red",
         )
-    names = np.array(predictions.classes, dtype=object)
+    names, size = np.array(predictions.classes, dtype=object), high - low + 1
     ids = np.arange(1, len(predictions) + 1) if predictions.ids is None else predictions.ids
-    table = pa.table({"id": pa.array(ids), "lowest": names[low], "highest": names[high], "size": high - low + 1})
-    write_table(table, out, no_formulas=no_formulas)
+    table.write(pa.table({"id": pa.array(ids), "lowest": names[low], "highest": names[high], "size": size}))
     if predictions.y is not None:
-        quality = fitted.quality(predictions.probs, predictions.y, ids=predictions.ids)
-        console.print(
-            f"coverage {quality.coverage:.1%} (promised {1 - fitted.alpha:.1%}), mean size {quality.size:.2f}",
-            highlight=False,
-        )
-        if predictions.group is not None:
-            inside = (low <= predictions.y) & (predictions.y <= high)
-            for name in np.unique(predictions.group):
-                rows = predictions.group == name
-                share, size = inside[rows].mean(), (high - low + 1)[rows].mean()
-                console.print(f"  group {escape(name)}: coverage {share:.1%}, mean size {size:.2f}", highlight=False)
-        for name, share, size in zip(predictions.classes, quality.class_coverage, quality.class_size, strict=True):
-            console.print(f"  {escape(name)}: coverage {share:.1%}, mean size {size:.2f}", highlight=False)
-    console.print(f"wrote {escape(str(out))}", highlight=False)
+        report = fitted.coverage_report(predictions.probs, predictions.y, ids=predictions.ids)
+        say(f"coverage {report.coverage:.1%} (target {1 - fitted.alpha:.1%}), mean size {report.size:.2f}")
+        covered = (low <= predictions.y) & (predictions.y <= high)
+        for subgroup in np.unique(predictions.subgroup) if predictions.subgroup is not None else ():
+            rows = predictions.subgroup == subgroup
+            say(f"  subgroup {subgroup}: coverage {covered[rows].mean():.1%}, mean size {size[rows].mean():.2f}")
+        for name, share, mean in zip(predictions.classes, report.class_coverage, report.class_size, strict=True):
+            say(f"  {name}: coverage {share:.1%}, mean size {mean:.2f}")
+    say_wrote(table.output)

@@ -1,13 +1,14 @@
-"""``orcu theory``: the paper's statements, checked by number for one setting."""
+"""``orcu theory``: numerical checks of the paper's statements for one setting."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console, Group
 from rich.markup import escape
 from rich.table import Table
+from typer import Option
 
-from orcu.cli.options import working
+from orcu.cli.console import FAILURE, new_table, show
+from orcu.cli.explore import Distance, NumClasses, Scale
 
 if TYPE_CHECKING:
     from orcu.theory import Check, Equilibrium
@@ -16,56 +17,46 @@ BAR_WIDTH = 24
 
 
 def theory(
-    classes: Annotated[int, typer.Option(help="Number of classes C.")] = 5,
-    label: Annotated[int, typer.Option(help="The observed class, 0..C-1.")] = 2,
-    scale: Annotated[float, typer.Option(help="Barrier scale s, above 0.")] = 3.0,
-    distance: Annotated[
-        str, typer.Option(help="Distance of the soft targets: squared, absolute, huber, exponential.")
-    ] = "squared",
+    num_classes: NumClasses = 5,
+    true_class: Annotated[int, Option(help="True class, 0..C-1.")] = 2,
+    scale: Scale = 3.0,
+    distance: Distance = "squared",
 ) -> None:
-    """Check every statement of the paper's theory and show where ORCU pulls a prediction."""
+    """Check the statements of the paper numerically, and show the equilibrium that ORCU pulls a prediction to."""
     from orcu.theory import equilibrium, verify
 
-    with working("checking the statements"):
-        checks = verify(classes, label, scale, distance)
-    Console().print(
-        Group(
-            f"\n[bold]ORCU in theory[/]: {classes} classes, label {label}, scale {scale:g}, {distance} distance\n",
-            _check_table(checks),
-            "",
-            _sketch(equilibrium(classes, label, scale, distance)),
-        ),
-        highlight=False,
+    checks = verify(num_classes, true_class, scale, distance)
+    show(
+        f"\n[bold]ORCU in theory[/]: {num_classes} classes, true class {true_class}, scale {scale:g}, {distance} "
+        "distance\n",
+        _check_table(checks),
+        "",
+        _sketch(equilibrium(num_classes, true_class, scale, distance)),
     )
     if any(check.passed is False for check in checks):
-        raise typer.Exit(1)
+        raise typer.Exit(FAILURE)
 
 
 def _check_table(checks: "list[Check]") -> Table:
-    table = Table(box=None, padding=(0, 1), pad_edge=False)
-    for heading in ("", "statement", "source", "measured", "must be"):
-        table.add_column(heading, justify="right" if heading == "measured" else "left")
+    table = new_table("", "statement", "source", ">measured", "required", padding=1)
     marks = {True: "[green]✓[/]", False: "[bold red]✗[/]", None: "[yellow]-[/]"}
     for check in checks:
         measured = "" if check.passed is None else f"{check.measured:.3g}"
         table.add_row(marks[check.passed], escape(check.statement), check.source, measured, check.requirement)
     passed, failed = (sum(check.passed is mark for check in checks) for mark in (True, False))
-    untried = [f"{check.source}: {check.note}" for check in checks if check.passed is None]
-    table.caption = f"{passed} hold, {failed} fail, {len(untried)} not tried"
-    if untried:
-        table.caption += f" ({escape('; '.join(untried))})"
+    skipped = [f"{check.source}: {check.note}" for check in checks if check.passed is None]
+    table.caption = f"{passed} passed, {failed} failed, {len(skipped)} skipped"
+    if skipped:
+        table.caption += f" ({escape('; '.join(skipped))})"
     table.caption_justify = "left"
     return table
 
 
 def _sketch(solution: "Equilibrium") -> Table:
-    table = Table(box=None, padding=(0, 1), pad_edge=False)
-    table.add_column("class", justify="right")
-    table.add_column("soft target (anchor)", width=BAR_WIDTH + 8)
-    table.add_column("equilibrium of ORCU", width=BAR_WIDTH + 8)
-    for k, (anchor, pulled) in enumerate(zip(solution.anchor, solution.probs, strict=True)):
+    table = new_table(">class", "soft target (anchor)", "equilibrium of ORCU", padding=1)
+    for k, (anchor, probability) in enumerate(zip(solution.anchor, solution.probs, strict=True)):
         mark = "→ " if k == solution.center else ""
-        table.add_row(f"{mark}{k}", _bar(anchor, "blue"), _bar(pulled, "magenta"))
+        table.add_row(f"{mark}{k}", _bar(anchor, "blue"), _bar(probability, "magenta"))
     return table
 
 

@@ -1,139 +1,205 @@
-"""``orcu train`` and ``orcu predict``."""
+"""``orcu train``, ``orcu two-stage`` and ``orcu predict``."""
 
+import difflib
+from contextlib import closing
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import Progress
+from typer import Argument, Option
 
-from orcu.cli.options import NoFormulas, bad_data, check_paths, pairs, printed_warnings
-from orcu.cli.training import (
-    Backbone,
-    Data,
-    Device,
-    Download,
-    FrozenFlag,
-    Option,
-    Root,
-    Seed,
-    Set,
-    Size,
-    SkipBad,
-    Weights,
-    recipe_changes,
-)
+from orcu.cli.calibrate import CalibratorName
+from orcu.cli.console import new_table, progress_bar, say, say_wrote, show, task
+from orcu.cli.data import Root, SkipBad
+from orcu.cli.files import check_paths
+from orcu.cli.options import TableOptions, key_values, names
+from orcu.errors import InputError
+
+Device = Annotated[str, Option("--device", help="Device: auto (the best available), cpu, cuda or mps.")]
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """Data, model and training of a run."""
+
+    data: Annotated[
+        str,
+        Option(
+            help="Built-in data set, prepared folder, or one of folder, table, texts to read your own files in --root."
+        ),
+    ]
+    output: Annotated[Path, Option("--output", "-o", help="Output folder.")]
+    root: Root = None
+    set_: Annotated[
+        list[str] | None,
+        Option("--set", help="KEY=VALUE training setting, such as epochs=20, or data set option; repeatable."),
+    ] = None
+    backbone: Annotated[str, Option(help="Backbone: a timm model (images); bert-tiny, minilm, a folder (texts).")] = ""
+    weights: Annotated[str, Option(help="Backbone weights: pretrained, random, or a weights file.")] = "pretrained"
+    download: Annotated[bool, Option("--download", help="Download pretrained weights from the hub.")] = False
+    frozen: Annotated[
+        bool | None, Option("--frozen/--fine-tune", help="Freeze or train the backbone. Default: frozen without a GPU.")
+    ] = None
+    size: Annotated[int, Option(min=8, max=2048, help="Side of the images in pixels.")] = 224
+    seed: Annotated[int, Option(min=0, help="Random seed of split, weights, row order and augmentation.")] = 0
+    device: Device = "auto"
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the options as keyword arguments of `orcu.training.experiment.train`."""
+        training, options = split_settings(key_values(self.set_), self.data)
+        others = {name: value for name, value in vars(self).items() if name != "set_"}
+        return others | {"options": options, "training": training}
+
+
+def split_settings(settings: dict[str, str], data: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Split the entries of ``--set`` into training settings and options of the data set."""
+    from orcu.data.base import DATASETS
+    from orcu.registry import accepted_parameters
+    from orcu.training.config import TrainConfig
+
+    training_keys = [field.name for field in fields(TrainConfig)]
+    option_keys = [*accepted_parameters(DATASETS.get(data))] if data in DATASETS.names() else []
+    kinds = {"training settings": training_keys, f"options of the data set {data!r}": option_keys}
+    for key in settings:
+        if key not in training_keys and key not in option_keys:
+            nearest = (
+                f"{kind}: {', '.join(difflib.get_close_matches(key, keys, n=3, cutoff=0.5) or keys) or 'none'}"
+                for kind, keys in kinds.items()
+            )
+            raise InputError(f"--set: unknown key {key!r}. Nearest {'; '.join(nearest)}.")
+    training = {key: _value(text) for key, text in settings.items() if key in training_keys}
+    return training, {key: text for key, text in settings.items() if key not in training_keys}
+
+
+def _value(text: str) -> Any:
+    constants = {"true": True, "false": False, "none": None}
+    if text.lower() in constants:
+        return constants[text.lower()]
+    try:
+        return int(text) if text.lstrip("-").isdigit() else float(text)
+    except ValueError:
+        return text
 
 
 def train(
-    data: Data,
-    out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the result.")],
-    root: Root = None,
-    option: Option = None,
-    subject_from: Annotated[
-        str | None, typer.Option(help="Subjects: a regular expression on paths (images), or a column (tables).")
+    options: TrainOptions,
+    cluster_from: Annotated[
+        str | None,
+        Option(help="Clusters, such as patients, kept in one split: a regular expression on paths, or a column."),
     ] = None,
-    split: Annotated[str, typer.Option(help="Shares of train, validation and test.")] = "70/15/15",
-    protocol: Annotated[str | None, typer.Option(help="A protocol of the data set, in place of --split.")] = None,
-    fold: Annotated[int, typer.Option(min=0, help="The protocol's fold.")] = 0,
+    split: Annotated[str, Option(help="Percentages of train, validation and test rows.")] = "70/15/15",
+    protocol: Annotated[str | None, Option(help="Protocol of the data set, in place of --split.")] = None,
+    fold: Annotated[int, Option(min=0, help="Fold of the protocol, from 0.")] = 0,
     loss: Annotated[
         str | None,
-        typer.Option(help="A loss, or several with commas between (`orcu losses`); ce,sord,orcu by default."),
+        Option(help="Losses of the networks, from `orcu losses`. Default: ce,sord,orcu, and boosted trees on tables."),
     ] = None,
-    folds: Annotated[
+    cv: Annotated[
         int | None,
-        typer.Option(min=1, help="Of the ensemble; 1 for one network. 5 by default on tables and frozen features."),
+        Option(
+            min=1, help="Number of folds of the ensemble; 1 for one ORCU network. Default: 5, or 1 with --fine-tune."
+        ),
     ] = None,
-    members: Annotated[
+    estimators: Annotated[
         str | None,
-        typer.Option(help="Of the ensemble: boosting (trees), network, or both with a comma; both on tables."),
+        Option(
+            help="Estimators of the ensemble: boosting,network. Default: both on tables without --loss, else network."
+        ),
     ] = None,
-    backbone: Backbone = "",
-    head: Annotated[str, typer.Option(help="linear, unimodal or poe; what the loss needs by default.")] = "",
-    weights: Weights = "pretrained",
-    download: Download = False,
-    frozen: FrozenFlag = None,
-    size: Size = 224,
-    set_: Set = None,
-    calibrator: Annotated[
-        str, typer.Option(help="Fitted out of fold, or on validation with one network; auto chooses.")
-    ] = "auto",
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write the curves for TensorBoard.")] = False,
+    head: Annotated[str, Option(help="Output layer: linear, unimodal or poe. Default: what the loss needs.")] = "",
+    calibrator: CalibratorName = "auto",
+    tensorboard: Annotated[bool, Option("--tensorboard", help="Also write the curves for TensorBoard.")] = False,
     skip_bad: SkipBad = False,
-    seed: Seed = 0,
-    device: Device = "auto",
 ) -> None:
-    """Train on your own images, texts or table, calibrate, judge on untouched rows, write a report."""
-    from orcu.cli.screen import Screen
+    """Train on your own images, texts or table, calibrate, evaluate on the test rows, write a report."""
+    from orcu.cli.progress import TrainingDisplay
     from orcu.training import experiment
 
-    with bad_data(), printed_warnings(), Screen(Console(), out if tensorboard else None) as screen:
-        options = pairs(option or [], "--option")
-        if subject_from is not None:
-            options["subject"] = subject_from
-        shares = {} if protocol else {"split": experiment.shares(split)}
+    arguments = options.arguments()
+    if cluster_from is not None:
+        arguments["options"]["cluster"] = cluster_from
+    if protocol is None:
+        arguments["split"] = experiment.parse_split(split)
+    display = TrainingDisplay(options.output if tensorboard else None)
+    with task(), closing(display):
         experiment.train(
-            data,
-            out,
-            root=root,
-            options=options,
+            **arguments,
             skip_bad=skip_bad,
             protocol=protocol,
             fold=fold,
-            folds=folds,
-            members=None if members is None else [name.strip() for name in members.split(",") if name.strip()],
+            cv=cv,
+            estimators=None if estimators is None else names(estimators),
             calibrator=calibrator,
-            frozen=frozen,
-            device=device,
-            watcher=screen,
-            loss=_losses(loss),
-            backbone=backbone,
+            callback=display,
+            loss=None if loss is None else [loss] if "{" in loss else names(loss),
             head=head,
-            weights=weights,
-            size=size,
-            recipe=recipe_changes(set_ or []),
-            seed=seed,
-            download=download,
-            **shares,
         )
 
 
-def _losses(text: str | None) -> list[str] | None:
-    """The losses in a text: names with commas between, or one table."""
-    if text is None:
-        return None
-    return [text] if "{" in text else [name.strip() for name in text.split(",") if name.strip()]
+def two_stage(
+    options: TrainOptions,
+    protocol: Annotated[str | None, Option(help="Protocol of the data set. Default: paper, or the first.")] = None,
+    max_folds: Annotated[int | None, Option(min=1, help="Number of folds to run. Default: all.")] = None,
+    scale: Annotated[float, Option(help="Scale s of ORCU's log-barrier, above 0.")] = 3.0,
+    epochs: Annotated[str, Option(help="Numbers of epochs of stage one and stage two.")] = "50/50",
+) -> None:
+    """Run the paper's two-stage diagnostic: SoftCE, then SoftCE, hinge and ORCU from the same checkpoint."""
+    from orcu.cli.progress import TrainingDisplay
+    from orcu.training.two_stage import train
+
+    first, _, second = epochs.partition("/")
+    if not (first.isdigit() and second.isdigit() and int(first) and int(second)):
+        raise InputError(f"--epochs: expected two numbers such as 50/50, got {epochs!r}.")
+    arguments = options.arguments()
+    with task(), closing(TrainingDisplay()) as display:
+        diagnostic = train(
+            **arguments,
+            protocol=protocol,
+            max_folds=max_folds,
+            scale=scale,
+            epochs=(int(first), int(second)),
+            callback=display,
+        )
+    say(f"feasible set F: {diagnostic.feasible_share:.1%} of the validation rows")
+    table = new_table("branch", ">active % ↑", ">A_TF ↑", ">SCE % ↓", ">ECE % ↓", ">unimodal % ↑")
+    for row in diagnostic.table:
+        regularized = row["alignment"] == row["alignment"]  # NaN without a regularizer
+        table.add_row(
+            row["branch"],
+            f"{100 * row['feasible_active']:.2f}" if regularized else "-",
+            f"{row['alignment']:.4f}" if regularized else "-",
+            f"{100 * row['feasible_sce']:.2f}",
+            f"{100 * row['feasible_ece']:.2f}",
+            f"{100 * row['feasible_unimodality']:.1f}",
+        )
+    show(table)
+    say_wrote(options.output, "curves.parquet, table.csv")
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="What `orcu train` has written.")],
-    inputs: Annotated[Path, typer.Argument(help="A folder of images, a table (.csv, .parquet), or texts (.txt).")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Write predictions here (.parquet, .csv).")],
+    model: Annotated[Path, Argument(help="Model folder written by `orcu train`.")],
+    inputs: Annotated[Path, Argument(help="Folder of images, table (.csv, .parquet) or texts (.txt).")],
+    table: TableOptions,
     alpha: Annotated[
-        float, typer.Option(min=0.001, max=0.5, help="Share of misses that prediction sets aim at; of ensembles.")
+        float, Option(min=0.001, max=0.5, help="Target miscoverage of the prediction sets; a single network has none.")
     ] = 0.1,
     skip_bad: SkipBad = False,
     device: Device = "auto",
-    no_formulas: NoFormulas = False,
 ) -> None:
-    """Apply a trained model and its calibrator to new cases: probabilities, decision, set and confidence."""
-    from orcu.io.writing import write_table
-    from orcu.training.predict import answer
+    """Apply a trained model and its calibrator to new inputs: probabilities, decision, prediction set, confidence."""
+    from orcu.training.predict import predict as predict_inputs
 
-    check_paths([], [out])
-    console = Console()
-    with bad_data(), Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("predicting")
-        answers = answer(
+    check_paths([], [table.output])
+    with task(), progress_bar() as bar:
+        job = bar.add_task("predicting")
+        result = predict_inputs(
             model,
             inputs,
             alpha=alpha,
             device=device,
             skip_bad=skip_bad,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
+            progress=lambda done, total: bar.update(job, completed=done, total=total),
         )
-        write_table(answers.to_arrow(), out, no_formulas=no_formulas)
-    for note in answers.predictions.notes:
-        console.print(f"[yellow]{escape(note)}[/]", highlight=False)
-    console.print(f"wrote {escape(str(out))}: {len(answers.predictions):,} cases", highlight=False)
+        table.write(result.to_arrow())
+    say(*result.predictions.notes, style="yellow")
+    say_wrote(table.output, f"{len(result.predictions):,} rows")

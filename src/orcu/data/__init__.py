@@ -1,7 +1,7 @@
-"""Data sets: one file each with its card and its rows; folds as data; images decoded once.
+"""Data sets: cards and readers, preparation, evaluation protocols, image cache and batches.
 
-``names()`` lists them, ``card(name)`` describes one, ``prepare(name, root)`` scans and checks its
-files and writes a manifest, ``load(name)`` opens what was prepared.
+``names()`` lists the data sets, ``card(name)`` describes one, ``prepare(name, root)`` checks its files and writes a
+manifest, ``load(name)`` opens a prepared data set.
 """
 
 from collections.abc import Mapping
@@ -10,15 +10,16 @@ from typing import Any
 from orcu.data.base import DATASETS, Card, Dataset, Row
 from orcu.data.manifest import Manifest
 from orcu.data.prepare import prepare
-from orcu.data.store import Prepared, load
+from orcu.data.store import PreparedData, load
 
-__all__ = ["DATASETS", "Card", "Dataset", "Manifest", "Prepared", "Row", "card", "create", "load", "names", "prepare"]
+__all__ = ["DATASETS", "Card", "Dataset", "Manifest", "PreparedData", "Row"]
+__all__ += ["card", "create", "load", "names", "prepare"]
 
 names = DATASETS.names
 
 
 def create(spec: str | Mapping[str, Any], /, **options: Any) -> Dataset:
-    """The data set of a name, or of a table of its name and options.
+    """Create a data set from a name, or from a mapping with its name and options.
 
     Raises:
         UnknownNameError: if the name or an option does not exist.
@@ -32,7 +33,7 @@ def create(spec: str | Mapping[str, Any], /, **options: Any) -> Dataset:
 
 
 def card(name: str) -> Card:
-    """What is known about a data set.
+    """The card of a data set.
 
     Example:
         >>> card("limuc").classes

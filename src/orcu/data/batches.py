@@ -1,79 +1,95 @@
-"""Batches for a training loop: cached images, rows of a matrix, texts.
+"""Batches for the training loop: of cached images, of rows of a matrix, of texts.
 
-Each kind has ``epoch(number)``, an iterator of (inputs, labels), or (inputs, labels, weights), that follows from the
-seed and the number alone, so that a run that was cut off goes on as if it had not been.
+The order and the augmentation of an epoch depend only on the seed and on the number of the epoch, so that an
+interrupted training resumes with the same batches.
 """
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from orcu.data.cache import ImageCache
-from orcu.data.transforms import Augmentation, normalized
+from orcu.data.transforms import Augmentation, normalize
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray, as_count
+from orcu.threads import map_ordered
 
 if TYPE_CHECKING:
     import torch
 
-Batch = tuple["torch.Tensor", "torch.Tensor"]
 RowNumbers = npt.NDArray[np.intp]
 
 
-class Batches(Protocol):
-    """What a training loop takes batches from."""
-
-    rows: RowNumbers
-    labels: IntArray
-
-    def epoch(self, number: int) -> Iterator[tuple[Any, ...]]:
-        """The batches of one epoch: inputs, labels and, if rows are weighted, their weights."""
-
-    def __len__(self) -> int: ...
-
-
-def ordered(rows: RowNumbers, shuffle: bool, seed: int, epoch: int) -> RowNumbers:
-    """The rows in the order of an epoch; under torchrun, the part of this process, all of one length."""
-    if not shuffle:
-        return rows
-    order = np.random.default_rng([seed, epoch]).permutation(rows)
-    rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    each = -(-len(order) // world)
-    return np.resize(order, each * world)[rank::world]  # the first rows fill up the last round
-
-
-def _usable(rows: Any, batch_size: int) -> RowNumbers:
-    as_count(batch_size, name="batch_size", minimum=1)
-    numbers = np.asarray(rows)
-    if len(numbers) == 0:
-        raise InputError("rows: none are given; a split must not be empty.")
-    if not np.issubdtype(numbers.dtype, np.integer):
-        raise InputError(f"rows: expected row numbers, got {numbers.dtype}; use np.flatnonzero of a mask.")
-    return numbers
-
-
-class ImageBatches:
-    """Batches of (images, labels) from an image cache.
-
-    Images are float, shape (B, 3, H, W); labels are int64. A thread reads
-    the next batch while the present one is used. An epoch's order and augmentation follow from the
-    seed and the epoch's number, whatever was drawn before.
+class Batches(ABC):
+    """Base class for batches of some rows of a data set; subclasses define ``epoch``.
 
     Args:
-        cache: the images.
-        rows: the cache's rows to use.
-        labels: of all rows of the cache.
-        mean: of each colour, in [0, 1].
-        std: likewise.
-        batch_size: images per batch; the last may be smaller.
-        augmentation: ``None`` for images as they are.
-        shuffle: in a new order each epoch.
-        seed: of order and augmentation.
-        device: where batches are made.
+        rows: row numbers.
+        labels: labels of all rows of the data set.
+        batch_size: rows per batch; the last batch may be smaller.
+        shuffle: whether each epoch has a new order.
+        seed: seed of the order and of augmentation.
+        device: device of the batches.
+
+    Raises:
+        InputError: if there are no rows, or an argument is not valid.
+    """
+
+    def __init__(
+        self,
+        rows: Any,
+        labels: IntArray,
+        batch_size: int = 64,
+        shuffle: bool = False,
+        seed: int = 0,
+        device: str = "cpu",
+    ) -> None:
+        as_count(batch_size, name="batch_size", minimum=1)
+        self.rows: RowNumbers = np.asarray(rows)
+        if len(self.rows) == 0:
+            raise InputError("rows: expected at least one row number; a split must not be empty.")
+        if not np.issubdtype(self.rows.dtype, np.integer):
+            raise InputError(f"rows: expected row numbers, got {self.rows.dtype}; use np.flatnonzero for a mask.")
+        self.labels, self.batch_size, self.shuffle, self.seed, self.device = labels, batch_size, shuffle, seed, device
+
+    def order(self, epoch: int) -> RowNumbers:
+        """The rows in the order of an epoch; under torchrun the part of this process, of equal length for all."""
+        if not self.shuffle:
+            return self.rows
+        order = np.random.default_rng([self.seed, epoch]).permutation(self.rows)
+        rank, world_size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+        length = -(-len(order) // world_size)
+        return np.resize(order, length * world_size)[rank::world_size]  # the first rows are repeated at the end
+
+    @abstractmethod
+    def epoch(self, number: int) -> Iterator[tuple[Any, ...]]:
+        """The batches of an epoch: inputs, labels and, for weighted rows, sample weights."""
+
+    def __len__(self) -> int:
+        return -(-len(self.order(0)) // self.batch_size)
+
+    def _parts(self, epoch: int) -> list[RowNumbers]:
+        order = self.order(epoch)
+        return [order[i : i + self.batch_size] for i in range(0, len(order), self.batch_size)]
+
+
+class ImageBatches(Batches):
+    """Batches of images, float of shape (B, 3, H, W), and labels, from an image cache.
+
+    Threads read the next batches while the current one is used.
+
+    Args:
+        cache: image cache.
+        rows: row numbers of the cache.
+        labels: labels of all rows of the cache.
+        mean: mean of each colour channel, in [0, 1].
+        std: standard deviation of each colour channel.
+        augmentation: random changes of the images, or ``None``.
+        **options: further options of `Batches`.
     """
 
     def __init__(
@@ -84,59 +100,36 @@ class ImageBatches:
         *,
         mean: FloatArray,
         std: FloatArray,
-        batch_size: int = 64,
         augmentation: Augmentation | None = None,
-        shuffle: bool = False,
-        seed: int = 0,
-        device: str = "cpu",
+        **options: Any,
     ) -> None:
-        rows = _usable(rows, batch_size)
-        self.cache, self.rows, self.labels = cache, rows, labels
-        self.mean, self.std = mean, std
-        self.batch_size, self.augmentation = batch_size, augmentation
-        self.shuffle, self.seed, self.device = shuffle, seed, device
+        super().__init__(rows, labels, **options)
+        self.cache, self.mean, self.std, self.augmentation = cache, mean, std, augmentation
 
-    def __len__(self) -> int:
-        return -(-len(ordered(self.rows, self.shuffle, self.seed, 0)) // self.batch_size)
-
-    def epoch(self, number: int) -> Iterator[Batch]:
-        """The batches of one epoch."""
+    def epoch(self, number: int) -> Iterator[tuple["torch.Tensor", "torch.Tensor"]]:
+        """The batches of an epoch."""
         import torch
 
-        order = ordered(self.rows, self.shuffle, self.seed, number)
         generator = torch.Generator().manual_seed(int(np.random.default_rng([self.seed, number, 1]).integers(2**62)))
-        mean = torch.as_tensor(self.mean, dtype=torch.float32, device=self.device)
-        std = torch.as_tensor(self.std, dtype=torch.float32, device=self.device)
-        parts = [order[i : i + self.batch_size] for i in range(0, len(order), self.batch_size)]
-        with ThreadPoolExecutor(1) as pool:
-            coming = pool.submit(self._gather, parts[0])
-            for step, part in enumerate(parts):
-                pixels = coming.result()
-                if step + 1 < len(parts):
-                    coming = pool.submit(self._gather, parts[step + 1])
-                images = torch.from_numpy(pixels).to(self.device, non_blocking=True)
-                images = self.augmentation(images, generator) if self.augmentation else images.float()
-                labels = torch.from_numpy(self.labels[part]).to(self.device)
-                yield normalized(images, mean, std), labels
-
-    def _gather(self, part: RowNumbers) -> npt.NDArray[np.uint8]:
-        return self.cache.images[part]
+        mean, std = (torch.as_tensor(v, dtype=torch.float32, device=self.device) for v in (self.mean, self.std))
+        parts = self._parts(number)
+        for rows, pixels in zip(parts, map_ordered(self.cache.images.__getitem__, parts, threads=2), strict=True):
+            images = torch.from_numpy(pixels).to(self.device, non_blocking=True)
+            images = self.augmentation(images, generator) if self.augmentation else images.float()
+            yield normalize(images, mean, std), torch.from_numpy(self.labels[rows]).to(self.device)
 
 
-class ArrayBatches:
-    """Batches of rows of a matrix that is held in memory, on the device.
+class ArrayBatches(Batches):
+    """Batches of rows of a matrix that is in the memory of the device.
 
     Args:
         matrix: float32, shape (n, ...).
-        rows: the rows to use.
-        labels: of all rows.
-        weights: of all rows; batches are then (inputs, labels, weights).
-        batch_size: rows per batch; the last may be smaller.
-        shuffle: in a new order each epoch.
-        seed: of the order.
-        generator: draws the orders in place of the seed, one after another, whatever an epoch's number: for a
-            training that is not resumed, by one process.
-        device: where the matrix is kept.
+        rows: row numbers.
+        labels: labels of all rows of the matrix.
+        weights: sample weights of all rows; batches then are (inputs, labels, weights).
+        generator: generator that draws the orders one after another in place of the seed, for a training that is not
+            resumed, in one process.
+        **options: further options of `Batches`.
 
     Example:
         >>> import torch
@@ -152,78 +145,53 @@ class ArrayBatches:
         labels: IntArray,
         *,
         weights: npt.NDArray[np.float32] | None = None,
-        batch_size: int = 64,
-        shuffle: bool = False,
-        seed: int = 0,
         generator: "torch.Generator | None" = None,
-        device: str = "cpu",
+        **options: Any,
     ) -> None:
         import torch
 
-        rows = _usable(rows, batch_size)
-        self.rows, self.labels = rows, labels
-        self.batch_size, self.shuffle, self.seed = batch_size, shuffle, seed
+        super().__init__(rows, labels, **options)
         self._generator = generator
-        per_row = [labels] if weights is None else [labels, weights]
-        self._tensors = [matrix.to(device), *(torch.from_numpy(np.array(values)).to(device) for values in per_row)]
+        columns = [labels] if weights is None else [labels, weights]
+        tensors = [matrix, *(torch.from_numpy(np.array(values)) for values in columns)]
+        self._tensors = [tensor.to(self.device) for tensor in tensors]
 
     def __len__(self) -> int:
-        rows = self.rows if self._generator is not None else ordered(self.rows, self.shuffle, self.seed, 0)
-        return -(-len(rows) // self.batch_size)
+        return super().__len__() if self._generator is None else -(-len(self.rows) // self.batch_size)
 
     def epoch(self, number: int) -> Iterator[tuple["torch.Tensor", ...]]:
-        """The batches of one epoch."""
+        """The batches of an epoch."""
         import torch
 
-        if self._generator is not None:
-            order = self.rows[torch.randperm(len(self.rows), generator=self._generator).numpy()]
+        if self._generator is None:
+            order = self.order(number)
         else:
-            order = ordered(self.rows, self.shuffle, self.seed, number)
-        for part in torch.split(torch.from_numpy(np.array(order)).to(self._tensors[0].device), self.batch_size):
+            order = self.rows[torch.randperm(len(self.rows), generator=self._generator).numpy()]
+        for part in torch.split(torch.from_numpy(np.array(order)).to(self.device), self.batch_size):
             yield tuple(values.index_select(0, part) for values in self._tensors)
 
 
-class TextBatches:
-    """Batches of texts, each padded to its longest.
+class TextBatches(Batches):
+    """Batches of tokens, each padded to its longest text, and labels.
 
     Args:
-        encoder: a `orcu.models.text.TextEncoder`, whose tokens are used.
-        texts: of all rows; tokens are made once.
-        rows: the rows to use.
-        labels: of all rows.
-        batch_size: texts per batch; the last may be smaller.
-        shuffle: in a new order each epoch.
-        seed: of the order.
-        device: where batches are made.
+        encoder: `orcu.models.text.TextEncoder` whose tokenizer is used.
+        texts: texts of all rows; those of ``rows`` are tokenized once.
+        rows: row numbers.
+        labels: labels of all rows.
+        **options: further options of `Batches`.
     """
 
-    def __init__(
-        self,
-        encoder: Any,
-        texts: Sequence[str],
-        rows: RowNumbers,
-        labels: IntArray,
-        *,
-        batch_size: int = 256,
-        shuffle: bool = False,
-        seed: int = 0,
-        device: str = "cpu",
-    ) -> None:
-        rows = _usable(rows, batch_size)
-        self.encoder, self.rows, self.labels = encoder, rows, labels
-        self.batch_size, self.shuffle, self.seed, self.device = batch_size, shuffle, seed, device
-        tokens = encoder.tokenize([texts[row] for row in rows])
-        self._tokens = dict(zip(rows.tolist(), tokens, strict=True))
-
-    def __len__(self) -> int:
-        return -(-len(ordered(self.rows, self.shuffle, self.seed, 0)) // self.batch_size)
+    def __init__(self, encoder: Any, texts: Sequence[str], rows: RowNumbers, labels: IntArray, **options: Any) -> None:
+        super().__init__(rows, labels, **options)
+        self.encoder = encoder
+        tokens = encoder.tokenize([texts[row] for row in self.rows])
+        self._tokens = dict(zip(self.rows.tolist(), tokens, strict=True))
 
     def epoch(self, number: int) -> Iterator[tuple[Any, "torch.Tensor"]]:
-        """The batches of one epoch: tokens and labels."""
+        """The batches of an epoch."""
         import torch
 
-        order = ordered(self.rows, self.shuffle, self.seed, number)
-        for first in range(0, len(order), self.batch_size):
-            part = order[first : first + self.batch_size]
-            tokens = self.encoder.batch([self._tokens[int(row)] for row in part])
-            yield tokens.to(self.device), torch.from_numpy(self.labels[part]).to(self.device)
+        for rows in self._parts(number):
+            tokens = self.encoder.batch([self._tokens[int(row)] for row in rows])
+            yield tokens.to(self.device), torch.from_numpy(self.labels[rows]).to(self.device)

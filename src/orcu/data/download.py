@@ -1,4 +1,4 @@
-"""Fetching files, only when the user has asked for it."""
+"""Downloads of data files, on request of the user."""
 
 import hashlib
 import shutil
@@ -17,13 +17,13 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Download:
-    """A file that its publisher lets anyone fetch.
+    """A file that may be downloaded without registration.
 
     Args:
-        url: where it is.
-        name: what it is called under the root.
-        md5: its published checksum, where there is one.
-        unpack: whether it is a ZIP archive to be unpacked under the root.
+        url: address.
+        name: file name in the root folder.
+        md5: published checksum, or ``None``.
+        unpack: whether it is a ZIP archive to unpack into the root folder.
     """
 
     url: str
@@ -32,30 +32,25 @@ class Download:
     unpack: bool = False
 
     def fetch(self, root: Path, progress: Callable[[int, int | None], None] | None = None) -> Path:
-        """Fetch the file into ``root``, check it, unpack it; a file that is there and right is kept.
+        """Download the file into ``root``, verify and unpack it; an existing valid file is not downloaded again.
 
-        Args:
-            root: the folder.
-            progress: called with the bytes so far and in all, if the server tells.
-
-        Raises:
-            InputError: if it cannot be reached or its checksum is another.
+        ``progress`` is called with the number of bytes so far and in total (``None`` if unknown).
         """
         target = root / self.name
-        if not (target.exists() and self._right(target)):
+        if not (target.exists() and self._is_valid(target)):
             root.mkdir(parents=True, exist_ok=True)
             with atomic_write(target) as temporary:
                 self._copy(temporary, progress)
-                if not self._right(temporary):
+                if not self._is_valid(temporary):
                     raise InputError(
-                        f"{self.url}: the file does not have the published MD5 {self.md5}; try again, or "
-                        f"fetch it by hand and put it at {target}."
+                        f"{self.url}: the MD5 of the file differs from the published {self.md5}; try again, or "
+                        f"download it by hand to {target}."
                     )
         if self.unpack:
             with zipfile.ZipFile(target) as archive:
-                unsafe = [name for name in archive.namelist() if _leaves(name)]
+                unsafe = [name for name in archive.namelist() if _is_outside(name)]
                 if unsafe:
-                    raise InputError(f"{target}: {unsafe[0]!r} would be written outside the root.")
+                    raise InputError(f"{target}: unpacking {unsafe[0]!r} would write outside the root folder.")
                 archive.extractall(root)
         return target
 
@@ -72,29 +67,25 @@ class Download:
                         progress(done, total)
         except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
             raise InputError(
-                f"{self.url}: cannot be fetched ({error}). Fetch it by hand and put it at {target.parent / self.name}."
+                f"{self.url}: the download failed ({error}). Download it by hand to {target.parent / self.name}."
             ) from None
 
-    def _right(self, path: Path) -> bool:
+    def _is_valid(self, path: Path) -> bool:
         if self.md5 is None:
             return path.stat().st_size > 0
         with path.open("rb") as file:
             return hashlib.file_digest(file, "md5").hexdigest() == self.md5
 
 
-def enough_space(folder: Path, needed: int) -> None:
-    """Complain before the work rather than after it.
-
-    Raises:
-        InputError: if the disk has less free space than needed.
-    """
+def check_disk_space(folder: Path, needed: int) -> None:
+    """Raise `InputError` if the disk of a folder has less free space than needed, in bytes."""
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise InputError(
-            f"{folder}: {needed / 1e9:.1f} GB are needed and {free / 1e9:.1f} GB are free. Make room, choose "
-            "another folder, or a smaller size."
+            f"{folder}: {needed / 1e9:.1f} GB are needed, but only {free / 1e9:.1f} GB are free. Free some space, or "
+            "choose another folder or a smaller size."
         )
 
 
-def _leaves(name: str) -> bool:
+def _is_outside(name: str) -> bool:
     return name.startswith(("/", "\\")) or ".." in Path(name).parts

@@ -1,16 +1,16 @@
-"""Folds as data: which row is for training, validation or test, in which fold, by which protocol.
+"""Evaluation protocols: which rows of a data set train, validate and test in each fold.
 
-Chance here is the SHA-256 of a seed and the row's id, not a random generator: the same ids give the
+Every random choice is the SHA-256 of a seed and the row's id instead of a random generator, so the same ids give the
 same folds on every machine and with every version of numpy.
 """
 
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,102 +20,107 @@ from scipy.sparse.csgraph import connected_components
 from orcu.errors import InputError
 from orcu.inputs import IntArray
 
-SPLITS = ("train", "validation", "test")  # from least to most held out
+SPLITS = ("train", "validation", "test")
 TRAIN, VALIDATION, TEST = range(3)
 UNUSED = -1
 SplitArray = npt.NDArray[np.int8]
 
 
 @dataclass(frozen=True)
-class Cases:
-    """What protocols know about the rows."""
+class Samples:
+    """Properties of the rows that protocols use.
+
+    Args:
+        ids: row ids.
+        labels: class indices 0..C-1.
+        contents: hash of each row's content, equal for duplicates; ``None`` if unknown.
+        clusters: cluster of each row, such as a patient; ``None`` if unknown.
+        published: the publisher's split or fold of each row; ``None`` if there is none.
+    """
 
     ids: Sequence[str]
     labels: IntArray
-    contents: Sequence[str | None]  # equal where the bytes are equal
-    subjects: Sequence[str | None]
-    published: Sequence[str | None]  # the publisher's split or fold
+    contents: Sequence[str | None]
+    clusters: Sequence[str | None]
+    published: Sequence[str | None]
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def groups(self, *, by_subject: bool) -> IntArray:
-        """The group of each row: rows of equal content, and of one subject if asked, are together."""
-        return joined(self.contents, self.subjects) if by_subject else joined(self.contents)
+    def groups(self, *, by_cluster: bool) -> IntArray:
+        """Group number of each row: duplicates share a group, and with ``by_cluster`` also the rows of a cluster."""
+        return connected_groups(self.contents, self.clusters) if by_cluster else connected_groups(self.contents)
 
-    def take(self, rows: npt.NDArray[np.intp]) -> "Cases":
-        """Some of the rows."""
-        lists = (self.ids, self.contents, self.subjects, self.published)
-        ids, contents, subjects, published = ([one[row] for row in rows] for one in lists)
-        return Cases(ids, self.labels[rows], contents, subjects, published)
+    def take(self, rows: npt.NDArray[np.intp]) -> "Samples":
+        """The samples at the given row numbers."""
+        columns = (self.ids, self.contents, self.clusters, self.published)
+        ids, contents, clusters, published = ([column[row] for row in rows] for column in columns)
+        return Samples(ids, self.labels[rows], contents, clusters, published)
 
 
 class Protocol(ABC):
-    """How rows are divided into folds."""
+    """A rule that divides rows into train, validation and test, once for each fold.
 
-    by_subject: bool
+    Attributes:
+        n_splits: number of folds.
+        by_cluster: whether the rows of a cluster stay in one split.
+        balanced: whether all classes are undersampled to the size of the smallest one first.
+    """
 
-    @property
+    n_splits: int
+    by_cluster: bool
+    balanced: bool = False
+
     @abstractmethod
-    def num_folds(self) -> int:
-        """How many folds there are, known before any data are."""
+    def _assign(self, samples: Samples, seed: int) -> Iterator[SplitArray]:
+        """For each fold the split of each row: 0 train, 1 validation, 2 test, -1 unused."""
 
-    @abstractmethod
-    def _assign(self, cases: Cases, seed: int) -> Iterator[SplitArray]:
-        """For each fold the split of every row: 0 train, 1 validation, 2 test, -1 unused."""
+    def split(self, samples: Samples, seed: int = 0) -> tuple[list[SplitArray], int]:
+        """For each fold the split of each row, and the number of rows dropped as duplicates.
 
-    def folds(self, cases: Cases, seed: int = 0) -> tuple[list[SplitArray], int]:
-        """For each fold the split of every row, and how many rows were left out as doubles.
-
-        Rows of equal content never stand on two sides: where a publisher's own split has them so, the
-        one that is less held out is left out.
+        Duplicates never are in two splits. Where a published split has them in two, the copy in test is kept before
+        the one in validation, and that one before the one in train.
         """
-        together = cases.groups(by_subject=False)
-        folds, left_out = [], 0
-        for splits in self._assign(cases, seed):
-            most_held_out = np.full(together.max() + 1, UNUSED, dtype=np.int8)
-            np.maximum.at(most_held_out, together, splits)
-            leaking = (splits != UNUSED) & (splits < most_held_out[together])
-            left_out += int(leaking.sum())
+        groups = samples.groups(by_cluster=False)
+        folds, dropped = [], 0
+        for splits in self._assign(samples, seed):
+            last_split = np.full(groups.max() + 1, UNUSED, dtype=np.int8)
+            np.maximum.at(last_split, groups, splits)
+            leaking = (splits != UNUSED) & (splits < last_split[groups])
+            dropped += int(leaking.sum())
             folds.append(np.where(leaking, np.int8(UNUSED), splits))
-        return folds, left_out
+        return folds, dropped
+
+    def _used_rows(self, samples: Samples, seed: int) -> npt.NDArray[np.intp]:
+        return balanced_sample(samples, seed) if self.balanced else np.arange(len(samples))
 
 
 @dataclass(frozen=True)
-class FixedTest(Protocol):
-    """One test part; the rest in k parts, each of which is the validation part once.
+class FixedTestKFold(Protocol):
+    """K-fold cross-validation with a fixed test set: fold i validates on part i and trains on the others.
 
-    Args:
-        parts: k.
-        test: the share of the test part; ``None`` takes the rows whose published split is "test".
-        by_subject: keep the rows of a subject together.
-        balanced: first draw as many rows of each class as the smallest class has.
+    ``test_size`` is the share of rows in the test set; ``None`` takes the rows whose published split is "test".
     """
 
-    parts: int
-    test: float | None = None
-    by_subject: bool = False
+    n_splits: int
+    test_size: float | None = None
+    by_cluster: bool = False
     balanced: bool = False
 
-    @property
-    def num_folds(self) -> int:
-        """K."""
-        return self.parts
-
-    def _assign(self, cases: Cases, seed: int) -> Iterator[SplitArray]:
-        used = balanced_sample(cases, seed) if self.balanced else np.arange(len(cases))
-        part = np.full(len(cases), UNUSED)
-        if self.test is None:
-            held = np.array([cases.published[row] == "test" for row in used])
-            if not held.any():
-                raise InputError("this protocol needs rows whose published split is 'test'.")
-            part[used[held]] = 0
-            rest, shares, first = used[~held], [1 / self.parts] * self.parts, 1
+    def _assign(self, samples: Samples, seed: int) -> Iterator[SplitArray]:
+        used = self._used_rows(samples, seed)
+        part = np.full(len(samples), UNUSED)  # 0 is the test set, 1..K are the parts
+        if self.test_size is None:
+            is_test = np.array([samples.published[row] == "test" for row in used])
+            if not is_test.any():
+                raise InputError("split: this protocol needs rows whose published split is 'test', and there are none.")
+            part[used[is_test]] = 0
+            rest, shares, first = used[~is_test], [1 / self.n_splits] * self.n_splits, 1
         else:
             rest, first = used, 0
-            shares = [self.test] + [(1 - self.test) / self.parts] * self.parts
-        part[rest] = first + partition(cases.take(rest), shares, by_subject=self.by_subject, seed=seed)
-        for fold in range(self.parts):
+            shares = [self.test_size] + [(1 - self.test_size) / self.n_splits] * self.n_splits
+        part[rest] = first + partition(samples.take(rest), shares, by_cluster=self.by_cluster, seed=seed)
+        for fold in range(self.n_splits):
             splits = np.where(part == UNUSED, UNUSED, TRAIN).astype(np.int8)
             splits[part == 0] = TEST
             splits[part == fold + 1] = VALIDATION
@@ -123,182 +128,157 @@ class FixedTest(Protocol):
 
 
 @dataclass(frozen=True)
-class Rotation(Protocol):
-    """k parts; in fold i part i is the test part and part i + 1 (mod k) the validation part, or a share of the rest is.
+class RotatingKFold(Protocol):
+    """K-fold cross-validation: fold i tests on part i and validates on part i + 1 (mod K) or on a share of the rest.
 
-    Args:
-        parts: k.
-        predefined: the parts are the publisher's folds "0".."k-1", not our own.
-        by_subject: keep the rows of a subject together.
-        balanced: first draw as many rows of each class as the smallest class has.
-        validation: the share of the other parts' rows that is drawn for validation; ``None`` gives up a part for it.
+    With ``predefined`` the parts are the publisher's folds "0".."K-1". ``validation_size`` is the share of the rows
+    outside the test part that validates; ``None`` uses a whole part.
     """
 
-    parts: int
+    n_splits: int
     predefined: bool = False
-    by_subject: bool = False
+    by_cluster: bool = False
     balanced: bool = False
-    validation: float | None = None
+    validation_size: float | None = None
 
-    @property
-    def num_folds(self) -> int:
-        """K."""
-        return self.parts
-
-    def _assign(self, cases: Cases, seed: int) -> Iterator[SplitArray]:
-        used = balanced_sample(cases, seed) if self.balanced else np.arange(len(cases))
-        part = np.full(len(cases), UNUSED)
+    def _assign(self, samples: Samples, seed: int) -> Iterator[SplitArray]:
+        used = self._used_rows(samples, seed)
+        part = np.full(len(samples), UNUSED)
         if self.predefined:
-            part[used] = _numbered(cases.published, self.parts)[used]
+            part[used] = _published_folds(samples.published, self.n_splits)[used]
         else:
-            shares = [1 / self.parts] * self.parts
-            part[used] = partition(cases.take(used), shares, by_subject=self.by_subject, seed=seed)
-        for fold in range(self.parts):
+            shares = [1 / self.n_splits] * self.n_splits
+            part[used] = partition(samples.take(used), shares, by_cluster=self.by_cluster, seed=seed)
+        for fold in range(self.n_splits):
             splits = np.where(part == UNUSED, UNUSED, TRAIN).astype(np.int8)
             splits[part == fold] = TEST
-            if self.validation is None:
-                splits[part == (fold + 1) % self.parts] = VALIDATION
+            if self.validation_size is None:
+                splits[part == (fold + 1) % self.n_splits] = VALIDATION
             else:
                 rest = np.flatnonzero(splits == TRAIN)
-                shares = [1 - self.validation, self.validation]
-                held = partition(cases.take(rest), shares, by_subject=self.by_subject, seed=seed + 1 + fold)
-                splits[rest[held == 1]] = VALIDATION
+                shares = [1 - self.validation_size, self.validation_size]
+                halves = partition(samples.take(rest), shares, by_cluster=self.by_cluster, seed=seed + 1 + fold)
+                splits[rest[halves == 1]] = VALIDATION
             yield splits
 
 
 @dataclass(frozen=True)
-class OneSplit(Protocol):
+class HoldoutSplit(Protocol):
     """A single division into train, validation and test.
 
-    Args:
-        shares: of train, validation and test; ``None`` takes the published splits of these names.
-        by_subject: keep the rows of a subject together.
+    ``sizes`` are their relative sizes; ``None`` takes the published splits of these names.
     """
 
-    shares: tuple[float, float, float] | None = None
-    by_subject: bool = False
-    num_folds: ClassVar[int] = 1
+    sizes: tuple[float, float, float] | None = None
+    by_cluster: bool = False
+    n_splits: int = field(default=1, init=False)
 
-    def _assign(self, cases: Cases, seed: int) -> Iterator[SplitArray]:
-        if self.shares is not None:
-            total = sum(self.shares)
-            wanted = [share / total for share in self.shares]
-            yield partition(cases, wanted, by_subject=self.by_subject, seed=seed).astype(np.int8)
+    def _assign(self, samples: Samples, seed: int) -> Iterator[SplitArray]:
+        if self.sizes is not None:
+            total = sum(self.sizes)
+            shares = [size / total for size in self.sizes]
+            yield partition(samples, shares, by_cluster=self.by_cluster, seed=seed).astype(np.int8)
             return
-        unknown = next((name for name in cases.published if name not in SPLITS), SPLITS[0])
+        unknown = next((name for name in samples.published if name not in SPLITS), SPLITS[0])
         if unknown not in SPLITS:
-            raise InputError(f"a published split is {unknown!r}, expected {', '.join(SPLITS)}.")
-        yield np.array([SPLITS.index(str(name)) for name in cases.published], dtype=np.int8)
+            raise InputError(f"split: a published split is {unknown!r}, expected {', '.join(SPLITS)}.")
+        yield np.array([SPLITS.index(str(name)) for name in samples.published], dtype=np.int8)
 
 
 @dataclass(frozen=True)
-class Lists(Protocol):
-    """Lists of file names by the data's authors: FOLDER/fold_I/train.json and val.json.
+class ListedFolds(Protocol):
+    """Folds listed in JSON files by the authors of the data: FOLDER/fold_I/train.json and val.json.
 
-    Each file maps class names to file names, which are the ends of our ids. Rows whose published
-    split is "test" are the test part.
-
-    Args:
-        parts: how many folds.
-        folder: where the lists are; ``None`` says that they are yet to be named.
+    Each file maps class names to lists of file names. A file name is the last part of a row id. Rows whose published
+    split is "test" are the test set.
     """
 
-    parts: int
+    n_splits: int
     folder: Path | None = None
-    by_subject: bool = True
+    by_cluster: bool = True
 
-    @property
-    def num_folds(self) -> int:
-        """How many lists there are."""
-        return self.parts
-
-    def _assign(self, cases: Cases, seed: int) -> Iterator[SplitArray]:
+    def _assign(self, samples: Samples, seed: int) -> Iterator[SplitArray]:
         if self.folder is None:
-            raise InputError("this protocol needs its authors' lists; say where they are with `--option lists=FOLDER`.")
-        row_of = {name.rsplit("/", 1)[-1]: row for row, name in enumerate(cases.ids)}
-        test = np.array([split == "test" for split in cases.published])
-        for fold in range(self.parts):
-            splits = np.where(test, TEST, UNUSED).astype(np.int8)
+            raise InputError("lists: this protocol needs the lists of its authors; give their folder with lists=DIR.")
+        row_of = {name.rsplit("/", 1)[-1]: row for row, name in enumerate(samples.ids)}
+        is_test = np.array([split == "test" for split in samples.published])
+        for fold in range(self.n_splits):
+            splits = np.where(is_test, TEST, UNUSED).astype(np.int8)
             for code, file in ((TRAIN, "train.json"), (VALIDATION, "val.json")):
                 path = self.folder / f"fold_{fold}" / file
                 if not path.is_file():
-                    raise InputError(f"{path}: there is no such list.")
+                    raise InputError(f"{path}: this file of the fold lists does not exist.")
                 names = [name for listed in json.loads(path.read_text()).values() for name in listed]
                 unknown = [name for name in names if name not in row_of]
                 if unknown:
                     raise InputError(
-                        f"{path}: {len(unknown):,} of {len(names):,} names are no prepared image, the first "
-                        f"is {unknown[0]!r}."
+                        f"{path}: {len(unknown):,} of {len(names):,} names are not prepared images, "
+                        f"for example {unknown[0]!r}."
                     )
                 splits[[row_of[name] for name in names]] = code
             yield splits
 
 
-def partition(cases: Cases, shares: Sequence[float], *, by_subject: bool = False, seed: int = 0) -> IntArray:
-    """Divide rows into parts of given shares: stratified, groups kept whole, decided by hashes.
+def partition(samples: Samples, shares: Sequence[float], *, by_cluster: bool = False, seed: int = 0) -> IntArray:
+    """Divide rows into stratified parts of given shares; returns the part of each row.
 
-    Groups come in order of size, then of their hash; each goes to the part that lacks its classes
-    most, of several such parts to the emptiest. With groups of one row every part gets every class to within one row.
-
-    Args:
-        cases: the rows.
-        shares: of the parts; they sum to 1.
-        by_subject: keep the rows of a subject together, not only those of equal content.
-        seed: for another division.
+    Groups of rows (duplicates, and with ``by_cluster`` the rows of a cluster) are placed as a whole: the largest group
+    first, groups of equal size in the order of their hash. Each group goes to the part that lacks its classes most,
+    and among several such parts to the emptiest. With groups of one row, class counts of the parts differ from the
+    shares, which sum to 1, by less than one row.
 
     Example:
-        >>> cases = Cases(list("abcdefghij"), np.array([0, 1] * 5), [None] * 10, [None] * 10, [None] * 10)
-        >>> np.bincount(partition(cases, [0.5, 0.5])).tolist()
+        >>> samples = Samples(list("abcdefghij"), np.array([0, 1] * 5), [None] * 10, [None] * 10, [None] * 10)
+        >>> np.bincount(partition(samples, [0.5, 0.5])).tolist()
         [5, 5]
     """
-    group = cases.groups(by_subject=by_subject)
-    classes = int(cases.labels.max()) + 1
-    members = np.zeros((int(group.max()) + 1, classes))
-    np.add.at(members, (group, cases.labels), 1)
-    key = [""] * len(members)
-    for row in sorted(range(len(cases)), key=cases.ids.__getitem__, reverse=True):
-        key[group[row]] = chance(seed, cases.ids[row])  # that of the first id in a group remains
-    totals = np.maximum(members.sum(axis=0), 1)
+    group = samples.groups(by_cluster=by_cluster)
+    num_classes = int(samples.labels.max()) + 1
+    counts = np.zeros((int(group.max()) + 1, num_classes))
+    np.add.at(counts, (group, samples.labels), 1)
+    key = [""] * len(counts)
+    for row in sorted(range(len(samples)), key=samples.ids.__getitem__, reverse=True):
+        key[group[row]] = hash_key(seed, samples.ids[row])  # the last write, of the group's first id, counts
+    totals = np.maximum(counts.sum(axis=0), 1)
     lacking = np.outer(shares, totals)
-    part_of_group = np.empty(len(members), dtype=np.int64)
-    sizes = members.sum(axis=1)
-    for one in sorted(range(len(members)), key=lambda g: (-sizes[g], key[g])):
-        want = lacking @ (members[one] / totals)
-        level = np.flatnonzero(want >= want.max() - 1e-9)  # of these, the one with the fewest rows
-        chosen = int(level[np.argmax(lacking[level].sum(axis=1))])
-        part_of_group[one] = chosen
-        lacking[chosen] -= members[one]
+    part_of_group = np.empty(len(counts), dtype=np.int64)
+    sizes = counts.sum(axis=1)
+    for number in sorted(range(len(counts)), key=lambda g: (-sizes[g], key[g])):
+        need = lacking @ (counts[number] / totals)
+        tied = np.flatnonzero(need >= need.max() - 1e-9)
+        part = int(tied[np.argmax(lacking[tied].sum(axis=1))])
+        part_of_group[number] = part
+        lacking[part] -= counts[number]
     return part_of_group[group]
 
 
-def balanced_sample(cases: Cases, seed: int) -> npt.NDArray[np.intp]:
-    """As many rows of each class as the smallest class has, drawn by hash, in the order of the rows.
+def balanced_sample(samples: Samples, seed: int) -> npt.NDArray[np.intp]:
+    """Row numbers of a sample with as many rows of each class as the smallest class has, in ascending order.
 
     Example:
-        >>> cases = Cases(list("abcde"), np.array([0, 0, 0, 1, 1]), [None] * 5, [None] * 5, [None] * 5)
-        >>> balanced_sample(cases, seed=0).size
+        >>> samples = Samples(list("abcde"), np.array([0, 0, 0, 1, 1]), [None] * 5, [None] * 5, [None] * 5)
+        >>> balanced_sample(samples, seed=0).size
         4
     """
-    classes = np.unique(cases.labels)
-    fewest = min(int((cases.labels == k).sum()) for k in classes)
+    labels = np.unique(samples.labels)
+    smallest = min(int((samples.labels == label).sum()) for label in labels)
     drawn = []
-    for k in classes:
-        rows = np.flatnonzero(cases.labels == k).tolist()
-        order = sorted(rows, key=lambda row: chance(seed, f"sample {cases.ids[row]}"))
-        drawn += order[:fewest]
+    for label in labels:
+        rows = np.flatnonzero(samples.labels == label).tolist()
+        drawn += sorted(rows, key=lambda row: hash_key(seed, f"sample {samples.ids[row]}"))[:smallest]
     return np.sort(np.array(drawn))
 
 
-def chance(seed: int, name: str) -> str:
-    """A text that stands for the throw of a die about ``name``; equal everywhere and always."""
+def hash_key(seed: int, name: str) -> str:
+    """A seeded hash of a name, as a sort key for a reproducible random order."""
     return sha256(f"{seed} {name}".encode()).hexdigest()
 
 
-def joined(*columns: Sequence[str | None]) -> IntArray:
-    """The group of each row, where rows that agree in any column are together; ``None`` never agrees.
+def connected_groups(*columns: Sequence[str | None]) -> IntArray:
+    """Group number of each row, where rows with an equal value in any column share a group; ``None`` equals nothing.
 
     Example:
-        >>> joined(["a", "a", "b", None], ["x", "y", "z", "z"]).tolist()
+        >>> connected_groups(["a", "a", "b", None], ["x", "y", "z", "z"]).tolist()
         [0, 0, 1, 1]
     """
     rows = len(columns[0])
@@ -314,9 +294,9 @@ def joined(*columns: Sequence[str | None]) -> IntArray:
     return groups
 
 
-def _numbered(published: Sequence[Any], parts: int) -> IntArray:
-    names = [str(k) for k in range(parts)]
+def _published_folds(published: Sequence[Any], n_splits: int) -> IntArray:
+    names = [str(k) for k in range(n_splits)]
     for row, name in enumerate(published):
         if name not in names:
-            raise InputError(f"row {row}: the published fold is {name!r}, expected 0..{parts - 1}.")
+            raise InputError(f"row {row}: the published fold is {name!r}, expected 0..{n_splits - 1}.")
     return np.array([int(name) for name in published])

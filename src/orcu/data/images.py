@@ -1,4 +1,4 @@
-"""Reading images: from files, and from arrays in an archive."""
+"""Reading images from files and from arrays in .npz archives."""
 
 import io
 from collections.abc import Iterator
@@ -17,107 +17,102 @@ SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", 
 
 
 class BadImageError(InputError):
-    """An image that is missing, truncated or no image at all."""
+    """An image file is missing, truncated or cannot be decoded."""
 
 
 def read_image(root: Path, path: str) -> Image.Image:
-    """An RGB image, turned upright where its camera has said how it was held.
+    """Read an RGB image, rotated as its EXIF orientation says; `BadImageError` if it cannot be decoded completely.
 
-    Args:
-        root: the folder that ``path`` is relative to.
-        path: a file, or ``archive.npz#name/3``.
-
-    Raises:
-        BadImageError: if it cannot be read to its end.
+    ``path`` is a file in ``root``, or ``archive.npz#name/3`` for entry 3 of an array.
     """
-    if "#" in path and ".npz" in path:
-        return Image.fromarray(_entry(root, path)).convert("RGB")
-    with _naming(path), Image.open(root / path) as image:
-        image.load()
-        return _rgb(ImageOps.exif_transpose(image))
+    if _is_array_entry(path):
+        return Image.fromarray(_read_array_entry(root, path)).convert("RGB")
+    with _decoding_errors(path), Image.open(root / path) as image:
+        return _to_rgb(ImageOps.exif_transpose(image))
 
 
-def check_image(root: Path, path: str) -> str:
-    """The SHA-256 of an image's bytes, if it can be decoded to its end.
-
-    Raises:
-        BadImageError: if it cannot.
-    """
-    if "#" in path and ".npz" in path:
-        return sha256(_entry(root, path).tobytes()).hexdigest()
-    with _naming(path):
+def read_and_hash(root: Path, path: str) -> tuple[Image.Image, str]:
+    """The image as `read_image` returns it, and the hash of its content as `hash_image` returns it."""
+    if _is_array_entry(path):
+        return read_image(root, path), hash_image(root, path)
+    with _decoding_errors(path):
         content = (root / path).read_bytes()
         with Image.open(io.BytesIO(content)) as image:
-            # A JPEG is unpacked to its end at an eighth of its size, which is quicker.
+            return _to_rgb(ImageOps.exif_transpose(image)), sha256(content).hexdigest()
+
+
+def hash_image(root: Path, path: str) -> str:
+    """Check that an image can be decoded completely, and return the SHA-256 of its content; see `read_image`."""
+    if _is_array_entry(path):
+        return sha256(_read_array_entry(root, path).tobytes()).hexdigest()
+    with _decoding_errors(path):
+        content = (root / path).read_bytes()
+        with Image.open(io.BytesIO(content)) as image:
+            # A JPEG is decoded to its end at an eighth of its size, which is faster.
             image.draft("RGB", (max(1, image.width // 8), max(1, image.height // 8)))
-            image.load()
-            _rgb(image)
-    return sha256(content).hexdigest()
+            _to_rgb(image)
+        return sha256(content).hexdigest()
 
 
-def resized(image: Image.Image, size: int) -> npt.NDArray[np.uint8]:
-    """Pixels of shape (size, size, 3); the aspect is not kept, as in the paper's 224 x 224."""
+def resize_image(image: Image.Image, size: int) -> npt.NDArray[np.uint8]:
+    """Pixels of shape (size, size, 3); the aspect ratio is not preserved, as in the paper's 224 x 224."""
     square = image.resize((size, size), Image.Resampling.BILINEAR)
     return np.asarray(square, dtype=np.uint8)
 
 
-def without_dark_border(image: Image.Image, *, at_most: int, threshold: int = 10) -> Image.Image:
-    """A fundus photograph cut to what is brighter than its black surround, no side above ``at_most``.
-
-    Args:
-        image: RGB.
-        at_most: the longest side of the result, in pixels.
-        threshold: the brightness up to which a pixel counts as surround, of 255.
+def crop_dark_border(image: Image.Image, *, max_size: int, threshold: int = 10) -> Image.Image:
+    """Crop the border with brightness up to ``threshold``, and shrink the image to at most ``max_size`` pixels a side.
 
     Example:
         >>> pixels = np.zeros((40, 60, 3), dtype=np.uint8)
         >>> pixels[10:30, 20:50] = 200
-        >>> without_dark_border(Image.fromarray(pixels), at_most=15).size
+        >>> crop_dark_border(Image.fromarray(pixels), max_size=15).size
         (15, 10)
     """
     box = image.convert("L").point(lambda value: 255 if value > threshold else 0).getbbox()
-    cut = image.crop(box) if box else image
-    longest = max(cut.size)
-    if longest <= at_most:
-        return cut
-    width, height = (max(1, round(side * at_most / longest)) for side in cut.size)
-    return cut.resize((width, height), Image.Resampling.BILINEAR)
+    cropped = image.crop(box) if box else image
+    longest = max(cropped.size)
+    if longest <= max_size:
+        return cropped
+    width, height = (max(1, round(side * max_size / longest)) for side in cropped.size)
+    return cropped.resize((width, height), Image.Resampling.BILINEAR)
 
 
 @contextmanager
-def _naming(path: str) -> Iterator[None]:
-    """Whatever decoding raises, as one kind of error that names the file."""
+def _decoding_errors(path: str) -> Iterator[None]:
+    """Turn errors of decoding into `BadImageError` with the file name."""
     try:
         yield
+    except FileNotFoundError:
+        raise BadImageError(f"{path}: file not found") from None
+    except UnidentifiedImageError:
+        raise BadImageError(f"{path}: not an image") from None
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise BadImageError(f"{path}: {_reason(error)}") from None
+        raise BadImageError(f"{path}: cannot be decoded{f' ({error})' if str(error) else ''}") from None
 
 
-def _rgb(image: Image.Image) -> Image.Image:
-    if image.mode.startswith("I;16"):  # 16 bits a pixel, which PIL would clip at 255
+def _to_rgb(image: Image.Image) -> Image.Image:
+    image.load()
+    if image.mode.startswith("I;16"):  # PIL would clip 16-bit values at 255
         values = np.asarray(image).astype(np.int64)
         return Image.fromarray((values >> 8).astype(np.uint8)).convert("RGB")
     if image.mode in {"I", "F"}:
-        raise ValueError("32 bits a pixel, whose range nobody knows; save it with 8 or 16")
+        raise ValueError("32 bits per pixel, of unknown range; save it with 8 or 16 bits")
     return image.convert("RGB")
 
 
-def _reason(error: Exception) -> str:
-    if isinstance(error, FileNotFoundError):
-        return "there is no such file"
-    if isinstance(error, UnidentifiedImageError):
-        return "is no image"
-    return f"cannot be decoded ({error})" if str(error) else "cannot be decoded"
+def _is_array_entry(path: str) -> bool:
+    return "#" in path and ".npz" in path
 
 
-def _entry(root: Path, path: str) -> npt.NDArray[np.uint8]:
-    file, place = path.split("#", 1)
-    name, index = place.rsplit("/", 1)
-    return _array(root / file, name)[int(index)]
+def _read_array_entry(root: Path, path: str) -> npt.NDArray[np.uint8]:
+    file, entry = path.split("#", 1)
+    name, index = entry.rsplit("/", 1)
+    return _load_array(root / file, name)[int(index)]
 
 
 @lru_cache(maxsize=8)
-def _array(file: Path, name: str) -> npt.NDArray[np.uint8]:
+def _load_array(file: Path, name: str) -> npt.NDArray[np.uint8]:
     with np.load(file, allow_pickle=False) as archive:
         entries: npt.NDArray[np.uint8] = archive[name]
         return entries

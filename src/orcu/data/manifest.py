@@ -1,4 +1,4 @@
-"""The manifest: every row of a prepared data set, with what identifies it, in one Parquet file."""
+"""The manifest: one Parquet file with all rows of a prepared data set."""
 
 import json
 import os
@@ -14,19 +14,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from orcu.data.base import DATASETS, Dataset, Row
-from orcu.data.folds import Cases
+from orcu.data.folds import Samples
 from orcu.errors import InputError
 from orcu.inputs import IntArray
 from orcu.io.writing import write_table
 
 SCHEMA_VERSION = 1
-FEATURE = "feature:"  # so that a column of the user's may be called label or id
-_verified: dict[tuple[int, ...], str] = {}  # digests of files whose rows were hashed: device, inode, size, time
+FEATURE = "feature:"  # prefix of feature columns, whose names may equal those of other columns
+# Names of columns and options in files of orcu 0.2. Digests are computed with the old names, so that those of prepared
+# data, feature caches and benchmark runs stay the same.
+OLD_NAMES = {"subject": "cluster"}
+_verified: dict[tuple[int, ...], str] = {}  # digests of verified files by device, inode, size and time
 
 
 @dataclass(frozen=True)
 class About:
-    """Where a manifest comes from."""
+    """Origin of a manifest: data set and options, kind of data, class names, root folder and feature names."""
 
     dataset: str
     options: dict[str, Any]
@@ -40,12 +43,12 @@ class About:
 class Manifest:
     """The rows of a prepared data set.
 
-    Columns: id, label (0..C-1), one of path (relative to the root), text and the features, subject,
-    split (the publisher's), content (SHA-256 of the image's or text's bytes), and further columns.
+    Columns: id, label (0..C-1), one of path (relative to the root), text and the features, cluster,
+    split (the publisher's), content (SHA-256 of the image or text), and extra columns of the data set.
 
     Args:
-        table: the columns.
-        about: where they come from.
+        table: columns.
+        about: origin of the rows.
     """
 
     def __init__(self, table: pa.Table, about: About) -> None:
@@ -60,71 +63,78 @@ class Manifest:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """From lowest to highest."""
+        """Class names from lowest to highest."""
         return tuple(self.about.classes)
 
     @cached_property
     def ids(self) -> list[str]:
-        """One per row, all different."""
+        """Unique row ids."""
         return self.column("id")
 
     @cached_property
     def labels(self) -> IntArray:
-        """0..C-1, shape (n,)."""
+        """Class indices 0..C-1, shape (n,)."""
         return np.asarray(self.table.column("label").to_numpy(), dtype=np.int64)
 
     @cached_property
     def root(self) -> Path:
-        """The folder that paths are relative to."""
+        """Folder that paths are relative to."""
         return Path(self.about.root or ".")
 
     def column(self, name: str) -> list[Any]:
-        """A column as a list, ``None`` where the data have no such column."""
+        """Values of a column; all ``None`` if there is no such column."""
         if name not in self.table.column_names:
             return [None] * len(self)
         values: list[Any] = self.table.column(name).to_pylist()
         return values
 
+    def clusters(self) -> list[Any] | None:
+        """Cluster of each row, or ``None`` if the first row has none."""
+        clusters = self.column("cluster")
+        return None if clusters[0] is None else clusters
+
     def feature(self, name: str) -> list[Any]:
-        """A column of the features, ``None`` where there is nothing."""
+        """Values of a feature column, ``None`` where they are missing."""
         return self.column(FEATURE + name)
 
     def counts(self) -> list[int]:
-        """Rows per class."""
+        """Number of rows per class."""
         return [int(n) for n in np.bincount(self.labels, minlength=len(self.classes))]
 
     def dataset(self) -> Dataset:
-        """The data set that made it."""
+        """The data set that the rows come from."""
         dataset: Dataset = DATASETS.create(self.about.dataset, **self.about.options)
         return dataset
 
-    def cases(self) -> Cases:
-        """What protocols need to know."""
-        columns = (self.column(name) for name in ("content", "subject", "split"))
-        return Cases(self.ids, self.labels, *columns)
+    def samples(self) -> Samples:
+        """The columns that evaluation protocols use."""
+        columns = (self.column(name) for name in ("content", "cluster", "split"))
+        return Samples(self.ids, self.labels, *columns)
 
     @cached_property
     def digest(self) -> str:
-        """What identifies the rows: data, labels and classes, not the place they were found at."""
-        digest = sha256(json.dumps([self.about.dataset, self.about.options, self.classes]).encode())
-        for name in sorted(self.table.column_names):
+        """Hash of the data set's options, classes and rows; it does not depend on their location."""
+        old_names = {new: old for old, new in OLD_NAMES.items()}
+        options = {old_names.get(name, name): value for name, value in self.about.options.items()}
+        digest = sha256(json.dumps([self.about.dataset, options, self.classes]).encode())
+        for old, name in sorted((old_names.get(name, name), name) for name in self.table.column_names):
             if name != "path":
-                digest.update(json.dumps([name, self.column(name)], default=str).encode())
+                digest.update(json.dumps([old, self.column(name)], default=str).encode())
         return digest.hexdigest()
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write it as Parquet; the file appears whole or not at all."""
+        """Write the manifest as Parquet, atomically."""
         about = asdict(self.about) | {"schema_version": SCHEMA_VERSION, "digest": self.digest}
         write_table(self.table.replace_schema_metadata({"orcu": json.dumps(about)}), path)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> "Manifest":
-        """The manifest in a file that `write` has written.
+        """Read a manifest that `write` has written.
 
-        Its rows are hashed when this process first reads the file, and again only if it has changed.
+        The digest of the rows is verified when this process reads the file for the first time and after changes.
 
         Raises:
-            InputError: if it is none, or its rows are not those it was written with.
+            InputError: if the file is not a manifest, or its rows were changed.
         """
         try:
             with Path(path).open("rb") as file:
@@ -132,42 +142,33 @@ class Manifest:
                 table = pq.read_table(file)
             about = json.loads((table.schema.metadata or {})[b"orcu"])
         except (OSError, pa.ArrowInvalid, KeyError, ValueError) as error:
-            raise InputError(f"{path}: no manifest of orcu ({error}); run `orcu data prepare`.") from None
+            raise InputError(f"{path}: not a manifest of orcu ({error}); run `orcu data prepare`.") from None
         version, digest = about.pop("schema_version"), about.pop("digest")
         if version != SCHEMA_VERSION:
-            raise InputError(f"{path}: schema version {version}; run `orcu data prepare` again.")
-        manifest = cls(table.replace_schema_metadata(None), About(**about))
+            raise InputError(f"{path}: unknown schema version {version}; run `orcu data prepare` again.")
+        table = table.replace_schema_metadata(None).rename_columns([OLD_NAMES.get(n, n) for n in table.column_names])
+        about["options"] = {OLD_NAMES.get(name, name): value for name, value in about["options"].items()}
+        manifest = cls(table, About(**about))
         stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
         if stamp in _verified:
             manifest.digest = _verified[stamp]
         if manifest.digest != digest:
-            raise InputError(f"{path}: its rows are not those it was written with; prepare it anew.")
+            raise InputError(f"{path}: the rows were changed after they were written; run `orcu data prepare` again.")
         _verified[stamp] = digest
         return manifest
 
 
-def manifest_of(rows: Sequence[Row], contents: Sequence[str | None], about: About) -> Manifest:
-    """The manifest of checked rows.
-
-    Args:
-        rows: at least one.
-        contents: the digest of each row's bytes, or ``None``.
-        about: where they come from.
-    """
+def build_manifest(rows: Sequence[Row], contents: Sequence[str | None], about: About) -> Manifest:
+    """Build the manifest of checked rows, at least one, from them and the hashes of their contents, if known."""
     columns: dict[str, Any] = {
         "id": pa.array([row.id for row in rows]),
         "label": pa.array([row.label for row in rows], pa.int16()),
     }
-    texts = {
-        "path": [row.path for row in rows],
-        "text": [row.text for row in rows],
-        "subject": [row.subject for row in rows],
-        "split": [row.split for row in rows],
-        "content": list(contents),
-    }
+    texts = {name: [getattr(row, name) for row in rows] for name in ("path", "text", "cluster", "split")}
+    texts["content"] = list(contents)
     columns |= {name: pa.array(v, pa.string()) for name, v in texts.items() if any(x is not None for x in v)}
     for name in rows[0].features or {}:
         columns[FEATURE + name] = pa.array([(row.features or {})[name] for row in rows])
-    for name in rows[0].more:
-        columns[name] = pa.array([row.more[name] for row in rows])
+    for name in rows[0].extra:
+        columns[name] = pa.array([row.extra[name] for row in rows])
     return Manifest(pa.table(columns), about)

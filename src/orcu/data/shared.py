@@ -1,70 +1,62 @@
-"""One's own data, looked at once: scanned by the names, sizes and times of files, decoded and embedded by content.
+"""Preparation of the user's data for a training, with results that later trainings on the same files reuse.
 
-A data set that is prepared inside a result's folder has its decoded images and features here, in the store, under the
-digest of its rows; another training on the same files starts where the first had come to.
+Unchanged files, by name, size and time, are not read again. Decoded images and features are in the store, shared by
+all data sets with the same rows.
 """
 
 import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import orcu
-from orcu.data.base import DATASETS
-from orcu.data.kinds import kind_of
-from orcu.data.prepare import Findings, prepare
-from orcu.data.store import FOLDS, MANIFEST, Prepared, store_folder
+from orcu.data.base import DATASETS, IMAGES
+from orcu.data.cache import Progress
+from orcu.data.prepare import PrepareReport, prepare
+from orcu.data.store import FOLDS, MANIFEST, SHARED, PreparedData, store_folder
 from orcu.errors import InputError
 from orcu.io.files import atomic_write
 
-SHARED = ".shared"
-FINDINGS = "findings.json"
+REPORT = "findings.json"
 
 
-def prepare_own(
-    name: str, root: Path | None, out: Path, *, options: Mapping[str, Any] | None = None, skip_bad: bool = False
-) -> tuple[Prepared, Findings]:
-    """As `orcu.data.prepare`, into ``out``; files that were scanned before and have not been touched are not read.
+def prepare_user_data(
+    name: str,
+    root: Path | None,
+    output: Path,
+    *,
+    options: Mapping[str, Any] | None = None,
+    skip_bad: bool = False,
+    size: int | None = None,
+    progress: Progress | None = None,
+) -> tuple[PreparedData, PrepareReport]:
+    """Prepare data in ``output`` as `orcu.data.prepare` does, without reading image files that have not changed.
 
-    Args:
-        name: a registered data set.
-        root: the folder of its files, or ``None`` where a package carries them.
-        out: where to write manifest and folds.
-        options: of the data set.
-        skip_bad: go on without images that are missing or cannot be decoded.
-
-    Raises:
-        InputError: if files are missing or say something unexpected.
+    The arguments are those of `orcu.data.prepare`; images that have to be read are decoded to ``size``.
     """
-    kind = kind_of(DATASETS.create(name, **(options or {})).card.kind)
-    if root is None or not root.is_dir() or not kind.has_images:  # the scan of a table is as quick as asking for it
-        fresh = prepare(name, root, out=out, options=options, skip_bad=skip_bad)[1]
-        return shared(out), fresh
+    has_images = DATASETS.create(name, **(options or {})).card.kind == IMAGES
+    read_files = partial(prepare, name, root, output=output, options=options, skip_bad=skip_bad, shared=True)
+    if not has_images:
+        return read_files()
+    if root is None or not root.is_dir():
+        return read_files(size=size, progress=progress)
     scan = store_folder() / SHARED / "scans" / _fingerprint(name, root, options, skip_bad)
-    findings = _known(scan)
-    if findings is None:
-        prepared, findings = prepare(name, root, out=out, options=options, skip_bad=skip_bad)
-        _keep(scan, prepared, findings)
-    else:
-        out.mkdir(parents=True, exist_ok=True)
-        for file in (FOLDS, MANIFEST):  # the manifest last: with it the folder counts as prepared
-            with atomic_write(out / file) as temporary:
-                Path(temporary).write_bytes((scan / file).read_bytes())
-    return shared(out), findings
-
-
-def shared(folder: Path) -> Prepared:
-    """Prepared data whose decoded images and features are shared by all that have the same rows."""
-    prepared = Prepared(folder)
-    prepared.derived = store_folder() / SHARED / prepared.manifest.digest[:16]
-    return prepared
+    report = _load_report(scan)
+    if report is None:
+        prepared, report = read_files(size=size, progress=progress)
+        _save_scan(scan, prepared, report)
+        return prepared, report
+    output.mkdir(parents=True, exist_ok=True)
+    _copy_files(scan, output)
+    return PreparedData(output, shared=True), report
 
 
 def _fingerprint(name: str, root: Path, options: Mapping[str, Any] | None, skip_bad: bool) -> str:
-    """Of all files below a folder, through links too: their names, sizes and times; and of how they are to be read."""
+    """Hash of the options and of the names, sizes and times of all files in a folder; links are followed."""
     digest = sha256(json.dumps([orcu.__version__, name, str(root.resolve()), dict(options or {}), skip_bad]).encode())
     for folder, folders, files in os.walk(root, followlinks=True):
         folders.sort()
@@ -74,24 +66,28 @@ def _fingerprint(name: str, root: Path, options: Mapping[str, Any] | None, skip_
     return digest.hexdigest()[:16]
 
 
-def _known(scan: Path) -> Findings | None:
-    """The findings of a scan, if it is whole."""
+def _load_report(scan: Path) -> PrepareReport | None:
+    """The report of an earlier scan, or ``None`` if there is none or it is incomplete."""
     try:
-        entries = json.loads((scan / FINDINGS).read_text(encoding="utf-8"))
-        Prepared(scan)
-        return Findings(**entries | {"classes": tuple(entries["classes"])})
+        entries = json.loads((scan / REPORT).read_text(encoding="utf-8"))
+        PreparedData(scan)
+        return PrepareReport(**entries | {"classes": tuple(entries["classes"])})
     except (OSError, ValueError, TypeError, KeyError, InputError):
         return None
 
 
-def _keep(scan: Path, prepared: Prepared, findings: Findings) -> None:
-    """Keep a scan; where the store cannot be written the next one reads the files again."""
+def _save_scan(scan: Path, prepared: PreparedData, report: PrepareReport) -> None:
+    """Save a scan; if the store cannot be written, the next training reads the files again."""
     try:
         scan.mkdir(parents=True, exist_ok=True)
-        for file in (FOLDS, MANIFEST):
-            with atomic_write(scan / file) as temporary:
-                Path(temporary).write_bytes((prepared.folder / file).read_bytes())
-        with atomic_write(scan / FINDINGS) as temporary:
-            Path(temporary).write_text(json.dumps(asdict(findings), default=dict), encoding="utf-8")
+        _copy_files(prepared.folder, scan)
+        with atomic_write(scan / REPORT) as temporary:
+            Path(temporary).write_text(json.dumps(asdict(report), default=dict), encoding="utf-8")
     except OSError:
         return
+
+
+def _copy_files(source: Path, target: Path) -> None:
+    for file in (FOLDS, MANIFEST):  # the manifest last: a folder with a manifest counts as prepared
+        with atomic_write(target / file) as temporary:
+            Path(temporary).write_bytes((source / file).read_bytes())

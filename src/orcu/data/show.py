@@ -1,4 +1,4 @@
-"""Looking at a prepared data set: a contact sheet per class, or a sample of texts or rows."""
+"""Views of a prepared data set: a contact sheet of each class, or a sample of texts or rows."""
 
 import re
 from pathlib import Path
@@ -6,32 +6,34 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from orcu.data.folds import chance
+from orcu.data.folds import hash_key
 from orcu.data.images import read_image
 from orcu.data.manifest import Manifest
-from orcu.data.store import Prepared
+from orcu.data.store import PreparedData
 from orcu.io.files import atomic_write
 
 TILE, GAP, HEAD = 160, 8, 44  # pixels
 
 
-def sample(prepared: Prepared, label: int, count: int, seed: int = 0) -> list[int]:
-    """Rows of one class, drawn by hash."""
+def sample(prepared: PreparedData, label: int, count: int, seed: int = 0) -> list[int]:
+    """Row numbers of a reproducible random sample of one class."""
     rows = np.flatnonzero(prepared.manifest.labels == label).tolist()
     ids = prepared.manifest.ids
-    return sorted(rows, key=lambda row: chance(seed, ids[row]))[:count]
+    return sorted(rows, key=lambda row: hash_key(seed, ids[row]))[:count]
 
 
 def line(manifest: Manifest, row: int) -> str:
-    """A row in one line: its text, or its features by name."""
+    """One line about a row: its text, or its features by name."""
     text = manifest.column("text")[row]
     return text or ", ".join(f"{name} {manifest.feature(name)[row]}" for name in manifest.about.features)
 
 
-def contact_sheets(prepared: Prepared, folder: Path, *, count: int = 24, columns: int = 6, seed: int = 0) -> list[Path]:
-    """Write one PNG per class that has images; the paths."""
+def contact_sheets(
+    prepared: PreparedData, folder: Path, *, count: int = 24, columns: int = 6, seed: int = 0
+) -> list[Path]:
+    """Write one PNG for each class that has images; returns the paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    manifest, written = prepared.manifest, []
+    manifest, paths = prepared.manifest, []
     for label, name in enumerate(manifest.classes):
         rows = sample(prepared, label, count, seed)
         if not rows:
@@ -39,33 +41,28 @@ def contact_sheets(prepared: Prepared, folder: Path, *, count: int = 24, columns
         total = int((manifest.labels == label).sum())
         title = f"{prepared.name} · {name} · {len(rows)} of {total:,}"
         tiles = [read_image(manifest.root, manifest.column("path")[row]) for row in rows]
-        safe = re.sub(r"[^\w.-]+", "_", name).strip("_")
-        path = folder / f"{prepared.name}_{label}_{safe}.png"
+        safe_name = re.sub(r"[^\w.-]+", "_", name).strip("_")
+        path = folder / f"{prepared.name}_{label}_{safe_name}.png"
         with atomic_write(path) as temporary:
-            sheet(tiles, title, columns).save(temporary, format="PNG")
-        written.append(path)
-    return written
+            draw_sheet(tiles, title, columns).save(temporary, format="PNG")
+        paths.append(path)
+    return paths
 
 
-def sheet(tiles: list[Image.Image], title: str, columns: int) -> Image.Image:
-    """Images in rows under a title, each fitted into a square without losing its aspect."""
+def draw_sheet(tiles: list[Image.Image], title: str, columns: int) -> Image.Image:
+    """Images in a grid below a title, each fitted into a square with its aspect ratio preserved."""
     columns = min(columns, len(tiles))
     lines = -(-len(tiles) // columns)
     font = ImageFont.load_default(size=20)
     width = max(columns * (TILE + GAP) + GAP, round(font.getlength(title)) + 2 * GAP)
     page = Image.new("RGB", (width, lines * (TILE + GAP) + GAP + HEAD), "white")
     ImageDraw.Draw(page).text((GAP, GAP + 4), title, fill="#222222", font=font)
-    for place, tile in enumerate(tiles):
-        fitted = _fitted(tile)
-        line, column = divmod(place, columns)
-        left = GAP + column * (TILE + GAP) + (TILE - fitted.width) // 2
-        top = HEAD + GAP + line * (TILE + GAP) + (TILE - fitted.height) // 2
-        page.paste(fitted, (left, top))
+    for index, tile in enumerate(tiles):
+        scale = TILE / max(tile.size)
+        size = (max(1, round(tile.width * scale)), max(1, round(tile.height * scale)))
+        scaled = tile.resize(size, Image.Resampling.NEAREST if scale > 2 else Image.Resampling.BILINEAR)
+        row, column = divmod(index, columns)
+        left = GAP + column * (TILE + GAP) + (TILE - scaled.width) // 2
+        top = HEAD + GAP + row * (TILE + GAP) + (TILE - scaled.height) // 2
+        page.paste(scaled, (left, top))
     return page
-
-
-def _fitted(tile: Image.Image) -> Image.Image:
-    scale = TILE / max(tile.size)
-    size = tuple(max(1, round(side * scale)) for side in tile.size)
-    method = Image.Resampling.NEAREST if scale > 2 else Image.Resampling.BILINEAR
-    return tile.resize((size[0], size[1]), method)

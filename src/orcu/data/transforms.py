@@ -1,7 +1,7 @@
-"""Augmentation and normalisation of whole batches, on the device that trains.
+"""Augmentation and normalisation of image batches, on the device that trains.
 
-The paper's (Appendix II-B): horizontal and vertical flips and a rotation by up to 20 degrees, each
-with probability 0.5, then normalisation with the training set's statistics.
+As in the paper (Appendix II-B): horizontal flip, vertical flip and rotation by up to 20 degrees, each with
+probability 0.5, then normalisation with the statistics of the training set.
 """
 
 import math
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Flips and rotations.
+    """Random flips and rotations.
 
     Args:
         horizontal: probability of a horizontal flip.
         vertical: probability of a vertical flip.
         rotation: probability of a rotation.
-        degrees: the largest angle, either way.
+        degrees: maximum angle of rotation, in either direction.
     """
 
     horizontal: float = 0.5
@@ -33,48 +33,41 @@ class Augmentation:
     def __post_init__(self) -> None:
         for name in ("horizontal", "vertical", "rotation"):
             if not 0 <= getattr(self, name) <= 1:
-                raise InputError(f"{name}: expected a probability, got {getattr(self, name)!r}.")
+                raise InputError(f"{name}: expected a probability from 0 to 1, got {getattr(self, name)!r}.")
 
     def __call__(self, images: "torch.Tensor", generator: "torch.Generator") -> "torch.Tensor":
-        """Augmented images, float values 0..255, shape (B, 3, H, W).
+        """Augmented float images of uint8 images, both (B, 3, H, W) in 0..255; the latter are modified in place.
 
-        Args:
-            images: uint8, shape (B, 3, H, W); it is changed in place.
-            generator: on the CPU, so that every device sees the same choices.
+        The generator is on the CPU, so that the draws are the same for every device.
         """
         import torch
 
-        chance = torch.rand((4, len(images)), generator=generator)
-        for axis, share, roll in ((3, self.horizontal, chance[0]), (2, self.vertical, chance[1])):
-            for part in _portions((roll < share).nonzero().squeeze(1), images):
-                images[part] = images[part].flip(axis)
-        angles = (2 * chance[3] - 1) * math.radians(self.degrees)
+        draws = torch.rand((4, len(images)), generator=generator)
+        for axis, probability, draw in ((3, self.horizontal, draws[0]), (2, self.vertical, draws[1])):
+            for rows in _chunks((draw < probability).nonzero().squeeze(1), images):
+                images[rows] = images[rows].flip(axis)
+        angles = (2 * draws[3] - 1) * math.radians(self.degrees)
         floats = images.float()
-        for part in _portions((chance[2] < self.rotation).nonzero().squeeze(1), images):
-            floats[part] = rotated(floats[part], angles.to(images.device)[part])
+        for rows in _chunks((draws[2] < self.rotation).nonzero().squeeze(1), images):
+            floats[rows] = rotate(floats[rows], angles.to(images.device)[rows])
         return floats
 
 
-def _portions(chosen: "torch.Tensor", images: "torch.Tensor") -> "list[torch.Tensor]":
-    """The chosen rows in portions: on a CPU a few, whose copies stay in its cache; else all at once."""
-    size = 4 if images.device.type == "cpu" else max(1, len(chosen))
-    return [chosen[i : i + size].to(images.device) for i in range(0, len(chosen), size)]
+def _chunks(rows: "torch.Tensor", images: "torch.Tensor") -> "list[torch.Tensor]":
+    """The rows in chunks: of four on a CPU, whose copies then stay in its cache, else all at once."""
+    size = 4 if images.device.type == "cpu" else max(1, len(rows))
+    return [rows[i : i + size].to(images.device) for i in range(0, len(rows), size)]
 
 
-def rotated(images: "torch.Tensor", angles: "torch.Tensor") -> "torch.Tensor":
-    """Images turned about their centres, bilinear, black where nothing was.
-
-    Args:
-        images: float, shape (B, C, H, W).
-        angles: radians, counter-clockwise, shape (B,).
-    """
+def rotate(images: "torch.Tensor", angles: "torch.Tensor") -> "torch.Tensor":
+    """Rotate float images (B, C, H, W) by angles (B,) in radians, counter-clockwise, bilinear; corners become black."""
     import torch
     import torch.nn.functional as F
 
     height, width = images.shape[-2:]
     cos, sin = angles.to(images.dtype).cos(), angles.to(images.dtype).sin()
-    # Pixel centres in coordinates that run from -1 to 1 along both sides, so that a turn of pixels
-    # needs the aspect. (torch's affine_grid takes four times as long.)
+    # Pixel centres in coordinates from -1 to 1 along both sides, so the rotation needs the aspect ratio. (torch's
+    # affine_grid takes four times as long.)
     x = (torch.arange(width, device=images.device) + 0.5) * (2 / width) - 1
     y = (torch.arange(height, device=images.device) + 0.5) * (2 / height) - 1
     grid = images.new_empty((len(images), height, width, 2))
@@ -83,14 +76,8 @@ def rotated(images: "torch.Tensor", angles: "torch.Tensor") -> "torch.Tensor":
     return F.grid_sample(images, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
 
 
-def normalized(images: "torch.Tensor", mean: "torch.Tensor", std: "torch.Tensor") -> "torch.Tensor":
-    """(x / 255 - mean) / std for each colour, in place.
-
-    Args:
-        images: float values 0..255, shape (B, 3, H, W).
-        mean: of values in [0, 1], shape (3,).
-        std: likewise; a colour without spread is divided by 1.
-    """
+def normalize(images: "torch.Tensor", mean: "torch.Tensor", std: "torch.Tensor") -> "torch.Tensor":
+    """(x / 255 - mean) / std for each colour channel, in place; a standard deviation of 0 counts as 1."""
     scale = 1 / (255 * std.where(std > 0, std.new_ones(())))
     shift = 255 * mean * scale
     return images.mul_(scale.view(1, -1, 1, 1)).sub_(shift.view(1, -1, 1, 1))

@@ -1,1 +1,1 @@
-"""What to do with a distribution: decide for a class, or for a set of classes that keeps its promise."""
+"""Decisions from predicted distributions: decision rules, cost matrices and prediction sets."""

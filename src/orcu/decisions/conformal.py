@@ -1,36 +1,29 @@
-"""Prediction sets without holes: "grade 2 to 3", right as often as promised."""
+"""Contiguous prediction sets with guaranteed coverage (conformal prediction), such as "grade 2 to 3"."""
 
 import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
 from orcu.errors import CalibrationWarning, InputError
-from orcu.inputs import FloatArray, IntArray, as_fraction, as_labels, as_probs
+from orcu.inputs import BoolArray, FloatArray, IntArray, as_fraction, as_labels, as_probs
 from orcu.io.files import read_json, write_json
+from orcu.predictions.calibration import SupportsCalibration
 from orcu.predictions.used_rows import UsedRows
 
 STATE_VERSION = 2
 REUSED = (
-    "have fitted the calibrator that moved them, so sets fitted on them would not keep their promise. "
+    "were used to fit the calibrator, so sets fitted on them would not have the stated coverage. "
     "Use other labelled rows."
 )
 
 
-class Fitted(Protocol):
-    """What remembers the rows that fitted it, such as a calibrator."""
-
-    @property
-    def fitted_on_(self) -> UsedRows:
-        """The rows."""
-
-
 @dataclass(frozen=True)
-class SetQuality:
-    """How sets fare on labelled rows: coverage and mean size, overall and by true class."""
+class CoverageReport:
+    """Coverage and mean size of prediction sets on labelled rows, overall and by true class."""
 
     coverage: float
     size: float
@@ -39,84 +32,99 @@ class SetQuality:
 
 
 class OrdinalPredictionSets:
-    """Split-conformal sets that are always contiguous.
+    """Split-conformal prediction sets that are always contiguous.
 
-    Each row's classes are added around its mode, the likelier neighbour first, so the sets are nested
-    intervals; a class's score is the mass of the interval that it joins. Sets hold the classes
-    whose score is at most the ceil((n+1)(1-alpha))-th smallest score of the fitting rows' labels, and
-    always the mode. For exchangeable rows the true class is inside with probability 1 - alpha or
-    more, whatever the model.
+    The classes of each row are added around its mode, the more probable neighbour first, so the sets are nested
+    intervals. The score of a class is the mass of the interval that it joins. A set contains the classes whose score
+    is at most the ceil((n+1)(1-alpha))-th smallest score of the labels of the fitting rows, and always the mode. For
+    exchangeable rows it contains the true class with probability of at least 1 - alpha, for any model.
 
     Args:
-        alpha: the share of misses that is allowed.
-        conditional: promise it for every true class; classes then have thresholds of their own, and
-            holes are filled.
+        alpha: target miscoverage, the share of rows whose set may miss the true class.
+        class_conditional: whether the guarantee holds for each true class separately. Each class then has its own
+            threshold, and gaps in a set are filled.
+
+    Attributes:
+        thresholds_: threshold of each class, shape (C,); infinite if the class is in every set.
+        fitted_on_: record of the fitting rows.
 
     Example:
         >>> rng = np.random.default_rng(0)
         >>> probs = rng.dirichlet(np.ones(4), size=500)
         >>> y = (rng.random((500, 1)) > np.cumsum(probs, axis=1)[:, :-1]).sum(axis=1)
         >>> sets = OrdinalPredictionSets(alpha=0.1).fit(probs[:250], y[:250])
+        >>> sets
+        OrdinalPredictionSets(alpha=0.1, class_conditional=False; 4 classes, 250 rows, threshold 0.827)
         >>> low, high = sets.predict(probs[250:])
-        >>> bool(sets.quality(probs[250:], y[250:]).coverage > 0.85)
+        >>> bool(sets.coverage_report(probs[250:], y[250:]).coverage > 0.85)
         True
     """
 
-    def __init__(self, *, alpha: float = 0.1, conditional: bool = False) -> None:
-        self.alpha = alpha
-        self.conditional = conditional
+    num_classes_: int
+    thresholds_: FloatArray
+    fitted_on_: UsedRows
 
-    def fit(self, probs: Any, y: Any, *, ids: Any = None, calibrator: Fitted | None = None) -> Self:
-        """Find the thresholds from labelled rows that neither trained nor calibrated the model.
+    def __init__(self, *, alpha: float = 0.1, class_conditional: bool = False) -> None:
+        self.alpha = alpha
+        self.class_conditional = class_conditional
+
+    def __repr__(self) -> str:
+        options = f"alpha={self.alpha}, class_conditional={self.class_conditional}"
+        if not hasattr(self, "thresholds_"):
+            return f"OrdinalPredictionSets({options})"
+        values = ", ".join(f"{value:.3g}" for value in dict.fromkeys(self.thresholds_.tolist()))
+        rows = f"{self.num_classes_} classes, {self.fitted_on_.count} rows"
+        return f"OrdinalPredictionSets({options}; {rows}, threshold {values})"
+
+    def fit(self, probs: Any, y: Any, *, ids: Any = None, calibrator: SupportsCalibration | None = None) -> Self:
+        """Compute the thresholds from labelled rows that were used neither for training nor for calibration.
 
         Args:
             probs: calibrated class probabilities, shape (n, C).
             y: labels 0..C-1, shape (n,).
-            ids: one id per row, kept in ``fitted_on_`` so that these rows are not used again to judge.
-            calibrator: the one that gave the probabilities, fitted with ids too; rows that it was
-                fitted on are refused.
+            ids: row ids, recorded in ``fitted_on_`` so that these rows are not used again for evaluation.
+            calibrator: calibrator of the probabilities, also fitted with ids; its rows are refused.
 
         Raises:
-            InputError: if an argument cannot be used, or a row has fitted the calibrator.
+            InputError: if an argument is invalid, or a row was used to fit the calibrator.
 
         Warns:
-            CalibrationWarning: if there are too few rows for the promise, so that sets must hold
-                every class.
+            CalibrationWarning: if there are too few rows for alpha, so that sets must contain all classes.
         """
         alpha = as_fraction(self.alpha, name="alpha")
         checked = as_probs(probs)
         num_classes = checked.shape[1]
         labels = as_labels(y, num_classes, rows=len(checked))
-        used = UsedRows.of(checked, ids)
+        used = UsedRows.from_values(checked, ids)
         if calibrator is not None and calibrator.fitted_on_.count:
             if used.ids is None or calibrator.fitted_on_.ids is None:
-                raise InputError("ids: give them to the calibrator's fit and to this one, to tell if rows do two jobs.")
-            calibrator.fitted_on_.refuse(used, because=REUSED)
-        own = scores(checked)[np.arange(len(labels)), labels]
-        groups = [labels == k for k in range(num_classes)] if self.conditional else [labels >= 0]
-        thresholds = [_threshold(own[group], alpha) for group in groups]
-        short = [k for k, value in enumerate(thresholds) if np.isinf(value)]
-        if short:
-            needed = int(np.ceil(1 / alpha)) - 1 if alpha > 0 else 0
-            who = f"class {', '.join(map(str, short))}" if self.conditional else "the promise"
-            then = "it is then in every set" if self.conditional else "these sets hold every class"
-            more = f"{needed} rows or more" if alpha > 0 else "alpha above 0"
+                raise InputError(
+                    "ids: pass them to the calibrator's fit and to this fit, so that reused rows can be detected."
+                )
+            calibrator.fitted_on_.check_disjoint(used, reason=REUSED)
+        label_scores = scores(checked)[np.arange(len(labels)), labels]
+        groups = [labels == k for k in range(num_classes)] if self.class_conditional else [labels >= 0]
+        thresholds = [_threshold(label_scores[group], alpha) for group in groups]
+        infinite = [k for k, value in enumerate(thresholds) if np.isinf(value)]
+        if infinite:
+            needed = f"at least {int(np.ceil(1 / alpha)) - 1} rows" if alpha > 0 else "alpha above 0"
+            if self.class_conditional:
+                effect = f"class {', '.join(map(str, infinite))} is in every set; each class needs {needed}"
+            else:
+                effect = f"every set contains all classes; use {needed}"
             warnings.warn(
-                f"prediction sets: too few rows for {who} at alpha = {alpha:g} (it takes {more}"
-                f"{' each' if self.conditional else ''}); {then}.",
-                CalibrationWarning,
-                stacklevel=2,
+                f"prediction sets: too few rows for alpha = {alpha:g}: {effect}.", CalibrationWarning, stacklevel=2
             )
         self.num_classes_ = num_classes
         self.fitted_on_ = used
-        self.thresholds_ = np.array(thresholds if self.conditional else thresholds * num_classes)
+        self.thresholds_ = np.array(thresholds if self.class_conditional else thresholds * num_classes)
         return self
 
     def predict(self, probs: Any) -> tuple[IntArray, IntArray]:
-        """The lowest and the highest class of each row's set, both included.
+        """Lowest and highest class of each row's set, both included.
 
         Raises:
-            InputError: if it is not fitted, or was fitted for another number of classes.
+            InputError: if the sets are not fitted, or were fitted for another number of classes.
         """
         if not hasattr(self, "thresholds_"):
             raise InputError("OrdinalPredictionSets is not fitted; call fit(probs, y) first.")
@@ -125,45 +133,36 @@ class OrdinalPredictionSets:
             raise InputError(
                 f"OrdinalPredictionSets was fitted for {self.num_classes_} classes, got {checked.shape[1]}."
             )
-        inside = scores(checked) <= self.thresholds_
-        inside[np.arange(len(checked)), checked.argmax(axis=1)] = True
-        low = inside.argmax(axis=1)
-        high = self.num_classes_ - 1 - inside[:, ::-1].argmax(axis=1)
-        return low, high
+        return _ends(scores(checked) <= self.thresholds_, checked)
 
-    def quality(self, probs: Any, y: Any, *, ids: Any = None) -> SetQuality:
-        """Coverage and size on labelled rows that were not used for fitting.
+    def coverage_report(self, probs: Any, y: Any, *, ids: Any = None) -> CoverageReport:
+        """Coverage and size of the sets on labelled rows that were not used for fitting.
 
         Raises:
-            InputError: if an argument cannot be used, or a row has fitted the sets.
+            InputError: if an argument is invalid, or a row was used to fit the sets.
         """
         low, high = self.predict(probs)
-        self.fitted_on_.refuse(
-            UsedRows.of(as_probs(probs), ids),
-            because="have fitted these sets; coverage on them says nothing. Use other labelled rows.",
+        self.fitted_on_.check_disjoint(
+            UsedRows.from_values(as_probs(probs), ids),
+            reason="were used to fit these sets, so the coverage on them is biased. Use other labelled rows.",
         )
         labels = as_labels(y, self.num_classes_, rows=len(low))
-        hit = (low <= labels) & (labels <= high)
+        covered = (low <= labels) & (labels <= high)
         size = high - low + 1
         counts = np.bincount(labels, minlength=self.num_classes_)
-        by_class = [
-            np.divide(
-                np.bincount(labels, weights=values, minlength=self.num_classes_),
-                counts,
-                out=np.full(self.num_classes_, np.nan),
-                where=counts > 0,
-            )
-            for values in (hit, size)
-        ]
-        return SetQuality(float(hit.mean()), float(size.mean()), *by_class)
+        with np.errstate(invalid="ignore"):  # 0/0 is NaN
+            by_class = [
+                np.bincount(labels, weights=values, minlength=self.num_classes_) / counts for values in (covered, size)
+            ]
+        return CoverageReport(float(covered.mean()), float(size.mean()), *by_class)
 
     def to_dict(self) -> dict[str, Any]:
-        """Options and thresholds as plain data, fit for JSON; None stands for "every class"."""
+        """Options and thresholds as plain data for JSON; ``None`` for a class that is in every set."""
         return {
             "prediction_sets": "ordinal",
             "state_version": STATE_VERSION,
             "alpha": self.alpha,
-            "conditional": self.conditional,
+            "conditional": self.class_conditional,
             "num_classes": self.num_classes_,
             "fitted_on": self.fitted_on_.to_dict(),
             "thresholds": [value if np.isfinite(value) else None for value in self.thresholds_.tolist()],
@@ -171,33 +170,33 @@ class OrdinalPredictionSets:
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> "OrdinalPredictionSets":
-        """The fitted sets that `to_dict` gave.
+        """Fitted sets from the plain data of `to_dict`.
 
         Raises:
-            InputError: if the data are of another kind or version.
+            InputError: if the data are of another kind or version, or damaged.
         """
-        if not isinstance(state, Mapping) or state.get("prediction_sets") != "ordinal":
-            raise InputError("these are no prediction sets: expected the JSON that `orcu sets fit` writes.")
-        if state.get("state_version") != STATE_VERSION:
-            raise InputError(f"state_version: this orcu reads {STATE_VERSION}; fit the sets anew.")
-        from orcu.predictions.schemas import FittedSets, validated
+        _check_kind(state, "ordinal", "`orcu sets fit`")
+        from orcu.decisions.schemas import PredictionSetsSchema
+        from orcu.io.schema import validate
 
-        checked = validated(FittedSets, state, "the sets' data")
-        sets = cls(alpha=checked.alpha, conditional=checked.conditional)
+        checked = validate(PredictionSetsSchema, state, "the prediction sets")
+        sets = cls(alpha=checked.alpha, class_conditional=checked.conditional)
         sets.num_classes_ = checked.num_classes
         sets.fitted_on_ = UsedRows.from_dict(checked.fitted_on.model_dump())
         sets.thresholds_ = np.array([np.inf if t is None else t for t in checked.thresholds], dtype=np.float64)
         if sets.thresholds_.shape != (sets.num_classes_,):
-            raise InputError("the sets' data are damaged (a threshold for each class is needed); fit anew.")
+            raise InputError(
+                f"thresholds: expected {sets.num_classes_}, one per class, got {len(sets.thresholds_)}. Fit again."
+            )
         return sets
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `to_dict` as JSON; the file appears whole or not at all."""
+        """Write `to_dict` as JSON; the file is written completely or not at all."""
         write_json(path, self.to_dict())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "OrdinalPredictionSets":
-        """The sets in a JSON file that `save` wrote.
+        """Read the sets from a JSON file written by `save`.
 
         Raises:
             InputError: if the file cannot be read as such.
@@ -206,20 +205,24 @@ class OrdinalPredictionSets:
 
 
 class CrossConformalSets:
-    """Contiguous sets from predictions that were made out of fold: CV+, which needs no rows of its own.
+    """Contiguous prediction sets from out-of-fold predictions (CV+), which need no separate rows.
 
     With the scores s of `OrdinalPredictionSets`, s_i of row i by the members of its fold k(i), and s_k(x, c) of class c
     of a new row by the members of fold k, the set is
 
         {c : #{i : s_i < s_k(i)(x, c)} < (1 - alpha)(n + 1)},
 
-    with its holes filled, and always the mode. For exchangeable rows and members that treat them alike the true class
-    is inside with probability 1 - 2 alpha - min(2 (1 - 1/K) / (n/K + 1), (1 - K/n) / (K + 1)) at least (Barber et al.,
-    2021; Romano et al., 2020); in practice with 1 - alpha. What all folds share, such as a calibrator fitted on all
-    out-of-fold rows, is not covered by the proof; the documentation shows what it does to coverage.
+    with gaps filled, and always contains the mode. For exchangeable rows and members that treat them symmetrically it
+    contains the true class with probability of at least
+    1 - 2 alpha - min(2 (1 - 1/K) / (n/K + 1), (1 - K/n) / (K + 1)) (Barber et al., 2021; Romano et al., 2020); in
+    practice with 1 - alpha. Anything that all folds share, such as a calibrator fitted on all out-of-fold rows, is not
+    covered by the proof; the documentation shows its effect on coverage.
 
     Args:
-        alpha: the share of misses that is aimed at.
+        alpha: target miscoverage.
+
+    Attributes:
+        scores_: sorted scores of the labels of each fold.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -231,69 +234,76 @@ class CrossConformalSets:
         True
     """
 
+    num_classes_: int
+    scores_: list[FloatArray]
+
     def __init__(self, *, alpha: float = 0.1) -> None:
         self.alpha = alpha
 
+    def __repr__(self) -> str:
+        if not hasattr(self, "scores_"):
+            return f"CrossConformalSets(alpha={self.alpha})"
+        rows = f"{sum(map(len, self.scores_))} rows in {len(self.scores_)} folds"
+        return f"CrossConformalSets(alpha={self.alpha}; {self.num_classes_} classes, {rows})"
+
     def fit(self, probs: Any, y: Any, *, fold: Any) -> Self:
-        """Keep the scores of labelled rows.
+        """Compute the scores of labelled rows.
 
         Args:
-            probs: of each row by the members of its fold, shape (n, C).
-            y: labels 0..C-1.
-            fold: of each row, 0..K-1.
+            probs: out-of-fold class probabilities, shape (n, C).
+            y: labels 0..C-1, shape (n,).
+            fold: fold 0..K-1 of each row, shape (n,).
 
         Raises:
-            InputError: if an argument cannot be used.
+            InputError: if an argument is invalid.
         """
         checked = as_probs(probs)
         self.num_classes_ = checked.shape[1]
         labels = as_labels(y, self.num_classes_, rows=len(checked))
         folds = np.asarray(fold)
         if folds.shape != labels.shape or folds.dtype.kind not in "iu" or folds.min() < 0:
-            raise InputError(f"fold: expected the fold 0..K-1 of each of {len(labels)} rows.")
-        own = scores(checked)[np.arange(len(labels)), labels]
-        self.scores_ = [np.sort(own[folds == k]) for k in range(int(folds.max()) + 1)]
+            raise InputError(f"fold: expected {len(labels)} integers 0..K-1, the fold of each row.")
+        label_scores = scores(checked)[np.arange(len(labels)), labels]
+        self.scores_ = [np.sort(label_scores[folds == k]) for k in range(int(folds.max()) + 1)]
         return self
 
     def predict(self, probs: Any) -> tuple[IntArray, IntArray]:
-        """The lowest and the highest class of each row's set, both included.
+        """Lowest and highest class of each row's set, both included.
 
         Args:
-            probs: of each new row by the members of every fold, shape (K, n, C).
+            probs: class probabilities by the members of each fold, shape (K, n, C).
 
         Raises:
-            InputError: if it is not fitted, the shape is another, or it was fitted on too few rows for this alpha.
+            InputError: if the sets are not fitted, the shape is wrong, or there are too few fitting rows for alpha.
         """
         if not hasattr(self, "scores_"):
             raise InputError("CrossConformalSets is not fitted; call fit(probs, y, fold=...) first.")
         alpha, rows = as_fraction(self.alpha, name="alpha"), sum(map(len, self.scores_))
         if not alpha or rows < 1 / alpha - 1:
-            raise InputError(f"alpha: {rows} rows are too few for {alpha}; ask for a larger alpha.")
+            raise InputError(f"alpha: {rows} fitting rows are too few for {alpha:g}; use a larger alpha.")
         if np.ndim(probs) != 3 or len(probs) != len(self.scores_) or np.shape(probs)[2] != self.num_classes_:
             raise InputError(
-                f"probs: expected shape ({len(self.scores_)}, n, {self.num_classes_}), a distribution by each fold; "
+                f"probs: expected shape ({len(self.scores_)}, n, {self.num_classes_}), (folds, rows, classes); "
                 f"got {np.shape(probs)}."
             )
-        by_fold = [as_probs(one) for one in probs]
-        counts = [np.searchsorted(own, scores(one)) for own, one in zip(self.scores_, by_fold, strict=True)]
-        below = np.sum(counts, axis=0)
-        inside = below < (1 - alpha) * (rows + 1) - 1e-9
-        inside[np.arange(len(inside)), np.mean(by_fold, axis=0).argmax(axis=1)] = True
-        return inside.argmax(axis=1), self.num_classes_ - 1 - inside[:, ::-1].argmax(axis=1)
+        by_fold = [as_probs(fold_probs) for fold_probs in probs]
+        counts = [np.searchsorted(fitted, scores(new)) for fitted, new in zip(self.scores_, by_fold, strict=True)]
+        inside = np.sum(counts, axis=0) < (1 - alpha) * (rows + 1) - 1e-9
+        return _ends(inside, np.mean(by_fold, axis=0))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the scores as JSON; the file appears whole or not at all."""
+        """Write the scores as JSON; the file is written completely or not at all."""
         state = {
             "prediction_sets": "cross",
             "state_version": STATE_VERSION,
             "num_classes": self.num_classes_,
-            "scores": [own.tolist() for own in self.scores_],
+            "scores": [fold_scores.tolist() for fold_scores in self.scores_],
         }
         write_json(path, state)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, alpha: float = 0.1) -> "CrossConformalSets":
-        """The sets in a JSON file that `save` wrote, at any alpha.
+        """Read the sets from a JSON file written by `save`, for any alpha.
 
         Raises:
             InputError: if the file cannot be read as such.
@@ -301,24 +311,22 @@ class CrossConformalSets:
         return read_json(path, cls(alpha=alpha)._restore)
 
     def _restore(self, state: Any) -> "CrossConformalSets":
-        if not isinstance(state, Mapping) or state.get("prediction_sets") != "cross":
-            raise InputError("these are no prediction sets of an ensemble: expected the sets.json of `orcu train`.")
-        if state.get("state_version") != STATE_VERSION:
-            raise InputError(f"state_version: this orcu reads {STATE_VERSION}; train anew.")
-        from orcu.predictions.schemas import FittedCrossSets, validated
+        _check_kind(state, "cross", "`orcu train` in sets.json")
+        from orcu.decisions.schemas import CrossConformalSchema
+        from orcu.io.schema import validate
 
-        checked = validated(FittedCrossSets, state, "the sets' data")
+        checked = validate(CrossConformalSchema, state, "the prediction sets")
         self.num_classes_ = checked.num_classes
-        self.scores_ = [np.sort(np.array(own, dtype=np.float64)) for own in checked.scores]
+        self.scores_ = [np.sort(np.array(fold_scores, dtype=np.float64)) for fold_scores in checked.scores]
         return self
 
 
 def scores(probs: FloatArray) -> FloatArray:
-    """The mass of the interval, grown from the mode, before each class joins it, shape (n, C).
+    """Mass of the interval around the mode before each class joins it, shape (n, C).
 
-    Of two neighbours the likelier joins first, the lower one on a tie. (Counting the class's own mass
-    would give every last class a score of 1, a tie that makes sets too large.) Each step also adds
-    1e-9, so that classes too unlikely to move the mass keep the order in which they join.
+    Of two neighbours the more probable joins first, the lower one on a tie. (Including the mass of the class itself
+    would give the last class of every row a score of 1, a tie that makes sets too large.) Each step also adds
+    1e-9, so that classes with negligible mass keep their order.
 
     Example:
         >>> scores(np.array([[0.1, 0.5, 0.3, 0.1]])).round(3)
@@ -339,7 +347,20 @@ def scores(probs: FloatArray) -> FloatArray:
     return out
 
 
-def _threshold(own: FloatArray, alpha: float) -> float:
-    """The ceil((n+1)(1-alpha))-th smallest score; infinite if there is none."""
-    rank = int(np.ceil((len(own) + 1) * (1 - alpha) - 1e-9))
-    return float(np.sort(own)[rank - 1]) if rank <= len(own) else np.inf
+def _ends(inside: BoolArray, probs: FloatArray) -> tuple[IntArray, IntArray]:
+    """Lowest and highest class of each set, after adding the mode."""
+    inside[np.arange(len(inside)), probs.argmax(axis=1)] = True
+    return inside.argmax(axis=1), inside.shape[1] - 1 - inside[:, ::-1].argmax(axis=1)
+
+
+def _threshold(label_scores: FloatArray, alpha: float) -> float:
+    """The ceil((n+1)(1-alpha))-th smallest score; infinite if there are fewer scores."""
+    rank = int(np.ceil((len(label_scores) + 1) * (1 - alpha) - 1e-9))
+    return float(np.sort(label_scores)[rank - 1]) if rank <= len(label_scores) else np.inf
+
+
+def _check_kind(state: Any, kind: str, writer: str) -> None:
+    if not isinstance(state, Mapping) or state.get("prediction_sets") != kind:
+        raise InputError(f"prediction_sets: expected the JSON data of prediction sets that {writer} writes.")
+    if state.get("state_version") != STATE_VERSION:
+        raise InputError(f"state_version: expected {STATE_VERSION}, got {state.get('state_version')!r}; fit again.")

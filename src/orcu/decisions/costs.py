@@ -1,4 +1,4 @@
-"""What decisions cost, read from a table: a row for each true class, a column for each decision."""
+"""Cost matrix of decisions from a table: one row for each true class, one column for each decision."""
 
 import os
 from collections.abc import Sequence
@@ -12,16 +12,9 @@ from orcu.io.reading import read_table
 
 
 def read_costs(path: str | os.PathLike[str], classes: Sequence[str]) -> FloatArray:
-    r"""The cost matrix of a file, shape (C, C); entry [true, decided], in the order of the classes.
+    r"""Read a cost matrix, shape (C, C), with entry [true, decided] in the order of the classes.
 
-    The first column names the true class, the others are named by the decisions; their order does not matter.
-
-    Args:
-        path: of a CSV or Parquet file.
-        classes: lowest first.
-
-    Raises:
-        InputError: if a class is missing or not known, or a cost is no number of 0 or more.
+    The first column contains the true class, the names of the other columns are the decisions, in any order.
 
     Example:
         >>> import tempfile
@@ -31,22 +24,23 @@ def read_costs(path: str | os.PathLike[str], classes: Sequence[str]) -> FloatArr
         [[0.0, 1.0], [10.0, 0.0]]
     """
     table = read_table(path)
-    name, columns = Path(path).name, table.column_names
-    first = [str(one) for one in table.column(0).to_pylist()]
-    for what, there in (("rows (its first column)", first), ("columns", columns[1:])):
-        unlike = [one for one in there if one not in classes] + [one for one in classes if there.count(one) != 1]
-        if unlike:
+    name = Path(path).name
+    true_classes = [str(value) for value in table.column(0).to_pylist()]
+    for part, names in (("rows (its first column)", true_classes), ("columns", table.column_names[1:])):
+        wrong = [label for label in names if label not in classes]
+        wrong += [label for label in classes if names.count(label) != 1]
+        if wrong:
             raise InputError(
-                f"{name}: expected a table of costs whose {what} are the classes {', '.join(classes)}, each once; "
-                f"{unlike[0]!r} is not known, missing or there twice."
+                f"{name}: expected a cost matrix whose {part} are the classes {', '.join(classes)}, each once; "
+                f"{wrong[0]!r} is unknown, missing or duplicated."
             )
     costs = np.empty((len(classes), len(classes)))
     for decided in classes:
-        for true, cost in zip(first, table.column(decided).to_pylist(), strict=True):
+        for true, cost in zip(true_classes, table.column(decided).to_pylist(), strict=True):
             if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost < float("inf"):
                 raise InputError(
-                    f"{name}: deciding for {decided!r} where {true!r} is true costs {cost!r}; expected a number of 0 "
-                    "or more."
+                    f"{name}: the cost of deciding {decided!r} if {true!r} is true is {cost!r}; expected a finite "
+                    "number of at least 0."
                 )
             costs[classes.index(true), classes.index(decided)] = cost
     return costs

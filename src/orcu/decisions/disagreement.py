@@ -1,4 +1,4 @@
-"""What members of an ensemble disagree about: the part of the uncertainty that more data would remove."""
+"""Disagreement of the members of an ensemble: the epistemic uncertainty."""
 
 from typing import Any
 
@@ -9,25 +9,25 @@ from orcu.inputs import FloatArray, as_probs
 
 
 def mutual_information(members: Any) -> FloatArray:
-    """Epistemic uncertainty of each row: H(mean_m p_m) - mean_m H(p_m), in nats.
+    """Epistemic uncertainty of each row: H(mean_m p_m) - mean_m H(p_m), in nats, shape (n,).
 
-    0 where all members say the same; at most log C, where each is certain of another class.
+    0 if all members agree; at most log C, if each is certain of a different class.
 
     Args:
-        members: the distributions of every member, shape (M, n, C).
+        members: class probabilities of each member, shape (M, n, C).
 
     Raises:
-        InputError: if the shape is another, or a row is no distribution.
+        InputError: if the shape is wrong, or a row is not a distribution.
 
     Example:
-        >>> same, apart = [[0.5, 0.5], [0.5, 0.5]], [[1.0, 0.0], [0.0, 1.0]]
-        >>> mutual_information(np.array([same, apart]).transpose(1, 0, 2)).round(4)
+        >>> same, different = [[0.5, 0.5], [0.5, 0.5]], [[1.0, 0.0], [0.0, 1.0]]
+        >>> mutual_information(np.array([same, different]).transpose(1, 0, 2)).round(4)
         array([0.    , 0.6931])
     """
     if np.ndim(members) != 3 or not len(members):
         raise InputError(f"members: expected shape (members, rows, classes), got {np.shape(members)}.")
-    each = np.stack([as_probs(one) for one in members])
-    return np.maximum(_entropy(each.mean(axis=0)) - _entropy(each).mean(axis=0), 0.0)
+    probs = np.stack([as_probs(member) for member in members])
+    return np.maximum(_entropy(probs.mean(axis=0)) - _entropy(probs).mean(axis=0), 0.0)
 
 
 def _entropy(probs: FloatArray) -> FloatArray:

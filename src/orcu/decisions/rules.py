@@ -1,4 +1,4 @@
-"""From probabilities to one class: the decision that costs least."""
+"""Decision rules: from class probabilities to one class."""
 
 from typing import Any
 
@@ -8,25 +8,25 @@ from orcu.errors import InputError, UnknownNameError
 from orcu.inputs import FloatArray, IntArray, as_matrix, as_probs
 
 RULES = {
-    "argmax": "the most likely class: fewest wrong decisions",
-    "median": "the smallest class with P(Y <= k) >= 1/2: least mean absolute error",
-    "mean": "the expected class, rounded: least mean squared error, as QWK punishes it",
+    "argmax": "the most probable class: highest accuracy",
+    "median": "the smallest class with P(Y <= k) >= 1/2: lowest mean absolute error",
+    "mean": "the expected class, rounded: lowest mean squared error, as in QWK",
 }
-_TIE = 1e-12  # cumulative sums differ by their rounding
+_TIE = 1e-12  # rounding error of cumulative sums
 
 
 def decide(probs: Any, rule: Any = "argmax") -> IntArray:
-    """The class to decide for, row by row, shape (n,).
+    """Decided class of each row, shape (n,).
+
+    Ties are resolved in favour of the lower class, under all rules.
 
     Args:
         probs: class probabilities, shape (n, C).
-        rule: "argmax", "median", "mean", or a cost matrix (C, C) whose entry [true, decided] is what that
-            decision costs; the class of least expected cost is taken.
-
-    Ties go to the lower class, under every rule.
+        rule: "argmax", "median", "mean", or a cost matrix (C, C) whose entry [true, decided] is the cost of that
+            decision; the class with the lowest expected cost is decided.
 
     Raises:
-        InputError: if the probabilities or the cost matrix cannot be used.
+        InputError: if the probabilities or the cost matrix are invalid.
         UnknownNameError: if there is no such rule.
 
     Example:
@@ -40,14 +40,14 @@ def decide(probs: Any, rule: Any = "argmax") -> IntArray:
 
 
 def decide_checked(probs: FloatArray, rule: Any) -> IntArray:
-    """The decisions for checked probabilities."""
+    """`decide` for checked probabilities."""
     num_classes = probs.shape[1]
     if not isinstance(rule, str):
         cost = as_matrix(rule, name="rule")
         if cost.shape != (num_classes, num_classes):
             raise InputError(
-                f"rule: a cost matrix for {num_classes} classes has shape ({num_classes}, {num_classes}), "
-                f"got {cost.shape}; rows are true classes, columns decisions."
+                f"rule: expected a cost matrix of shape ({num_classes}, {num_classes}) for {num_classes} classes, "
+                f"got {cost.shape}; rows are true classes, columns are decisions."
             )
         expected = probs @ cost
         return (expected <= expected.min(axis=1, keepdims=True) + _TIE * np.abs(cost).max()).argmax(axis=1)

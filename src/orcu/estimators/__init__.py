@@ -1,5 +1,7 @@
-"""Scikit-learn estimators: `OrdinalClassifier`, `CalibratedOrdinal` around any classifier, `cross_val_predict`."""
+"""Scikit-learn estimators: `OrdinalClassifier`, `OrdinalBoosting`, and `CalibratedOrdinal` around any classifier."""
 
-from orcu.estimators.cross_validation import cross_val_predict
+from orcu.estimators.boosting import OrdinalBoosting
+from orcu.estimators.calibrated import CalibratedOrdinal
+from orcu.estimators.classifier import OrdinalClassifier
 
-__all__ = ["cross_val_predict"]
+__all__ = ["CalibratedOrdinal", "OrdinalBoosting", "OrdinalClassifier"]

@@ -1,8 +1,9 @@
-"""What the estimators share: labels in their order, tables as they come, weights, a calibrator, decisions."""
+"""Common base of the estimators: input validation, class weights, calibrated probabilities, predictions."""
 
 import copy
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -10,194 +11,259 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
-from orcu import calibrators, geometry
-from orcu.boosting.objective import Objective, objective
-from orcu.calibrators.pool import Pool
-from orcu.decisions.conformal import CrossConformalSets
+from orcu import calibrators
+from orcu.boosting.learner import BoostingConfig, BoostingLearner
+from orcu.boosting.libraries import boosting_learner
+from orcu.boosting.objective import objective
 from orcu.decisions.rules import RULES, decide_checked
+from orcu.defaults import SCALE
+from orcu.ensemble.ensemble import Ensemble, calibrated_probs
 from orcu.errors import CalibrationWarning, InputError, UnknownNameError
 from orcu.estimators.labels import carries_order, class_codes, ordered_labels
-from orcu.inputs import FloatArray, IntArray
-from orcu.io.frames import check_numbers, is_frame, table_of
+from orcu.inputs import FloatArray, IntArray, as_count, as_fraction
+from orcu.io.frames import check_numeric_columns, columns_from_frame, is_frame
 from orcu.metrics.ordinal import accuracy, qwk
-from orcu.predictions.labels import canonical, check_no_gaps
+from orcu.model_selection import check_share, take_rows
+from orcu.predictions.labels import canonical_label, check_no_missing
+from orcu.preprocessing import Inputs, TableEncoder
 
-FEW = 10  # rows for which a calibrator is not worth it
-ROWS_PER_FOLD = 4  # at least
-SCORES = {"accuracy": accuracy, "qwk": qwk}
+MIN_ROWS_PER_FOLD = 4
+SCORERS = {"accuracy": accuracy, "qwk": qwk}
 
 
 class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    """Base of `OrdinalClassifier` and `OrdinalBoosting`, which define ``fit``, their options and what members say."""
+    """Base of `OrdinalClassifier` and `OrdinalBoosting`, which define ``fit``, their parameters and base learners."""
 
-    knows_order = True  # of its classes, whatever the alphabet says
-    fitted_by = "weights_"  # what a fitted one has
+    knows_order = True  # classes_ are in their order, not sorted alphabetically
     module: Any = None
     loss: Any
-    folds: int
+    cv: Any
+    scale: float | str
     validation_fraction: float
     classes: Any
     calibrator: Any
     class_weight: Any
-    decide: Any
-    metric: str
+    rule: Any
+    scoring: str
     classes_: npt.NDArray[Any]
     calibrator_: Any
-    weights_: dict[str, float]  # of the losses in the ensemble
-    pool_: Pool | None  # what its members say out of fold; None for a single network
-    _pooled_labels: IntArray  # of the rows of the pool
+    weights_: dict[str, float]  # weight of each base learner
+    ensemble_: Ensemble | None  # None for a single network
+    encoder_: TableEncoder
 
-    @abstractmethod
-    def _said(self, X: Any) -> FloatArray:
-        """The log-probabilities of rows by each loss that helps in each fold, (L, K, n, C)."""
-
-    def predict_proba(self, X: Any, members: bool = False) -> FloatArray:
-        """Calibrated, unimodal probabilities, columns in the order of ``classes_``, shape (n, C).
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Fit the base learners on cross-fitting folds, their weights and the calibrator.
 
         Args:
-            X: rows.
-            members: those of every member of the ensemble instead, each calibrated alike, shape (M, n, C); see
-                `orcu.decisions.disagreement.mutual_information` for what they disagree about.
+            X: array of numbers (NaN where missing), or a frame of numbers and categories.
+            y: labels.
+            sample_weight: weight of each row.
+            groups: group of each row, such as its patient; the rows of a group stay in one fold.
+
+        Raises:
+            InputError: if the order of the classes is unknown, a label is not a class, or a parameter cannot be used.
         """
-        if not members:
-            return self._probs(self.predict_logits(X))
-        said = self._said(X)
-        return np.stack([self._probs(logits) for logits in said.reshape(-1, *said.shape[2:])])
-
-    def predict_logits(self, X: Any) -> FloatArray:
-        """The ensemble's logits (of a single network its own), before the calibrator, shape (n, C)."""
-        return self._together(self._said(X))
-
-    def _together(self, said: FloatArray) -> FloatArray:
-        mean: FloatArray = (said[0] if self.pool_ is None else self.pool_.by_fold(said)).mean(axis=0)
-        return mean
-
-    def _cross_conformal(self, X: Any, alpha: float) -> npt.NDArray[Any]:
-        pool = self.pool_
-        assert pool is not None  # noqa: S101
-        sets = CrossConformalSets(alpha=alpha).fit(self._probs(pool.logits), self._pooled_labels, fold=pool.fold)
-        by_fold = pool.by_fold(self._said(X))
-        low, high = sets.predict(np.stack([self._probs(logits) for logits in by_fold]))
-        return np.stack([self.classes_[low], self.classes_[high]], axis=1)
+        self._check_parameters()
+        return self._adopt(copy.copy(self)._fit(X, y, sample_weight, groups))
 
     @abstractmethod
-    def _check_options(self) -> None:
-        """Refuse options that cannot be used, before anything is changed; scikit-learn wants this in ``fit``."""
+    def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
+        """Fit this copy of the estimator."""
 
-    def _check_shared_options(self) -> None:
-        """What `_check_options` has to look at in every estimator."""
-        names = [self._name(spec) for spec in self._specs()]
-        twice = [name for place, name in enumerate(names) if name in names[:place]]
-        if twice:
-            raise InputError(f"loss: {twice[0]!r} stands twice; give one of them a label in its table.")
-        if not 0 <= self.validation_fraction < 0.5:
-            raise InputError(
-                f"validation_fraction: expected a share from 0 to below 0.5, got {self.validation_fraction!r}."
-            )
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Calibrated, unimodal probabilities, columns in the order of ``classes_``, shape (n, C)."""
+        logits = self.predict_logits(X)  # before the fitted attributes, because it checks that there are any
+        return calibrated_probs(self.calibrator_, logits)
+
+    def predict_proba_members(self, X: Any) -> FloatArray:
+        """Calibrated probabilities of every member of the ensemble, shape (M, n, C).
+
+        `orcu.decisions.disagreement.mutual_information` measures how much the members disagree.
+        """
+        log_probs = self._member_log_probs(X)
+        members = log_probs.reshape(-1, *log_probs.shape[2:])
+        return np.stack([calibrated_probs(self.calibrator_, logits) for logits in members])
+
+    def predict_logits(self, X: Any) -> FloatArray:
+        """Logits before the calibrator, shape (n, C)."""
+        log_probs = self._member_log_probs(X)
+        by_fold = log_probs[0] if self.ensemble_ is None else self.ensemble_.fold_logits(log_probs)
+        mean: FloatArray = by_fold.mean(axis=0)
+        return mean
+
+    def _member_log_probs(self, X: Any) -> FloatArray:
+        """Log-probabilities of each member and fold, (M, K, n, C)."""
+        inputs = self._encode(X)
+        assert self.ensemble_ is not None  # noqa: S101
+        return self.ensemble_.member_log_probs(inputs)
+
+    def predict_sets(self, X: Any, alpha: float = 0.1) -> npt.NDArray[Any]:
+        """The lowest and the highest class of each row's prediction set, shape (n, 2); see `CrossConformalSets`.
+
+        Raises:
+            InputError: if there are too few rows for this alpha.
+        """
+        check_is_fitted(self, "weights_")
+        assert self.ensemble_ is not None  # noqa: S101
+        low, high = self.ensemble_.predict_sets(self._encode(X), as_fraction(alpha, name="alpha"))
+        return np.stack([self.classes_[low], self.classes_[high]], axis=1)
+
+    def _encode(self, X: Any) -> Inputs:
+        """New rows for the base learners; warns of categories that are not in the training rows."""
+        check_is_fitted(self, "weights_")
+        table = self._validate_rows(X, reset=False)
+        inputs = self._inputs(table)
+        for note in [] if self.module is not None else self.encoder_.unseen(table):
+            warnings.warn(f"X: {note}.", UserWarning, stacklevel=5)
+        return inputs
+
+    @abstractmethod
+    def _inputs(self, table: Any) -> Inputs:
+        """Validated rows in the form that the base learners take."""
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Check the constructor's parameters and required packages; scikit-learn wants this in ``fit``."""
+
+    def _check_common_parameters(self, min_folds: int) -> None:
+        names = [self._loss_name(loss) for loss in self._loss_list()]
+        duplicate = next((name for index, name in enumerate(names) if name in names[:index]), None)
+        if duplicate is not None:
+            raise InputError(f"loss: duplicate loss {duplicate!r}; give one of them a label in its table.")
+        if not hasattr(self.cv, "split"):
+            as_count(self.cv, name="cv", minimum=min_folds)
+        check_share(self.validation_fraction, "validation_fraction")
         if isinstance(self.calibrator, (str, dict)):
             calibrators.create(self.calibrator)
-        if isinstance(self.decide, str) and self.decide not in RULES:
-            raise UnknownNameError("decision rule", self.decide, list(RULES))
-        if self.metric not in SCORES:
-            raise UnknownNameError("metric", self.metric, SCORES)
+        if isinstance(self.rule, str) and self.rule not in RULES:
+            raise UnknownNameError("rule", self.rule, list(RULES))
+        if self.scoring not in SCORERS:
+            raise UnknownNameError("scoring", self.scoring, SCORERS)
 
-    def _specs(self) -> list[Any]:
+    def _loss_list(self) -> list[Any]:
         """The losses, each a name or a table."""
         return list(self.loss) if isinstance(self.loss, (tuple, list)) else [self.loss]
 
-    def _name(self, spec: Any) -> str:
-        """How a loss is called in ``weights_``."""
-        if isinstance(spec, str):
-            return spec
-        return str(spec.get("label") or spec.get("name") or dict(spec))
+    def _loss_name(self, loss: Any) -> str:
+        """Name of a loss in ``weights_``."""
+        if isinstance(loss, str):
+            return loss
+        return str(loss.get("label") or loss.get("name") or dict(loss))
 
-    def _used_folds(self, rows: int, fewest: int) -> int:
-        """The folds that so many rows allow; a warning where they are fewer than asked for."""
-        used = max(fewest, min(self.folds, rows // ROWS_PER_FOLD))
-        if used < self.folds:
+    def _loss_table(self, loss: Any) -> dict[str, Any]:
+        """Options of a loss, with the estimator's scale if it is ORCU."""
+        table = {"name": loss} if isinstance(loss, str) else {key: loss[key] for key in loss if key != "label"}
+        if table.get("name") == "orcu":
+            table.setdefault("scale", self._default_scale())
+        return table
+
+    def _default_scale(self) -> Any:
+        return SCALE if self.scale == "auto" else self.scale
+
+    def _n_folds(self, rows: int, *, min_folds: int) -> Any:
+        """Number of folds that the rows allow, with a warning where they are fewer than ``cv``; or the splitter."""
+        if hasattr(self.cv, "split"):
+            return self.cv
+        n_folds = max(min_folds, min(self.cv, rows // MIN_ROWS_PER_FOLD))
+        if n_folds < self.cv:
             warnings.warn(
-                f"{rows} rows are few for {self.folds} folds: {used} {'are' if used > 1 else 'is'} used. Fit on more "
-                "rows.",
+                f"cv: {rows} rows are too few for {self.cv} folds; using {n_folds}. Fit on more rows.",
                 CalibrationWarning,
                 stacklevel=4,
             )
-        return used
+        return n_folds
 
-    def _become(self, other: Self) -> Self:
-        """Take over what another has learned; until then, a fit that fails leaves this one as it was."""
+    def _boosting_learner(self, loss: Any, name: str, config: BoostingConfig, seed: int) -> BoostingLearner:
+        loss_objective = objective(self._loss_table(loss), num_classes=len(self.classes_))
+        categorical = tuple(self.encoder_.categorical)
+        return boosting_learner(name, config, objective=loss_objective, categorical=categorical, seed=seed)
+
+    def _set_ensemble(self, ensemble: Ensemble) -> None:
+        """Fitted attributes that follow from the ensemble."""
+        self.ensemble_, self.weights_, self.calibrator_ = ensemble, ensemble.weights, ensemble.calibrator
+
+    def _adopt(self, fitted: Self) -> Self:
+        """Take over the state of a fitted copy; a fit that fails before leaves this estimator unchanged."""
         self.__dict__.clear()
-        self.__dict__.update(other.__dict__)
+        self.__dict__.update(fitted.__dict__)
         return self
 
+    def __repr__(self, *args: Any, **options: Any) -> str:
+        text: str = super().__repr__(*args, **options)
+        if "weights_" not in self.__dict__:
+            return text
+        choice = self.ensemble_.summary() if self.ensemble_ is not None else f"Calibrator: {self.calibrator_!r}"
+        return f"{text} fitted on {len(self.classes_)} classes: {choice}"
+
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The decided class of each row, the most likely one unless ``decide`` says otherwise."""
-        probs = self.predict_proba(X)
-        return self.classes_[decide_checked(probs, self.decide)]
+        """The predicted class of each row: the most likely one, or by ``rule``."""
+        codes = decide_checked(self.predict_proba(X), self.rule)
+        return self.classes_[codes]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy, or quadratic weighted kappa if ``metric`` says so."""
-        check_is_fitted(self, self.fitted_by)
-        self._check_options()
+        """Accuracy, or quadratic weighted kappa with ``scoring="qwk"``."""
+        check_is_fitted(self, "weights_")
+        self._check_parameters()
         codes = class_codes(y, self.classes_)
         check_consistent_length(X, codes)
-        pred = decide_checked(self.predict_proba(X), self.decide)
-        if self.metric == "accuracy" and sample_weight is None:
+        pred = decide_checked(self.predict_proba(X), self.rule)
+        if self.scoring == "accuracy" and sample_weight is None:
             return float(np.mean(pred == codes))
-        probs = np.eye(len(self.classes_))[pred]
-        return SCORES[self.metric](probs, codes, weight=sample_weight)
+        return SCORERS[self.scoring](np.eye(len(self.classes_))[pred], codes, sample_weight=sample_weight)
 
-    def _read(
+    def _validate_training(
         self, X: Any, y: Any, sample_weight: Any, *, classes: Any = None, groups: Any = None, reset: bool = True
     ) -> tuple[Any, IntArray, FloatArray | None, npt.NDArray[Any], npt.NDArray[Any] | None]:
+        """Validated rows, class codes, sample weights, labels in order, and groups."""
         from sklearn.utils.multiclass import check_classification_targets
         from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
-        x = self._checked(X, reset=reset)
+        table = self._validate_rows(X, reset=reset)
         check_consistent_length(X, y)
         order = self.classes if classes is None else classes
-        check_no_gaps(y, order)
+        check_no_missing(y, order)
         if order is None and carries_order(y):
             order = ordered_labels(y, None)
-        if carries_order(y) or getattr(getattr(y, "dtype", None), "kind", "") == "i":  # or pandas' Int64
+        if carries_order(y) or getattr(getattr(y, "dtype", None), "kind", "") == "i":  # also pandas' Int64
             y = np.asarray(y, dtype=object if carries_order(y) else np.int64)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         weight = None
         if groups is not None:
-            check_no_gaps(groups, None)
+            check_no_missing(groups, None)
             groups = column_or_1d(np.asarray(groups))
             check_consistent_length(X, groups)
         if sample_weight is not None:
             if not np.asarray(sample_weight).any():
-                raise InputError("sample_weight: every weight is zero; at least one must not be.")
+                raise InputError("sample_weight: every weight is zero; at least one must be positive.")
             weight = _check_sample_weight(
                 sample_weight, np.zeros((len(y), 1)), dtype=np.float64, ensure_non_negative=True
             )
-            counts = weight > 0  # a row of no weight is no row
-            x = x[counts] if isinstance(x, np.ndarray) else {k: v[counts] for k, v in x.items()}
-            y, weight = y[counts], weight[counts]
-            groups = None if groups is None else groups[counts]
+            positive = np.flatnonzero(weight > 0)  # rows of weight 0 are left out
+            table, y, weight = take_rows(table, positive), y[positive], weight[positive]
+            groups = None if groups is None else groups[positive]
         labels = ordered_labels(y, order)
         codes = class_codes(y, labels)
         if classes is None and len(np.unique(codes)) < 2:
             raise InputError(
                 f"y: every row has the class {labels.tolist()[codes[0]]!r}; a classifier needs more than one class."
             )
-        return x, codes, weight, labels, groups
+        return table, codes, weight, labels, groups
 
-    def _names(self) -> tuple[str, ...]:
-        return tuple(canonical(label) for label in self.classes_.tolist())
+    def _class_names(self) -> tuple[str, ...]:
+        return tuple(canonical_label(label) for label in self.classes_.tolist())
 
-    def _checked(self, X: Any, *, reset: bool) -> Any:
+    def _validate_rows(self, X: Any, *, reset: bool) -> Any:
+        """A dictionary of columns; an array where ``module`` takes the rows."""
         if is_frame(X) and self.module is None:
             if not len(X):
                 raise InputError("X: has no rows; at least one is needed.")
             validate_data(self, X, reset=reset, skip_check_array=True)
-            return table_of(X)
+            return columns_from_frame(X)
         if is_frame(X):
-            check_numbers(X, "module=")
+            check_numeric_columns(X, "module=")
         if self.module is not None and np.ndim(X) != 2:  # images, sequences
             return check_array(X, dtype=np.float32, allow_nd=True, ensure_2d=False)
         finite = "allow-nan" if self.module is None else True
@@ -208,51 +274,24 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         return {str(name): array[:, k] for k, name in enumerate(names)}
 
     def _class_weights(self, codes: IntArray) -> list[float]:
+        """Weight of each class."""
         counts = np.bincount(codes, minlength=len(self.classes_))
         if self.class_weight == "balanced":
             return [len(codes) / (np.count_nonzero(counts) * max(count, 1)) for count in counts]
-        weights = {canonical(label): float(weight) for label, weight in self.class_weight.items()}
-        strange = set(weights) - set(self._names())
-        if strange:
-            raise InputError(f"class_weight: {sorted(strange)[0]!r} is none of the classes.")
-        return [weights.get(name, 1.0) for name in self._names()]
+        weights = {canonical_label(label): float(weight) for label, weight in self.class_weight.items()}
+        unknown = set(weights) - set(self._class_names())
+        if unknown:
+            raise InputError(
+                f"class_weight: {sorted(unknown)[0]!r} is not one of the classes {', '.join(self._class_names())}."
+            )
+        return [weights.get(name, 1.0) for name in self._class_names()]
 
-    def _counted(self, codes: IntArray, weight: FloatArray | None) -> FloatArray | None:
-        """The weights that training gives to rows: their own times those of their classes."""
+    def _training_weight(self, codes: IntArray, sample_weight: FloatArray | None) -> FloatArray | None:
+        """Sample weights times class weights, or ``None``."""
         if self.class_weight is None:
-            return weight
+            return sample_weight
         by_class = np.array(self._class_weights(codes))[codes]
-        return by_class if weight is None else weight * by_class
-
-    def _objective(self, spec: Any, scale: float) -> Objective:
-        """The loss of trees."""
-        table = {"name": spec} if isinstance(spec, str) else {key: spec[key] for key in spec if key != "label"}
-        if table.get("name") == "orcu":
-            table.setdefault("scale", scale)
-        return objective(table, num_classes=len(self.classes_))
-
-    def _probs(self, logits: FloatArray) -> FloatArray:
-        if self.calibrator_ is None:
-            plain: FloatArray = geometry.probs(logits)
-            return plain
-        calibrated: FloatArray = self.calibrator_.predict_proba(logits)
-        return calibrated
-
-    def _fitted_calibrator(self, logits: FloatArray, y: IntArray, weight: FloatArray | None, groups: Any = None) -> Any:
-        """The calibrator, fitted; with too few rows only the projection, and a warning."""
-        if self.calibrator is None:
-            return None
-        if len(y) >= FEW:
-            named = isinstance(self.calibrator, (str, dict))
-            calibrator = calibrators.create(self.calibrator) if named else copy.deepcopy(self.calibrator)
-            return calibrator.fit(logits, y, weight=weight, **({} if groups is None else {"subject": groups}))
-        warnings.warn(
-            f"{len(y)} rows are left for the calibrator, fewer than {FEW}: probabilities are projected, not "
-            "calibrated. Fit on more rows, or raise calibration_fraction.",
-            CalibrationWarning,
-            stacklevel=4,
-        )
-        return calibrators.UnimodalProjection()
+        return by_class if sample_weight is None else sample_weight * by_class
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -260,3 +299,8 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
+
+
+def is_name_or_table(loss: Any) -> bool:
+    """Whether a loss is given by name or by a table of options."""
+    return isinstance(loss, (str, Mapping))

@@ -1,4 +1,4 @@
-"""Any scikit-learn classifier, calibrated out of fold, with its classes in their order."""
+"""`CalibratedOrdinal`: any scikit-learn classifier, calibrated on out-of-fold predictions, with ordered classes."""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -16,20 +16,20 @@ from orcu.inputs import FloatArray
 
 
 class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier whose probabilities are calibrated on predictions it made out of fold.
+    """A classifier whose probabilities are calibrated on its out-of-fold predictions.
 
-    ``fit`` predicts every row by a copy of the estimator that has not seen it, fits the calibrator on
-    these, and refits the estimator on all rows. ``predict_proba`` has a column per class in the order
-    of ``classes_``, which is the order given, not the alphabet's.
+    ``fit`` predicts every row by a copy of the estimator that has not seen it, fits the calibrator on these
+    predictions, and refits the estimator on all rows. ``predict_proba`` has a column per class in the order of
+    ``classes_``, which is the given order, not the alphabetical one.
 
     Args:
-        estimator: any classifier with ``predict_proba``.
-        method: a calibrator, or its name: "gap", "dirichlet+projection", ...; "auto" chooses (see
+        estimator: classifier with ``predict_proba``.
+        calibrator: calibrator or its name: "gap", "dirichlet+projection", ...; "auto" chooses one (see
             `orcu.calibrators.AutoCalibration`).
-        cv: folds, or a splitter of scikit-learn.
-        decide: how ``predict`` decides, as for `orcu.decide`: "argmax", "median", "mean" or a cost matrix.
-        classes: labels from lowest to highest. Needed for strings; numbers and ordered pandas
-            categories carry their order.
+        cv: number of folds, or a scikit-learn splitter.
+        rule: decision rule of ``predict``, as for `orcu.decide`: "argmax", "median", "mean" or a cost matrix.
+        classes: labels from lowest to highest. Needed for strings; numbers and ordered pandas categories have an
+            order.
 
     Example:
         >>> from sklearn.linear_model import LogisticRegression
@@ -41,33 +41,33 @@ class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         (['low', 'mid', 'high'], (300, 3))
     """
 
-    knows_order = True  # of its classes, whatever the alphabet says
+    knows_order = True  # classes_ are in their order, not sorted alphabetically
 
     def __init__(
         self,
         estimator: Any,
         *,
-        method: Any = "auto",
+        calibrator: Any = "auto",
         cv: Any = 5,
-        decide: Any = "argmax",
+        rule: Any = "argmax",
         classes: Sequence[Any] | None = None,
     ) -> None:
         self.estimator = estimator
-        self.method = method
+        self.calibrator = calibrator
         self.cv = cv
-        self.decide = decide
+        self.rule = rule
         self.classes = classes
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the estimator and its calibrator.
 
         Args:
-            X: what the estimator takes, one row per case.
+            X: rows as the estimator takes them.
             y: labels.
-            sample_weight: one weight per row, for both.
+            sample_weight: weight of each row, for both.
 
         Raises:
-            InputError: if the order of the classes is not known, or a label is none of them.
+            InputError: if the order of the classes is unknown, or a label is not a class.
         """
         classes = ordered_labels(y, self.classes)
         codes = class_codes(y, classes)
@@ -76,26 +76,29 @@ class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         out_of_fold[:, np.unique(codes)] = cross_val_predict(
             self.estimator, X, codes, cv=self.cv, method="predict_proba", params=params
         )
-        calibrator = calibrators.create(self.method) if isinstance(self.method, str) else clone(self.method)
-        calibrator.fit(probs=out_of_fold, y=codes, weight=sample_weight)
+        named = isinstance(self.calibrator, str)
+        calibrator = calibrators.create(self.calibrator) if named else clone(self.calibrator)
+        calibrator.fit(probs=out_of_fold, y=codes, sample_weight=sample_weight)
         estimator = clone(self.estimator).fit(X, codes, **(params or {}))
-        self.classes_, self.calibrator_, self.estimator_ = (
-            classes,
-            calibrator,
-            estimator,
-        )  # a fit that fails changes nothing
+        # Set last, so that a fit that fails changes nothing.
+        self.classes_, self.calibrator_, self.estimator_ = classes, calibrator, estimator
         self.n_features_in_ = getattr(self.estimator_, "n_features_in_", None)
         return self
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Calibrated probabilities, columns in the order of ``classes_``, shape (n, C)."""
         check_is_fitted(self, "calibrator_")
-        of_estimator = self.estimator_.predict_proba(X)
-        probs = np.zeros((len(of_estimator), len(self.classes_)))
-        probs[:, self.estimator_.classes_] = of_estimator
+        raw = self.estimator_.predict_proba(X)
+        probs = np.zeros((len(raw), len(self.classes_)))
+        probs[:, self.estimator_.classes_] = raw
         calibrated: FloatArray = self.calibrator_.predict_proba(probs=probs)
         return calibrated
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The decided class of each row, the most likely one unless ``decide`` says otherwise."""
-        return self.classes_[decide_checked(self.predict_proba(X), self.decide)]
+        """The predicted class of each row: the most likely one, or by ``rule``."""
+        codes = decide_checked(self.predict_proba(X), self.rule)
+        return self.classes_[codes]
+
+    def __repr__(self, *args: Any, **options: Any) -> str:
+        text: str = super().__repr__(*args, **options)
+        return f"{text} fitted: {self.calibrator_!r}" if "calibrator_" in self.__dict__ else text

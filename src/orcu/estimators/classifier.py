@@ -1,10 +1,7 @@
 """`OrdinalClassifier`: a scikit-learn classifier whose probabilities are unimodal and calibrated."""
 
 import copy
-import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -13,40 +10,31 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from orcu import calibrators, geometry
-from orcu.boosting.columns import TreeColumns
-from orcu.boosting.trees import BOOSTING, NETWORK, CrossFittedTrees, Growth, check_kinds, grow, join_unasked
-from orcu.boosting.trees import LOSSES as TREE_LOSSES
-from orcu.calibrators.pool import pool
+from orcu.boosting.learner import BoostingConfig, BoostingLearner
 from orcu.decisions.conformal import OrdinalPredictionSets
+from orcu.defaults import BOOSTING_LOSSES, CV, NETWORK_LOSSES
+from orcu.ensemble.ensemble import calibrated_probs, fit_calibrator, fit_ensemble
+from orcu.ensemble.kinds import BOOSTING, NETWORK, check_kinds, default_kinds
+from orcu.ensemble.learner import BaseLearner, TrainingData
 from orcu.errors import InputError, UnknownNameError, require
-from orcu.estimators.base import OrdinalEstimator
-from orcu.estimators.diagnosis import Diagnosis, beside_baseline
-from orcu.estimators.splitting import rows_by_job
+from orcu.estimators.base import OrdinalEstimator, is_name_or_table
+from orcu.estimators.diagnosis import Diagnosis, compare_with_baseline
 from orcu.inputs import FloatArray, IntArray, as_count, as_fraction, as_positive
-from orcu.model_selection import deal, first_rows
-from orcu.predictions.labels import canonical
+from orcu.model_selection import Fold, check_share, cross_fit_folds, first_rows, take_rows, train_calibration_split
+from orcu.predictions.labels import canonical_label
+from orcu.preprocessing import Inputs, TableEncoder
 
 if TYPE_CHECKING:
-    import torch
-
-    from orcu.estimators.network import Cases
-    from orcu.model_selection import Fold
     from orcu.training.config import TrainConfig
-    from orcu.training.cross_fitting import CrossFitted
 
-DIAGNOSED = 80  # rows that a diagnosis takes
-ENSEMBLE = ("ce", "sord", "orcu")
+MIN_DIAGNOSIS_ROWS = 80
 SETS = ("cv+", "split")
-# Options that are neither numbers nor names of a list: which values can be used, and how to call them.
-USABLE: dict[str, tuple[Callable[[Any], bool], str]] = {
+# Parameters that are neither numbers nor names of a list: a check, and the expected value in words.
+PARAMETER_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "loss": (
         lambda loss: (
-            isinstance(loss, (str, Mapping))
-            or (
-                isinstance(loss, (tuple, list))
-                and len(loss) > 0
-                and all(isinstance(one, (str, Mapping)) for one in loss)
-            )
+            is_name_or_table(loss)
+            or (isinstance(loss, (tuple, list)) and len(loss) > 0 and all(map(is_name_or_table, loss)))
         ),
         "a name or a table, or several of them",
     ),
@@ -54,9 +42,9 @@ USABLE: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda calibrator: calibrator is None or isinstance(calibrator, (str, dict)) or hasattr(calibrator, "fit"),
         "a name or a calibrator",
     ),
-    "hidden": (
-        lambda hidden: np.iterable(hidden) and all(isinstance(u, (int, np.integer)) and u > 0 for u in hidden),
-        "units of each layer such as (256,)",
+    "hidden_layer_sizes": (
+        lambda sizes: np.iterable(sizes) and all(isinstance(size, (int, np.integer)) and size > 0 for size in sizes),
+        "the number of units of each layer such as (256,)",
     ),
     "module": (
         lambda module: module is None or (hasattr(module, "state_dict") and not isinstance(module, type)),
@@ -72,77 +60,78 @@ USABLE: dict[str, tuple[Callable[[Any], bool], str]] = {
 class OrdinalClassifier(OrdinalEstimator):
     """An ensemble of boosted trees and networks, cross-fitted, calibrated on all rows, unimodal.
 
-    The rows are dealt into five folds. For each fold trees are grown on the others, and for each loss a perceptron (or
-    your module) is trained; what they say of their own fold's rows, which they have not seen, weighs them and fits one
-    calibrator. So every row trains and every row calibrates, and none does both for the same member. A prediction
-    averages the log-probabilities of all members, then calibrates.
+    For each of five folds, boosted trees and, for each loss, a multilayer perceptron (or your module) are trained on
+    the other folds. Their out-of-fold predictions weight them and fit one calibrator, so every row is used for
+    training and for calibration, but never both for the same model. A prediction averages the log-probabilities of
+    all members, then calibrates.
 
-    With ``folds=1`` there is one network (ORCU's, if several losses are named), and rows have one job each: most train;
-    ``validation_fraction`` of them stop the training and choose the scale; ``calibration_fraction`` fit the calibrator,
-    and as many again the prediction sets.
+    With ``cv=1`` there is one network (with ORCU's loss, if several losses are given), and the rows are split: most
+    train, ``validation_fraction`` are for early stopping and choosing the scale, ``calibration_fraction`` fit the
+    calibrator, and as many again the prediction sets.
 
     Args:
-        loss: of the networks: names or tables, as for `orcu.losses.create`; or a single one.
-        members: "boosting" for trees (of cross-entropy and of ORCU, as `OrdinalBoosting` grows them), "network", or
-            both in a tuple; "auto": both on tables of up to 200 columns where LightGBM is installed and ``loss`` and
-            ``module`` are not set, else networks.
-        folds: how many; 1 for networks that do not see all rows.
-        scale: s of ORCU: a number, or "auto": the paper's 3 in an ensemble, whose calibrator does what another scale
-            would; chosen on the validation rows where ORCU is alone and ``folds=1`` (see `orcu.suggest_scale`).
-        calibrator: a name or a chain such as "gap+projection"; "auto" chooses one (see
+        loss: losses of the networks: names or tables, as for `orcu.losses.create`; or a single one.
+        estimators: base learners: "boosting" (trees of cross-entropy and of ORCU, as in `OrdinalBoosting`), "network",
+            or both in a tuple. "auto" is both for tables of up to 200 columns where LightGBM is installed and ``loss``
+            and ``module`` are not set, otherwise networks.
+        cv: number of folds, or a scikit-learn splitter whose test folds partition the rows; 1 for a single network.
+        scale: s of ORCU: a number, or "auto". In an ensemble "auto" is the paper's 3, because the calibrator makes
+            other scales unnecessary; for a single ORCU network it is chosen on the validation rows (see
+            `orcu.suggest_scale`).
+        calibrator: name of a calibrator or a chain such as "gap+projection"; "auto" chooses one (see
             `orcu.calibrators.AutoCalibration`); ``None`` for none.
-        sets: how `predict_sets` is fitted: "cv+" from what was predicted out of fold; "split" on
-            ``calibration_fraction`` of the rows, which nothing else sees: a stronger promise, and fewer rows to learn
-            from. ``folds=1`` always splits.
-        budget: seconds after which no further loss is added to the ensemble, trees first; ``None`` for all of them.
-        hidden: layers of the perceptron.
-        module: any ``nn.Module`` from a float32 tensor of rows to logits (n, C), in place of the perceptron.
-        epochs: passes over the training rows, at most.
+        sets: conformal method of `predict_sets`: "cv+" uses the out-of-fold predictions; "split" holds out
+            ``calibration_fraction`` of the rows for the sets alone, which gives a stronger guarantee and leaves fewer
+            training rows. ``cv=1`` always uses "split".
+        time_limit: seconds after which no further base learner is started, trees first; ``None`` for no limit.
+        hidden_layer_sizes: number of units of each hidden layer of the perceptrons.
+        module: ``nn.Module`` from a float32 tensor of rows to logits (n, C), in place of the perceptron.
+        epochs: maximum number of passes over the training rows.
         batch_size: rows per step.
-        learning_rate: at the start; it falls along a half cosine.
-        weight_decay: AdamW's.
+        learning_rate: initial learning rate, with cosine decay.
+        weight_decay: weight decay of AdamW.
         patience: epochs without a lower validation RPS before training stops; ``None`` for all epochs.
-        validation_fraction: share of the rows that stop the training and choose s; 0 for none.
-        calibration_fraction: share for the calibrator, and again for the sets; 0 for neither. Of an ensemble only
-            ``sets="split"`` takes it.
+        validation_fraction: share of the rows for early stopping and choosing s; 0 for none.
+        calibration_fraction: share of the rows for the calibrator, and as much again for the sets; 0 for neither. An
+            ensemble uses it only with ``sets="split"``.
         class_weight: ``None``, "balanced", or a dictionary from class to weight.
-        decide: how ``predict`` decides, as for `orcu.decide`.
-        metric: of ``score``: "accuracy" or "qwk".
-        classes: labels from lowest to highest. Needed for strings; numbers and ordered pandas categories carry
-            their order.
-        warm_start: go on from the weights of the last fit.
-        random_state: a seed, or numpy's ``RandomState``.
+        rule: decision rule of ``predict``, as for `orcu.decide`: "argmax", "median", "mean" or a cost matrix.
+        scoring: metric of ``score``: "accuracy" or "qwk".
+        classes: labels from lowest to highest. Needed for strings; numbers and ordered pandas categories have an
+            order.
+        warm_start: continue from the weights of the last fit; needs ``cv=1``.
+        random_state: seed, or numpy's ``RandomState``.
 
     Example:
         >>> rng = np.random.default_rng(0)
         >>> X = rng.normal(size=(400, 3))
         >>> y = np.digitize(X[:, 0] + 0.5 * rng.normal(size=400), [-1, 0, 1])
-        >>> model = OrdinalClassifier(hidden=(16,), epochs=10, random_state=0).fit(X, y)
+        >>> model = OrdinalClassifier(hidden_layer_sizes=(16,), epochs=10, random_state=0).fit(X, y)
         >>> probs = model.predict_proba(X)
         >>> from orcu import metrics
         >>> probs.shape, metrics.unimodality(probs)
         ((400, 4), 1.0)
     """
 
-    model_: Any  # nn.Module; of an ensemble with trees there is none
+    model_: Any  # nn.Module; not set for an ensemble with trees
     scale_: float | str | None
-    chosen_: Any  # of `orcu.training.choose_scale`, where the scale was chosen
+    scale_choice_: Any  # from `orcu.training.choose_scale`, where the scale was chosen
     n_iter_: int
-    _sets: tuple[FloatArray, IntArray] | None  # logits and labels of the rows held back for sets
-    _fitted_on: "tuple[Cases, dict[str, IntArray]] | None"  # the rows of the fit and their jobs
-    _dealt: "list[Fold]"  # of an ensemble
+    _set_rows: tuple[FloatArray, IntArray] | None  # logits and labels of the rows held out for sets
+    _split_sets: dict[float, OrdinalPredictionSets]  # fitted sets by alpha
+    _training_rows: "tuple[TrainingData, list[Fold], dict[str, IntArray]] | None"  # with folds, or splits of cv=1
 
     def __init__(
         self,
-        loss: Any = ENSEMBLE,
+        loss: Any = NETWORK_LOSSES,
         *,
-        members: Any = "auto",
-        folds: int = 5,
+        estimators: Any = "auto",
+        cv: Any = CV,
         scale: float | str = "auto",
         calibrator: Any = "auto",
         sets: str = "cv+",
-        budget: float | None = None,
-        hidden: Sequence[int] = (256,),
+        time_limit: float | None = None,
+        hidden_layer_sizes: Sequence[int] = (256,),
         module: Any = None,
         epochs: int = 50,
         batch_size: int = 128,
@@ -152,20 +141,20 @@ class OrdinalClassifier(OrdinalEstimator):
         validation_fraction: float = 0.1,
         calibration_fraction: float = 0.1,
         class_weight: Any = None,
-        decide: Any = "argmax",
-        metric: str = "accuracy",
+        rule: Any = "argmax",
+        scoring: str = "accuracy",
         classes: Sequence[Any] | None = None,
         warm_start: bool = False,
         random_state: Any = None,
     ) -> None:
         self.loss = loss
-        self.members = members
-        self.folds = folds
+        self.estimators = estimators
+        self.cv = cv
         self.scale = scale
         self.calibrator = calibrator
         self.sets = sets
-        self.budget = budget
-        self.hidden = hidden
+        self.time_limit = time_limit
+        self.hidden_layer_sizes = hidden_layer_sizes
         self.module = module
         self.epochs = epochs
         self.batch_size = batch_size
@@ -175,501 +164,406 @@ class OrdinalClassifier(OrdinalEstimator):
         self.validation_fraction = validation_fraction
         self.calibration_fraction = calibration_fraction
         self.class_weight = class_weight
-        self.decide = decide
-        self.metric = metric
+        self.rule = rule
+        self.scoring = scoring
         self.classes = classes
         self.warm_start = warm_start
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
-        """Train, weigh, calibrate.
-
-        Args:
-            X: an array of numbers (gaps as NaN), or a frame of numbers and categories.
-            y: labels.
-            sample_weight: one weight per row.
-            groups: of each row, such as its subject; the rows of a group stay in one fold.
-
-        Raises:
-            InputError: if the order of the classes is not known, a label is none of them, or an option
-                cannot be used.
-        """
-        require("torch", extra="train", what="OrdinalClassifier")
-        self._check_options()
-        return self._become(copy.copy(self)._fit(X, y, sample_weight, groups))
-
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
-        x, codes, weight, classes, groups = self._read(X, y, sample_weight, groups=groups)
-        folds = self._used_folds(len(codes), fewest=1)
-        if folds > 1:
-            return self._fit_ensemble(x, codes, weight, classes, groups, folds)
+        table, codes, weight, classes, groups = self._validate_training(X, y, sample_weight, groups=groups)
+        n_folds = self._n_folds(len(codes), min_folds=1)
+        self._seed = int(check_random_state(self.random_state).randint(2**31))
+        self._partial_fits, self._split_sets = 0, {}
+        if n_folds != 1:
+            return self._fit_ensemble(table, codes, weight, classes, groups, n_folds)
         if groups is not None:
-            raise InputError("groups: with folds=1 rows are divided one by one; use folds=2 or more.")
-        return self._fit_divided(x, codes, weight, classes)
+            raise InputError("groups: cv=1 splits rows without regard to groups; use cv=2 or more.")
+        return self._fit_single(table, codes, weight, classes)
 
     def _fit_ensemble(
-        self, x: Any, codes: IntArray, weight: FloatArray | None, classes: npt.NDArray[Any], groups: Any, folds: int
+        self,
+        table: Any,
+        codes: IntArray,
+        weight: FloatArray | None,
+        classes: npt.NDArray[Any],
+        groups: npt.NDArray[Any] | None,
+        n_folds: Any,
     ) -> Self:
-        """Cross-fit every loss, weigh them, calibrate on what was said out of fold."""
-        from orcu.training.ensemble import as_module
+        from orcu.training.networks import as_module
 
         if self.warm_start:
-            raise InputError("warm_start: an ensemble is fitted anew; use folds=1 to go on from the last fit.")
+            raise InputError("warm_start: needs a single network; set cv=1, or warm_start=False.")
         self.classes_ = classes
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        self._seed, self._passes = seed, 0
-        held = np.zeros(0, np.int64)
+        set_rows = np.zeros(0, np.int64)
         if self.sets == "split":
-            order = np.random.default_rng(seed).permutation(len(codes))
-            held = np.sort(first_rows(order, self.calibration_fraction * len(codes), groups))
-        rows = np.setdiff1d(np.arange(len(codes)), held)
-        kinds = self._kinds(x)
-        table = _rows(x, rows)
-        self._learn_columns(x, rows)
-        cases = self._cases(x, codes, weight)
-        fitting, known = cases[rows], None if groups is None else groups[rows]
-        dealt = deal(fitting.y, folds, stop=self.validation_fraction, groups=known, seed=seed)
-        own = None if fitting.weight is None else fitting.weight.astype(np.float64)
-        started = time.monotonic()
-        members: list[Any] = []
-        if BOOSTING in kinds:
-            members += self._grown(table, fitting.y, own, dealt, seed, started)
-        if NETWORK in kinds and not (members and self._spent(started)):
-            members += self._cross_fitted(fitting, dealt, seed, started)
-        self.pool_ = pool(members, dealt, fitting.y, own)
-        self.weights_ = self.pool_.weights
-        if not self._has_trees():
-            self.model_ = as_module(self.pool_)
-        self.scale_, self.chosen_ = (self._fixed_scale() if self._has_orcu() else None), None
-        self.n_iter_ = max((epochs for one in members for epochs in getattr(one, "epochs", [])), default=self.epochs)
-        self._pooled_labels = fitting.y
-        self.calibrator_ = self._fitted_calibrator(self.pool_.logits, fitting.y, own, known)
-        self._sets = None
-        if len(held):
-            self._sets = self._together(self._of_members(_rows(x, held))), codes[held]
-        self._fitted_on, self._dealt = (fitting, {}), dealt
+            order = np.random.default_rng(self._seed).permutation(len(codes))
+            set_rows = np.sort(first_rows(order, self.calibration_fraction * len(codes), groups))
+        rows = np.setdiff1d(np.arange(len(codes)), set_rows)
+        self._fit_encoder(table, rows)
+        inputs = self._inputs(table)
+        y, groups = codes[rows], None if groups is None else groups[rows]
+        weight = None if weight is None else weight[rows]
+        folds = cross_fit_folds(
+            y, n_folds, early_stopping=self.validation_fraction, groups=groups, random_state=self._seed
+        )
+        data = TrainingData(inputs[rows], y, len(classes), self._training_weight(y, weight))
+        ensemble = fit_ensemble(
+            self._learners(table, folds),
+            data,
+            folds,
+            calibrator=self.calibrator,
+            sample_weight=weight,
+            groups=groups,
+            time_limit=self.time_limit,
+        )
+        self._set_ensemble(ensemble)
+        networks = [member for member in ensemble.members if not isinstance(member.learner, BoostingLearner)]
+        if len(networks) == len(ensemble.members):
+            self.model_ = as_module(ensemble)
+        has_orcu = any(self._is_orcu(loss) for loss in self._loss_list())
+        self.scale_, self.scale_choice_ = self._default_scale() if has_orcu else None, None
+        self.n_iter_ = max((member.n_iter for member in networks), default=0) or self.epochs
+        self._set_rows = None
+        if len(set_rows):
+            self._set_rows = ensemble.predict_logits(inputs[set_rows]), codes[set_rows]
+        self._training_rows = data, folds, {}
         return self
 
-    def _kinds(self, x: Any) -> tuple[str, ...]:
-        """The kinds of members; those that "auto" stands for."""
-        if self.members != "auto":
-            return (self.members,) if isinstance(self.members, str) else tuple(self.members)
-        plain = self.module is None and self.loss == ENSEMBLE
-        return (BOOSTING, NETWORK) if plain and join_unasked(len(x), without="members='network'") else (NETWORK,)
+    def _learners(self, table: Any, folds: Sequence[Fold]) -> list[BaseLearner]:
+        """The base learners, boosting first."""
+        kinds: Sequence[str] = (NETWORK,)
+        if self.estimators != "auto":
+            kinds = (self.estimators,) if isinstance(self.estimators, str) else tuple(self.estimators)
+        elif self.module is None and self.loss == NETWORK_LOSSES:
+            kinds = default_kinds(len(table), networks_only="estimators='network'")
+        learners: list[BaseLearner] = []
+        if BOOSTING in kinds:
+            learners += [
+                self._boosting_learner(loss, f"{loss} trees", BoostingConfig(), self._seed) for loss in BOOSTING_LOSSES
+            ]
+        return learners + (self._network_learners(folds) if NETWORK in kinds else [])
 
-    def _spent(self, started: float) -> bool:
-        return self.budget is not None and time.monotonic() - started > self.budget
+    def _network_learners(self, folds: Sequence[Fold]) -> list[BaseLearner]:
+        """Perceptrons of batchable losses as one learner, other networks one learner each."""
+        from orcu.training.networks import ModuleLearner, PerceptronLearner, is_batchable
 
-    def _has_trees(self) -> bool:
-        return self.pool_ is not None and any(isinstance(one, CrossFittedTrees) for one in self.pool_.kept)
+        config = self._train_config(early_stopping=all(len(fold.early_stopping) for fold in folds))
+        sizes = tuple(self.hidden_layer_sizes)
+        losses = {self._loss_name(loss): loss for loss in self._loss_list()}
+        criteria = {name: self._create_loss(loss, reduction="sum") for name, loss in losses.items()}
+        batched = [name for name in criteria if self.module is None and is_batchable(criteria[name])]
+        # With a time limit one loss after the other, so that some are complete when it is reached.
+        parts = [[name] for name in batched] if self.time_limit is not None else [batched] if batched else []
+        learners: list[BaseLearner] = [
+            PerceptronLearner({name: criteria[name] for name in part}, config, sizes, self._seed) for part in parts
+        ]
+        return learners + [
+            ModuleLearner(name, self._create_loss(loss), config, self.module, sizes, self._seed)
+            for name, loss in losses.items()
+            if name not in batched
+        ]
 
-    def _grown(
-        self, table: Any, codes: IntArray, weight: FloatArray | None, folds: "list[Fold]", seed: int, started: float
-    ) -> list[CrossFittedTrees]:
-        """Trees of every loss that trees are grown by; within the budget."""
-        self.columns_ = TreeColumns.fit(table)
-        matrix, counted = self.columns_.matrix(table), self._counted(codes, weight)
-        members: list[CrossFittedTrees] = []
-        for name in TREE_LOSSES:
-            if members and self._spent(started):
-                break
-            loss, called = self._objective(name, float(self._fixed_scale())), f"{name} trees"
-            members.append(
-                grow(loss, matrix, self.columns_, codes, folds, Growth(), name=called, weight=counted, seed=seed)
-            )
-        return members
+    def _fit_single(self, table: Any, codes: IntArray, weight: FloatArray | None, classes: npt.NDArray[Any]) -> Self:
+        """Fit one network, on rows split into train, validation, calibration and sets."""
+        from orcu.training.networks import predict_logits
 
-    def _cross_fitted(self, cases: "Cases", folds: "list[Fold]", seed: int, started: float) -> "list[CrossFitted]":
-        """Every loss in every fold: perceptrons together, other networks one by one; within the budget."""
-        from orcu.estimators import network
-        from orcu.training.cross_fitting import CrossFitted, out_of_fold, stacks, train_together
-
-        recipe = self._recipe(selects=all(len(fold.stop) for fold in folds))
-        own = self._counted(cases.y, None if cases.weight is None else cases.weight.astype(np.float64))
-        counted = replace(cases, weight=None if own is None else own.astype(np.float32))
-        members: list[CrossFitted] = []
-        together: dict[str, Any] = {}
-        for name, spec in self._losses().items():
-            criterion = self._loss(spec, self._fixed_scale(), reduction="sum")
-            if self.module is None and stacks(criterion):
-                together[name] = criterion
-        # With a budget one loss after the other, so that some are whole when it is used up.
-        batches = [[name] for name in together] if self.budget is not None else [list(together)] if together else []
-        batches += [[name] for name in self._losses() if name not in together]
-        for names in batches:
-            if members and self._spent(started):
-                break
-            if names[0] in together:
-                members += train_together(
-                    {name: together[name] for name in names},
-                    cases.x,
-                    cases.y,
-                    folds,
-                    recipe,
-                    num_classes=len(self.classes_),
-                    hidden=self.hidden,
-                    weight=counted.weight,
-                    seed=seed,
-                )
-                continue
-            networks, epochs = [], []
-            for number, fold in enumerate(folds):
-                model = self._network(self._losses()[names[0]], seed + number)
-                criterion = self._loss(self._losses()[names[0]], self._fixed_scale())
-                stop = counted[fold.stop] if len(fold.stop) else None
-                curve = network.train(model, criterion, counted[fold.train], stop, recipe, seed=seed + number)
-                networks.append(model)
-                epochs.append(len(curve))
-            said = out_of_fold(networks, cases.x, folds, len(self.classes_))
-            members.append(CrossFitted(names[0], networks, said, epochs))
-        return members
-
-    def _fit_divided(self, x: Any, codes: IntArray, weight: FloatArray | None, classes: npt.NDArray[Any]) -> Self:
-        """One network, with rows held back for everything else."""
-        from orcu.estimators.network import logits
-
-        going_on = self.warm_start and hasattr(self, "model_")
-        if going_on:
+        warm = self.warm_start and hasattr(self, "model_")
+        if warm:
             self._check_same_network(classes)
         self.classes_ = classes
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        jobs = self._jobs(codes, seed)
-        self._seed, self._passes = seed, 0
-        if not going_on:
-            self._learn_columns(x, jobs["train"])
-        cases = self._cases(x, codes, weight)
-        start = copy.deepcopy(self.model_.state_dict()) if going_on else None
-        self._train(cases, jobs, seed, start)
-        self.weights_, self.pool_ = {self._name(self._one_loss()): 1.0}, None
-        held = cases[jobs["calibration"]]
-        own = None if held.weight is None else held.weight.astype(np.float64)
-        said = logits(self.model_, held.x) if len(held.y) else np.zeros((0, len(classes)))
-        self.calibrator_ = self._fitted_calibrator(said, held.y, own)
-        held = cases[jobs["sets"]]
-        self._sets = (logits(self.model_, held.x), held.y) if len(held.y) else None
-        self._fitted_on = (cases, jobs)
+        splits = train_calibration_split(
+            codes, validation=self.validation_fraction, calibration=self.calibration_fraction, random_state=self._seed
+        )
+        if not warm:
+            self._fit_encoder(table, splits["train"])
+        data = TrainingData(self._inputs(table), codes, len(classes), weight)
+        self._train(data, splits, copy.deepcopy(self.model_.state_dict()) if warm else None)
+        self.weights_, self.ensemble_ = {self._loss_name(self._single_loss()): 1.0}, None
+        part, sets = data[splits["calibration"]], data[splits["sets"]]
+        logits = predict_logits(self.model_, part.inputs.features) if len(part.y) else np.zeros((0, len(classes)))
+        self.calibrator_ = fit_calibrator(self.calibrator, logits, part.y, sample_weight=part.sample_weight)
+        self._set_rows = (predict_logits(self.model_, sets.inputs.features), sets.y) if len(sets.y) else None
+        self._training_rows = data, [], splits
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """One pass over some rows; there is no row to spare, so probabilities are projected, not calibrated.
+        """Train the single network for one pass over some rows.
 
-        To calibrate, hold rows back and fit a calibrator on their ``predict_logits``.
+        No rows are held out, so probabilities are made unimodal but not calibrated. To calibrate, fit a calibrator on
+        the ``predict_logits`` of other rows.
 
         Args:
             X: rows.
             y: labels.
             classes: all labels from lowest to highest; needed in the first call unless given to the constructor.
-            sample_weight: one weight per row.
+            sample_weight: weight of each row.
         """
-        require("torch", extra="train", what="OrdinalClassifier")
-        self._check_options()
-        return self._become(copy.copy(self)._partial_fit(X, y, classes, sample_weight))
+        self._check_parameters()
+        return self._adopt(copy.copy(self)._partial_fit(X, y, classes, sample_weight))
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
-        from orcu.estimators import network
-        from orcu.training.choose_scale import FIRST
+        from orcu.training.networks import train_network
 
-        if getattr(self, "pool_", None) is not None:
-            raise InputError("partial_fit: an ensemble does not go on; fit one network with folds=1, or none before.")
+        if getattr(self, "ensemble_", None) is not None:
+            raise InputError("partial_fit: needs a single network; fit with cv=1 first, or use an unfitted model.")
         first = not hasattr(self, "model_")
-        known = self.classes if first else self.classes_
-        if classes is not None and known is not None and list(classes) != list(known):
+        model_classes = self.classes if first else self.classes_
+        if classes is not None and model_classes is not None and list(classes) != list(model_classes):
             raise InputError(
-                f"classes: the model has {', '.join(map(str, known))}, in this order; got "
+                f"classes: the model has {', '.join(map(str, model_classes))}, in this order; got "
                 f"{', '.join(map(str, classes))}."
             )
-        known = classes if known is None else known
-        x, codes, weight, self.classes_, _ = self._read(X, y, sample_weight, classes=known, reset=first)
+        model_classes = classes if model_classes is None else model_classes
+        table, codes, weight, self.classes_, _ = self._validate_training(
+            X, y, sample_weight, classes=model_classes, reset=first
+        )
         if first:
             self._seed = int(check_random_state(self.random_state).randint(2**31))
-            self._learn_columns(x, np.arange(len(codes)))
-            self.model_ = self._network(self._one_loss(), self._seed)
-            self.scale_ = FIRST if self.scale == "auto" else self.scale
-            self._passes = 0
+            self._fit_encoder(table, np.arange(len(codes)))
+            self.model_ = self._network(self._inputs(table), self._seed)
+            self.scale_ = self._default_scale()
+            self._partial_fits = 0
         else:
             self.model_ = copy.deepcopy(self.model_)
-        self.weights_, self.pool_ = {self._name(self._one_loss()): 1.0}, None
-        # What a fit has held back may be trained on now, and the network moves on.
-        self.calibrator_, self._sets, self._fitted_on = calibrators.UnimodalProjection(), None, None
-        self._passes += 1
-        recipe = self._recipe(selects=False).but(epochs=1, schedule="constant")  # no one knows the last pass
-        criterion, cases = self._criterion(self.scale_, codes), self._cases(x, codes, weight)
-        network.train(self.model_, criterion, cases, None, recipe, seed=self._seed + self._passes)
+        self.weights_, self.ensemble_ = {self._loss_name(self._single_loss()): 1.0}, None
+        # Rows that a fit has held out may be trained on now, and the network changes.
+        self.calibrator_, self._set_rows, self._training_rows = calibrators.UnimodalProjection(), None, None
+        self._partial_fits, self._split_sets = self._partial_fits + 1, {}
+        # The last pass is not known in advance, so the learning rate is constant.
+        config = self._train_config(early_stopping=False).replace(epochs=1, scheduler="constant")
+        data = TrainingData(self._inputs(table), codes, len(self.classes_), weight)
+        criterion = self._single_criterion(self.scale_, codes)
+        train_network(self.model_, criterion, data, data[np.arange(0)], config, seed=self._seed + self._partial_fits)
         return self
 
-    def _said(self, X: Any) -> FloatArray:
-        check_is_fitted(self, self.fitted_by)
-        x = self._checked(X, reset=False)
-        said = self._of_members(x)
-        for note in [] if self.module is not None else self.encoder_.unseen(x):
-            warnings.warn(f"X: {note}.", UserWarning, stacklevel=4)
-        return said
+    def _inputs(self, table: Any) -> Inputs:
+        if self.module is not None:
+            return Inputs(None, np.asarray(table, dtype=np.float32))
+        return self.encoder_.encode(table)
 
-    def _of_members(self, x: Any) -> FloatArray:
-        """As `_said`, of rows that were looked at; of a single network its logits, (1, 1, n, C)."""
-        from orcu.estimators.network import logits
+    def _member_log_probs(self, X: Any) -> FloatArray:
+        if getattr(self, "ensemble_", None) is not None:
+            return super()._member_log_probs(X)
+        from orcu.training.networks import predict_logits
 
-        tensor = self._tensor(x)
-        if self.pool_ is None:
-            return logits(self.model_, tensor)[None, None]
-        matrix = self.columns_.matrix(x) if self._has_trees() else None
-        return np.stack([one.said(matrix if isinstance(one, CrossFittedTrees) else tensor) for one in self.pool_.kept])
+        inputs = self._encode(X)
+        return predict_logits(self.model_, inputs.features)[None, None]
 
     def __getattr__(self, name: str) -> Any:
-        if name == "model_" and self.__dict__.get("pool_") is not None:
+        if name == "model_" and self.__dict__.get("ensemble_") is not None:
             raise AttributeError(
-                "model_: this ensemble has trees, and no module answers as it does; fit with members='network' to "
-                "have one."
+                "model_: this ensemble contains boosted trees, which are not an nn.Module; fit with "
+                "estimators='network' to get one."
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def predict_sets(self, X: Any, alpha: float = 0.1) -> npt.NDArray[Any]:
-        """The lowest and the highest class of each row's set, shape (n, 2).
+        """The lowest and the highest class of each row's prediction set, shape (n, 2).
 
-        With ``sets="split"`` the truth is inside with 1 - alpha or more; with "cv+" about as often, and by proof with
-        about 1 - 2 alpha (see `orcu.decisions.conformal.CrossConformalSets`).
+        With ``sets="split"`` the true class is inside with probability 1 - alpha or more; with "cv+" about as often,
+        and with a guarantee of about 1 - 2 alpha (see `orcu.decisions.conformal.CrossConformalSets`).
 
         Raises:
-            InputError: if too few rows were held back for this alpha.
+            InputError: if there are too few rows for this alpha.
         """
-        check_is_fitted(self, self.fitted_by)
+        check_is_fitted(self, "weights_")
         alpha = as_fraction(alpha, name="alpha")
-        if self.sets == "cv+" and self.pool_ is not None:
-            return self._cross_conformal(X, alpha)
+        if self.sets == "cv+" and self.ensemble_ is not None:
+            return super().predict_sets(X, alpha)
         probs = self.predict_proba(X)
-        held, y = self._sets or (np.zeros((0, 2)), np.zeros(0, np.int64))
-        if not alpha or len(y) < 1 / alpha - 1:
-            raise InputError(
-                f"alpha: {len(y)} rows were held back for sets, too few for {alpha}; fit on more rows, raise "
-                "calibration_fraction, or ask for a larger alpha."
-            )
-        low, high = OrdinalPredictionSets(alpha=alpha).fit(self._probs(held), y).predict(probs)
+        if alpha not in self._split_sets:
+            logits, y = self._set_rows or (np.zeros((0, 2)), np.zeros(0, np.int64))
+            if not alpha or len(y) < 1 / alpha - 1:
+                raise InputError(
+                    f"alpha: {len(y)} rows were held out for sets, too few for {alpha}; fit on more rows, raise "
+                    "calibration_fraction, or use a larger alpha."
+                )
+            sets = OrdinalPredictionSets(alpha=alpha).fit(calibrated_probs(self.calibrator_, logits), y)
+            self._split_sets[alpha] = sets
+        low, high = self._split_sets[alpha].predict(probs)
         return np.stack([self.classes_[low], self.classes_[high]], axis=1)
 
     def diagnose(self) -> Diagnosis:
         """Compare with plain cross-entropy and temperature scaling on rows that neither was trained on.
 
-        The baseline is a single network, trained on the same rows and stopped by the same ones; of an ensemble both are
-        judged out of fold, on all rows. Both calibrators are cross-fitted on the rows that are judged.
+        The baseline is a single network trained on the same rows with the same early stopping. For an ensemble both
+        are compared out of fold, on all rows. Both calibrators are cross-fitted on the compared rows.
 
         Raises:
-            InputError: if the model was not fitted with rows to spare.
+            InputError: if the model was fitted without held-out rows.
         """
-        check_is_fitted(self, self.fitted_by)
-        from orcu.estimators.network import logits
+        check_is_fitted(self, "weights_")
+        from orcu.training.networks import predict_logits
 
-        if self._fitted_on is None:
+        if self._training_rows is None:
             raise InputError(
-                "diagnose: the rows of the fit are not kept in files and copies, and partial_fit holds none back; "
-                "call it after fit, on the model that was fitted."
+                "diagnose: the training rows are not available; they are not saved with the model, and partial_fit "
+                "holds none out. Call diagnose on the fitted model itself, after fit."
             )
-        cases, jobs = self._fitted_on
-        if self.pool_ is not None:
-            return self._diagnose_ensemble(cases)
-        held = cases[np.concatenate([jobs["calibration"], jobs["sets"]])]
-        if len(held.y) < DIAGNOSED:
-            needed = f"at least {DIAGNOSED} are needed; fit on more rows, or raise calibration_fraction."
-            raise InputError(f"diagnose: {len(held.y)} rows were held back, {needed}")
-        baseline = copy.copy(self).set_params(loss="ce", calibrator=None, warm_start=False)
-        baseline._train(cases, jobs, self._seed, None)
-        ours, theirs = (logits(model.model_, held.x) for model in (self, baseline))
-        chain = "none" if self.calibrator_ is None else self.calibrator
-        return beside_baseline(ours, theirs, held.y, chain, what=self._name(self._one_loss()))
+        data, folds, splits = self._training_rows
+        calibrator = "none" if self.calibrator_ is None else self.calibrator
+        if self.ensemble_ is not None:
+            if len(data.y) < MIN_DIAGNOSIS_ROWS:
+                raise InputError(
+                    f"diagnose: the model was fitted on {len(data.y)} rows; at least {MIN_DIAGNOSIS_ROWS} are needed."
+                )
+            baseline = next((member for member in self.ensemble_.members if member.name == "ce"), None)
+            if baseline is None:
+                (learner,) = copy.copy(self).set_params(loss="ce", time_limit=None)._network_learners(folds)
+                (baseline,) = learner.cross_fit(data, folds)
+            return compare_with_baseline(
+                self.ensemble_.logits, baseline.log_probs, data.y, calibrator, name="the ensemble"
+            )
+        rows = data[np.concatenate([splits["calibration"], splits["sets"]])]
+        if len(rows.y) < MIN_DIAGNOSIS_ROWS:
+            raise InputError(
+                f"diagnose: {len(rows.y)} rows were held out; at least {MIN_DIAGNOSIS_ROWS} are needed. Fit on more "
+                "rows, or raise calibration_fraction."
+            )
+        plain = copy.copy(self).set_params(loss="ce", calibrator=None, warm_start=False)
+        plain._train(data, splits, None)
+        ours, theirs = (predict_logits(model.model_, rows.inputs.features) for model in (self, plain))
+        return compare_with_baseline(ours, theirs, rows.y, calibrator, name=self._loss_name(self._single_loss()))
 
-    def _diagnose_ensemble(self, cases: "Cases") -> Diagnosis:
-        pool = self.pool_
-        assert pool is not None  # noqa: S101
-        if len(cases.y) < DIAGNOSED:
-            raise InputError(f"diagnose: the model was fitted on {len(cases.y)} rows, at least {DIAGNOSED} are needed.")
-        theirs = next((one.log_probs for one in pool.kept if one.name == "ce"), None)
-        if theirs is None:
-            plain = copy.copy(self).set_params(loss="ce")
-            theirs = plain._cross_fitted(cases, self._dealt, self._seed, time.monotonic())[0].log_probs
-        chain = "none" if self.calibrator_ is None else self.calibrator
-        return beside_baseline(pool.logits, theirs, cases.y, chain, what="the ensemble")
+    # --- parameters ---
 
-    # --- the parts of a fit ---
-
-    def _check_options(self) -> None:
-        """Refuse options that cannot be used, before anything is changed; scikit-learn wants this in ``fit``."""
+    def _check_parameters(self) -> None:
+        require("torch", extra="train", feature="OrdinalClassifier")
         as_count(self.epochs, name="epochs", minimum=1)
         as_count(self.batch_size, name="batch_size", minimum=2)
         as_positive(self.learning_rate, name="learning_rate")
         if self.scale != "auto":
             as_positive(self.scale, name="scale")
-        for name, (usable, expected) in USABLE.items():
+        for name, (is_valid, expected) in PARAMETER_CHECKS.items():
             value = getattr(self, name)
-            if not usable(value):
+            if not is_valid(value):
                 raise InputError(f"{name}: expected {expected}, got {value!r}.")
-        self._check_shared_options()
-        as_count(self.folds, name="folds", minimum=1)
-        self._check_members()
+        self._check_common_parameters(min_folds=1)
+        self._check_estimators()
         if self.sets not in SETS:
-            raise UnknownNameError("way to fit sets", self.sets, SETS)
-        if self.budget is not None:
-            as_positive(self.budget, name="budget")
-        if not 0 <= self.calibration_fraction < 0.5:
-            raise InputError(
-                f"calibration_fraction: expected a share from 0 to below 0.5, got {self.calibration_fraction!r}."
-            )
+            raise UnknownNameError("conformal method of sets", self.sets, SETS)
+        if self.time_limit is not None:
+            as_positive(self.time_limit, name="time_limit")
+        check_share(self.calibration_fraction, "calibration_fraction")
 
-    def _check_members(self) -> None:
-        if self.members == "auto":
+    def _check_estimators(self) -> None:
+        if self.estimators == "auto":
             return
-        kinds = [self.members] if isinstance(self.members, str) else self.members
+        kinds = [self.estimators] if isinstance(self.estimators, str) else self.estimators
         check_kinds(kinds)
         if BOOSTING not in kinds:
             return
-        if self.folds == 1:
-            raise InputError("members: with folds=1 there is one network; use folds=5, or OrdinalBoosting.")
+        if self.cv == 1:
+            raise InputError("estimators: cv=1 fits a single network; use cv=5, or OrdinalBoosting.")
         if self.module is not None:
-            raise InputError(
-                "members: trees take tables, and with module= rows may be anything; use members='network'."
-            )
-        if NETWORK not in kinds and self.loss != ENSEMBLE:
-            raise InputError("loss: is that of the networks, and members names none; use OrdinalBoosting(loss=...).")
+            raise InputError("estimators: boosting needs tables, and module= takes any rows; use estimators='network'.")
+        if NETWORK not in kinds and self.loss != NETWORK_LOSSES:
+            raise InputError("loss: sets the loss of networks, and estimators has none; use OrdinalBoosting(loss=...).")
 
     def _check_same_network(self, classes: npt.NDArray[Any]) -> None:
-        """Refuse a warm start with other classes than the last fit's, or a network of another shape."""
-        if tuple(map(canonical, classes.tolist())) != self._names():
+        """Check that a warm start has the classes and the network shape of the last fit."""
+        if tuple(map(canonical_label, classes.tolist())) != self._class_names():
             raise InputError(
-                f"warm_start: the last fit has other classes ({', '.join(self._names())}, in this order); its weights "
-                "would get another meaning. Fit a new model, or set warm_start=False."
+                f"warm_start: the last fit has other classes ({', '.join(self._class_names())}, in this order), so its "
+                "weights have another meaning. Fit a new model, or set warm_start=False."
             )
-        fresh = copy.copy(self)
-        fresh.classes_ = classes
-        fresh.model_ = fresh._network(self._one_loss(), 0)
-        before, now = ({name: value.shape for name, value in one.model_.state_dict().items()} for one in (self, fresh))
+        width = 0 if self.module is not None else self.encoder_.width
+        fresh = self._network(Inputs(None, np.zeros((1, width), np.float32)), 0)
+        before, now = ({key: value.shape for key, value in net.state_dict().items()} for net in (self.model_, fresh))
         if before != now:
             raise InputError(
                 "warm_start: the network of the last fit has other layers or other columns; fit a new model, or set "
                 "warm_start=False."
             )
 
-    def _learn_columns(self, x: Any, rows: IntArray) -> None:
+    # --- networks ---
+
+    def _fit_encoder(self, table: Any, rows: IntArray) -> None:
         if self.module is None:
-            from orcu.models.tabular import TableEncoder
+            self.encoder_ = TableEncoder.fit(take_rows(table, rows))
 
-            self.encoder_ = TableEncoder.fit({name: values[rows] for name, values in x.items()})
+    def _single_loss(self) -> Any:
+        """The loss of a single network: ORCU, if it is among several."""
+        losses = self._loss_list()
+        return next((loss for loss in losses if self._is_orcu(loss)), losses[0])
 
-    def _tensor(self, x: Any) -> "torch.Tensor":
-        import torch
+    def _is_orcu(self, loss: Any) -> bool:
+        return loss == "orcu" or (isinstance(loss, Mapping) and loss.get("name") == "orcu")
 
-        return torch.from_numpy(np.asarray(x, dtype=np.float32) if self.module is not None else self.encoder_.encode(x))
+    def _network(self, inputs: Inputs, seed: int) -> Any:
+        """A network of the single loss with fresh weights."""
+        from orcu.training.networks import ModuleLearner
 
-    def _cases(self, x: Any, codes: IntArray, weight: FloatArray | None) -> "Cases":
-        from orcu.estimators.network import Cases
+        config, sizes = self._train_config(early_stopping=False), tuple(self.hidden_layer_sizes)
+        learner = ModuleLearner("", self._create_loss(self._single_loss()), config, self.module, sizes)
+        return learner.network(inputs.features.shape[-1], len(self.classes_), seed)
 
-        return Cases(self._tensor(x), codes, None if weight is None else weight.astype(np.float32))
-
-    def _jobs(self, codes: IntArray, seed: int) -> dict[str, IntArray]:
-        return rows_by_job(codes, validation=self.validation_fraction, calibration=self.calibration_fraction, seed=seed)
-
-    def _losses(self) -> dict[str, Any]:
-        """The losses by name, as they stand in ``weights_``."""
-        return {self._name(spec): spec for spec in self._specs()}
-
-    def _one_loss(self) -> Any:
-        """The loss where there is one network: ORCU, if it is among several."""
-        specs = self._specs()
-        return next((spec for spec in specs if self._is_orcu(spec)), specs[0])
-
-    def _is_orcu(self, spec: Any) -> bool:
-        return spec == "orcu" or (isinstance(spec, Mapping) and spec.get("name") == "orcu")
-
-    def _has_orcu(self) -> bool:
-        return any(self._is_orcu(spec) for spec in self._specs())
-
-    def _fixed_scale(self) -> float | str:
-        from orcu.training.choose_scale import FIRST
-
-        return FIRST if self.scale == "auto" else self.scale
-
-    def _network(self, spec: Any, seed: int) -> Any:
-        """A fresh network for a loss."""
-        import torch
-
-        from orcu.models.classifier import Classifier
-        from orcu.models.tabular import Mlp
-
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            if self.module is not None:
-                return copy.deepcopy(self.module)
-            body = Mlp(self.encoder_.width, hidden=tuple(self.hidden))
-            return Classifier(body, len(self.classes_), head=self._loss(spec, 1.0).head)
-
-    def _loss(self, spec: Any, scale: Any, **options: Any) -> Any:
+    def _create_loss(self, loss: Any, **options: Any) -> Any:
         from orcu import losses
 
-        table = {"name": spec} if isinstance(spec, str) else {key: spec[key] for key in spec if key != "label"}
-        if table.get("name") == "orcu":
-            table.setdefault("scale", scale)
-        return losses.create(table, num_classes=len(self.classes_), **options)
+        return losses.create(self._loss_table(loss), num_classes=len(self.classes_), **options)
 
-    def _criterion(self, scale: Any, codes: IntArray) -> Any:
+    def _single_criterion(self, scale: Any, codes: IntArray) -> Any:
         options = {} if self.class_weight is None else {"weight": self._class_weights(codes)}
-        return self._loss(self._one_loss(), scale, **options)
+        loss = self._single_loss()
+        if self._is_orcu(loss):
+            loss = {"scale": scale} | ({"name": loss} if isinstance(loss, str) else dict(loss))
+        return self._create_loss(loss, **options)
 
-    def _recipe(self, *, selects: bool) -> "TrainConfig":
-        """How the network is trained; with rows to validate by it selects its best epoch."""
+    def _train_config(self, *, early_stopping: bool) -> "TrainConfig":
+        """Training settings; with early-stopping rows the best epoch is selected."""
         from orcu.training.config import TrainConfig
 
         rate = float(self.learning_rate)
-        patience = None if self.patience is None or not selects else max(1, self.patience)
         return TrainConfig(
             epochs=self.epochs,
             batch_size=self.batch_size,
-            head_rate=rate,
-            rate=rate,
+            head_learning_rate=rate,
+            learning_rate=rate,
             weight_decay=self.weight_decay,
-            schedule="cosine",
-            select="rps" if selects else None,
-            patience=patience,
+            scheduler="cosine",
+            select="rps" if early_stopping else None,
+            patience=None if self.patience is None or not early_stopping else max(1, self.patience),
         )
 
-    def _train(self, cases: "Cases", jobs: dict[str, IntArray], seed: int, start: Any) -> None:
-        from orcu.estimators import network
-        from orcu.training.choose_scale import FIRST, choose_scale, shortened
+    def _train(self, data: TrainingData, splits: dict[str, IntArray], initial_weights: Any) -> None:
+        """Train the single network, and choose the scale of ORCU if it is "auto"."""
+        from orcu.training.choose_scale import choose_scale, short_training
+        from orcu.training.networks import predict_logits, train_network
 
-        train = cases[jobs["train"]]
-        validation = cases[jobs["validation"]] if len(jobs["validation"]) else None
-        recipe = self._recipe(selects=validation is not None)
+        train, validation = data[splits["train"]], data[splits["validation"]]
+        has_validation = len(validation.y) > 0
+        config = self._train_config(early_stopping=has_validation)
 
-        def train_with(scale: Any, first: Any) -> None:
-            """A whole training, or a short one that goes on from the weights of the first."""
-            self.model_ = self._network(self._one_loss(), seed)
-            weights = start if first is None else first
+        def train_with(scale: Any, first_weights: Any) -> None:
+            """A full training, or a short one that continues from the weights of the first."""
+            self.model_ = self._network(data.inputs, self._seed)
+            weights = initial_weights if first_weights is None else first_weights
             if weights is not None:
                 self.model_.load_state_dict(weights)
-            chosen = recipe if first is None else recipe.but(**shortened(recipe, self.n_iter_))
-            criterion = self._criterion(scale, train.y)
-            curve = network.train(self.model_, criterion, train, validation, chosen, seed=seed)
-            if first is None:
+            settings = config if first_weights is None else config.replace(**short_training(config, self.n_iter_))
+            criterion = self._single_criterion(scale, train.y)
+            curve = train_network(self.model_, criterion, train, validation, settings, seed=self._seed)
+            if first_weights is None:
                 self.n_iter_, self.curve_ = len(curve), curve
 
-        self.scale_, self.chosen_ = None, None
-        one = self._one_loss()
-        if self._is_orcu(one):
-            self.scale_ = FIRST if self.scale == "auto" else self.scale
-        if validation is None or one != "orcu" or self.scale != "auto":
+        loss = self._single_loss()
+        self.scale_, self.scale_choice_ = self._default_scale() if self._is_orcu(loss) else None, None
+        if not has_validation or loss != "orcu" or self.scale != "auto":
             train_with(self.scale_, None)
             return
 
-        def trial(scale: float, first: Any) -> tuple[Any, FloatArray]:
-            train_with(scale, first)
-            return copy.deepcopy(self.model_.state_dict()), geometry.probs(network.logits(self.model_, validation.x))
+        def trial(scale: float, first_weights: Any) -> tuple[Any, FloatArray]:
+            train_with(scale, first_weights)
+            probs = geometry.probs(predict_logits(self.model_, validation.inputs.features))
+            return copy.deepcopy(self.model_.state_dict()), probs
 
-        self.chosen_ = choose_scale(trial, validation.y)
-        self.scale_ = self.chosen_.best.scale
-        self.model_.load_state_dict(self.chosen_.best.state)
+        self.scale_choice_ = choose_scale(trial, validation.y)
+        self.scale_ = self.scale_choice_.best.scale
+        self.model_.load_state_dict(self.scale_choice_.best.state)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is saved: all but the rows of the fit, which may be large and are nobody's business."""
+        """State for pickle and copies, without the training rows, which may be large and private."""
         state: dict[str, Any] = super().__getstate__()
-        return state | {"_fitted_on": None} if "_fitted_on" in state else state
-
-
-def _rows(x: Any, rows: IntArray) -> Any:
-    """Some rows of a table's columns, or of an array."""
-    return x[rows] if isinstance(x, np.ndarray) else {name: values[rows] for name, values in x.items()}
+        return state | {"_training_rows": None} if "_training_rows" in state else state

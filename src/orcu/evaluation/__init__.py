@@ -1,1 +1,1 @@
-"""Judging predictions: sums, intervals, references, comparisons and gates over the metrics."""
+"""Evaluation of predictions: sums, intervals, references, comparisons and gates."""

@@ -1,22 +1,24 @@
-"""Two models on the same rows: are they the same rows, and which model is better?"""
+"""Paired comparison of two models on the same rows."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from orcu.errors import InputError
-from orcu.evaluation.evidence import Evidence
 from orcu.evaluation.intervals import interval
-from orcu.inputs import FloatArray
+from orcu.evaluation.statistics import SufficientStatistics
 from orcu.metrics.base import Metric, all_metrics
-from orcu.predictions.predictions import Predictions, PredictionsSource
+from orcu.metrics.sums import Sums
+from orcu.predictions import Predictions, PredictionsSource
+
+_SAME_ROWS = "models are compared on the same rows in the same order, or by ids (--id COLUMN)"
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A metric of the first model minus that of another on the same rows.
+    """Metric of the first model minus that of another model on the same rows, with its 95 % interval.
 
-    ``favour`` is the share of resamples in which the first model is better; None if neither is.
+    ``favour`` is the share of resamples in which the first model is better; ``None`` if no direction is better.
     """
 
     value: float
@@ -25,89 +27,73 @@ class Difference:
     favour: float | None
 
 
-def aligned(evidence: Evidence, other: Predictions | PredictionsSource, name: str) -> Predictions | PredictionsSource:
-    """The other model's rows in the order of the first, by id where both have ids."""
-    mine = evidence.sample
-    if not isinstance(other, Predictions) or evidence.sampled:
+def align(
+    statistics: SufficientStatistics, other: Predictions | PredictionsSource, name: str
+) -> Predictions | PredictionsSource:
+    """Rows of the other model in the order of the first, matched by id if both have ids; raises `InputError`."""
+    ids = statistics.sample.ids
+    if not isinstance(other, Predictions) or statistics.sampled or ids is None or other.ids is None:
         return other
-    if mine.ids is None or other.ids is None:
-        return other
-    place = {str(value): row for row, value in enumerate(other.ids.tolist())}
-    wanted = [str(value) for value in mine.ids.tolist()]
-    missing = [value for value in wanted if value not in place]
-    if missing or len(place) != len(wanted):
+    row_of_id = {str(value): row for row, value in enumerate(other.ids.tolist())}
+    wanted = [str(value) for value in ids.tolist()]
+    missing = [value for value in wanted if value not in row_of_id]
+    if missing or len(row_of_id) != len(wanted):
         example = f", for example {missing[0]!r}" if missing else ""
+        extra = len(row_of_id) - len(wanted) + len(missing)
         raise InputError(
-            f"{name}: models are compared on the same rows, but {len(missing)} ids of the first model are "
-            f"not there{example}, and {len(place) - len(wanted) + len(missing)} others are."
+            f"{name}: models are compared on the same rows, but {len(missing)} ids of the first model are missing here"
+            f"{example}, and {extra} ids are not in the first model."
         )
-    return other[np.array([place[value] for value in wanted])]
+    return other[np.array([row_of_id[value] for value in wanted])]
 
 
-def check_same_rows(mine: Evidence, theirs: Evidence, name: str) -> None:
-    """Refuse models with other classes, rows or labels.
-
-    Raises:
-        InputError: if they differ; the text says where.
-    """
-    if mine.sample.classes != theirs.sample.classes:
+def check_same_rows(first: SufficientStatistics, second: SufficientStatistics, name: str) -> None:
+    """Raise `InputError` unless two models have the same classes, rows, labels, clusters, weights and subgroups."""
+    if first.sample.classes != second.sample.classes:
         raise InputError(
-            f"{name}: its classes are {', '.join(theirs.sample.classes)}, "
-            f"the first model's {', '.join(mine.sample.classes)}."
+            f"{name}: its classes are {', '.join(second.sample.classes)}, "
+            f"those of the first model {', '.join(first.sample.classes)}."
         )
-    if mine.rows != theirs.rows:
-        raise InputError(
-            f"{name}: {theirs.rows} rows, the first model has {mine.rows}; models are compared on the same rows."
-        )
-    unlike = mine.sample.labels != theirs.sample.labels
-    if unlike.any():
-        row = int(np.argmax(unlike))
-        raise InputError(
-            f"{name}: other labels than the first model's, first in row {row + 1}; models are compared on "
-            "the same rows in the same order, or by ids (--id COLUMN)."
-        )
-    for what, flag in (("subject", "--cluster"), ("weight", "--weight"), ("group", None)):
-        ours, others = getattr(mine.sample, what), getattr(theirs.sample, what)
-        if flag is not None and (ours is None) != (others is None):
-            who, other = ("the first model's rows", name) if others is None else (name, "the first model's rows")
+    if first.rows != second.rows:
+        raise InputError(f"{name}: {second.rows} rows, but the first model has {first.rows}; {_SAME_ROWS}.")
+    different = first.sample.labels != second.sample.labels
+    if different.any():
+        row = int(np.argmax(different)) + 1
+        raise InputError(f"{name}: row {row} has another label than in the first model; {_SAME_ROWS}.")
+    for column, option in (("cluster", "--cluster"), ("sample_weight", "--sample-weight"), ("subgroup", None)):
+        ours, others = getattr(first.sample, column), getattr(second.sample, column)
+        if option is not None and (ours is None) != (others is None):
+            here, there = ("missing", "given") if others is None else ("given", "missing")
             raise InputError(
-                f"{name}: a {what} is known of {who} and not of {other}; both models are judged on the same rows in "
-                f"the same way. Name the column in both, or leave it out of both ({flag})."
+                f"{name}: {column} is {here}, but {there} for the first model; name its column for both models, or for "
+                f"neither ({option})."
             )
-        apart = np.zeros(0, bool) if ours is None or others is None else ours != others
-        if apart.any():
-            row = int(np.argmax(apart))
-            here, there = str(ours[row]), str(others[row])
+        if ours is not None and others is not None and (different := ours != others).any():
+            row = int(np.argmax(different))
+            value, expected = (str(values[row]) for values in (others, ours))
             raise InputError(
-                f"{name}: row {row + 1} has {what} {there!r}, the first model's {here!r}; models are compared on "
-                "the same rows in the same order, or by ids (--id COLUMN)."
+                f"{name}: row {row + 1} has {column} {value!r}, in the first model {expected!r}; {_SAME_ROWS}."
             )
 
 
-def paired_differences(mine: Evidence, theirs: Evidence, resamples: int, seed: int) -> dict[str, Difference]:
-    """Every metric of the first model minus that of the second, with paired intervals."""
+def paired_differences(
+    first: SufficientStatistics, second: SufficientStatistics, n_resamples: int, random_state: int
+) -> dict[str, Difference]:
+    """All metrics of the first model minus those of the second, with paired intervals."""
     draws = None
-    if resamples:  # the same units of the same seed: paired
-        draws = mine.resampled(resamples, seed), theirs.resampled(resamples, seed)
-    differences = {}
-    for metric in all_metrics():
-        with np.errstate(invalid="ignore"):  # infinite in both
-            value = float(metric(mine.totals) - metric(theirs.totals))
-        if draws is None:
-            differences[metric.name] = Difference(value, np.nan, np.nan, None)
-            continue
-        a, b = metric(draws[0]), metric(draws[1])
-        with np.errstate(invalid="ignore"):
-            drawn = a - b
-        ends = interval(value, drawn)
-        bias = float(drawn.mean() - value) if metric.binned else 0.0
-        differences[metric.name] = Difference(value, ends.low - bias, ends.high - bias, _favour(metric, a, b))
-    return differences
+    if n_resamples:  # the same seed draws the same units, so the resamples are paired
+        draws = first.resampled(n_resamples, random_state), second.resampled(n_resamples, random_state)
+    with np.errstate(invalid="ignore"):  # infinite in both
+        return {metric.name: _difference(metric, first.totals, second.totals, draws) for metric in all_metrics()}
 
 
-def _favour(metric: Metric, a: FloatArray, b: FloatArray) -> float | None:
-    """The share of draws in which a costs less than b, ties counted half."""
-    if not metric.better:
-        return None
+def _difference(metric: Metric, first: Sums, second: Sums, draws: tuple[Sums, Sums] | None) -> Difference:
+    value = float(metric(first) - metric(second))
+    if draws is None:
+        return Difference(value, np.nan, np.nan, None)
+    a, b = metric(draws[0]), metric(draws[1])
+    ends = interval(value, a - b)
+    bias = float((a - b).mean() - value) if metric.binned else 0.0
     a, b = metric.cost(a), metric.cost(b)
-    return float(np.mean((a < b) + 0.5 * (a == b)))
+    favour = float(np.mean((a < b) + 0.5 * (a == b))) if metric.better else None  # ties count half
+    return Difference(value, ends.low - bias, ends.high - bias, favour)

@@ -1,10 +1,10 @@
-"""Equal-count groups of a stream too long to sort: exact, in two passes over the values as a rule.
+"""Equal-count bins of a stream that is too long to sort: exact, usually in two passes over the values.
 
-The bits of non-negative floats sort like the floats. The first pass counts how often their first bits occur, which
-leaves few values that may stand at a group's first position; the second counts these values themselves. Where the few
-are still many, as with a probability that half of the rows share, passes in between count further bits. Counts of
-several parts of the stream add up, so the parts may be counted anywhere, in any order. Rows of the same value as a
-boundary are dealt in the order of the stream, as a stable sort would.
+The bits of non-negative floats sort like the floats. The first pass counts the leading bits of the values, which
+leaves few candidates for the first value of each bin. The second pass counts these candidates exactly. If there are
+still many, as with a probability that half of the rows share, passes in between count further bits. Counts of several
+parts of the stream are additive, so the parts may be counted in any process and order. Rows with the same value as a
+bin boundary are assigned in the order of the stream, as by a stable sort.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,139 +14,133 @@ import numpy as np
 import numpy.typing as npt
 
 from orcu.inputs import FloatArray, IntArray
-from orcu.metrics.binning import group_starts
+from orcu.metrics.binning import equal_count_starts
 
-_SHIFT = 44  # what the first pass leaves out: 256 cells between a number and its double
-_CELLS = 1 << 18  # bits above the shift of numbers below 2
-_NEXT = 16  # bits of a pass in between
-_FEW = 4_000_000  # values, of all columns, that are counted one by one
-# Of each column: the occupied cells (position of the prefix, then the next bits), sorted, and their counts.
+_SHIFT = 44  # bits that the first pass omits: 256 cells between a number and its double
+_CELLS = 1 << 18  # cells of the first pass for numbers below 2
+_MIDDLE_BITS = 16  # bits counted by a pass in between
+_MAX_CANDIDATES = 4_000_000  # values of all columns that are counted exactly
+# For each column: the occupied cells (index of the prefix, then the next bits), sorted, and their counts.
 Counts = list[tuple[IntArray, IntArray]]
 Bits = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
-class Pass:
-    """What one pass counts: of values that begin with one of the prefixes, the next bits.
+class CountingPass:
+    """One pass: counts the next bits of all values that start with one of the prefixes."""
 
-    Attributes:
-        prefixes: of each column, distinct and sorted; ``None`` in the first pass.
-        shift: how many bits are left out still.
-        bits: how many are counted.
-    """
-
-    prefixes: list[Bits] | None
-    shift: int
-    bits: int
+    prefixes: list[Bits] | None  # distinct sorted prefixes of each column; None in the first pass
+    shift: int  # number of trailing bits that are not counted yet
+    bits: int  # number of bits counted in this pass
 
     def counts(self, columns: FloatArray) -> Counts:
-        """The counts of one part of the stream, of shape (C, n)."""
-        return [self._column(k, _bits(values)) for k, values in enumerate(columns)]
+        """Counts of one part of the stream, of shape (C, n)."""
+        return [self._count_column(k, _bits(values)) for k, values in enumerate(columns)]
 
-    def _column(self, k: int, bits: Bits) -> tuple[IntArray, IntArray]:
+    def _count_column(self, k: int, bits: Bits) -> tuple[IntArray, IntArray]:
         if self.prefixes is None:
             counts = np.bincount(_cells(bits), minlength=_CELLS)
             occupied = np.flatnonzero(counts)
             return occupied, counts[occupied]
-        place, bits = self._competing(self.prefixes[k], bits)
+        index, bits = self._with_prefix(self.prefixes[k], bits)
         tail = (bits >> np.uint64(self.shift)) & np.uint64((1 << self.bits) - 1)
-        return _counted((place << self.bits) | tail.astype(np.int64))
+        return np.unique((index << self.bits) | tail.astype(np.int64), return_counts=True)
 
-    def _competing(self, prefixes: Bits, bits: Bits) -> tuple[IntArray, Bits]:
-        """Values that begin with a prefix, and the prefix's position."""
-        kept = self.shift + self.bits
+    def _with_prefix(self, prefixes: Bits, bits: Bits) -> tuple[IntArray, Bits]:
+        """Values that start with a prefix, and the index of the prefix."""
+        remaining = self.shift + self.bits
         table = np.zeros(_CELLS, dtype=bool)
-        table[prefixes >> np.uint64(_SHIFT - kept)] = True
+        table[prefixes >> np.uint64(_SHIFT - remaining)] = True
         bits = bits[table[_cells(bits)]]
-        head = bits >> np.uint64(kept)
-        place = np.searchsorted(prefixes, head)
-        right = prefixes.take(place, mode="clip") == head
-        return place[right], bits[right]
+        head = bits >> np.uint64(remaining)
+        index = np.searchsorted(prefixes, head)
+        equal = prefixes.take(index, mode="clip") == head
+        return index[equal], bits[equal]
 
 
-class StreamGroups:
-    """The equal-count group of each value of several streams.
+class StreamedBins:
+    """Equal-count bins of several streamed columns.
 
     Args:
-        columns: C streams are grouped side by side.
-        groups: R.
-        count: does a pass over all parts of the stream, and gives the counts of each, in their order.
+        columns: number of columns C, which are binned independently.
+        n_bins: number of bins R.
+        count: function that runs a pass over all parts of the stream and returns the counts of each, in their order.
 
     Example:
         >>> parts = [np.array([[0.3, 0.1]]), np.array([[0.2, 0.9, 0.5]])]
-        >>> def count(one_pass):
-        ...     return [one_pass.counts(part) for part in parts]
-        >>> stream = StreamGroups(1, groups=2, count=count)
-        >>> [stream.dealer(k).assign(part).tolist() for k, part in enumerate(parts)]
+        >>> def count(counting_pass):
+        ...     return [counting_pass.counts(part) for part in parts]
+        >>> stream = StreamedBins(1, n_bins=2, count=count)
+        >>> [stream.assigner(k).assign(part).tolist() for k, part in enumerate(parts)]
         [[[0, 0]], [[0, 1, 1]]]
     """
 
-    def __init__(self, columns: int, *, groups: int, count: Callable[[Pass], Iterable[Counts]]) -> None:
+    def __init__(self, columns: int, *, n_bins: int, count: Callable[[CountingPass], Iterable[Counts]]) -> None:
         shift, bits = _SHIFT, 64 - _SHIFT
-        parts = list(count(Pass(None, shift, bits)))
-        counts = _added(columns, parts)
+        parts = list(count(CountingPass(None, shift, bits)))
+        counts = _total(columns, parts)
         self.rows = int(counts[0][1].sum())
-        starts = group_starts(self.rows, groups)[1:]
+        starts = equal_count_starts(self.rows, n_bins)[1:]
         self._starts = starts[starts < self.rows]
         prefixes = [np.zeros(len(self._starts), np.uint64) for _ in range(columns)]
         ranks = [self._starts.copy() for _ in range(columns)]
-        while len(self._starts):  # with one group there is nothing to find
-            before, competing = prefixes.copy(), 0
+        while len(self._starts):  # with one bin there are no boundaries
+            previous, candidates = prefixes.copy(), 0
             for k in range(columns):
-                prefixes[k], ranks[k], left = _narrow(counts[k], prefixes[k], ranks[k], bits)
-                competing += left
+                prefixes[k], ranks[k], matching = _narrow(counts[k], prefixes[k], ranks[k], bits)
+                candidates += matching
             if shift == 0:
                 break
-            bits = shift if competing <= _FEW else min(_NEXT, shift)
+            bits = shift if candidates <= _MAX_CANDIDATES else min(_MIDDLE_BITS, shift)
             shift -= bits
-            parts = list(count(Pass([np.unique(prefix) for prefix in prefixes], shift, bits)))
-            counts = _added(columns, parts)
-        # The value at each group's first position, how many smaller values there are, and how many of those that
-        # equal it stand in earlier parts.
+            parts = list(count(CountingPass([np.unique(prefix) for prefix in prefixes], shift, bits)))
+            counts = _total(columns, parts)
+        # The first value of each bin, the number of smaller values, and the number of values equal to it in
+        # earlier parts.
         self._first = [prefix.view(np.float64) for prefix in prefixes]
         self._below = [self._starts - rank for rank in ranks]
         ties = np.zeros((len(parts) + 1, columns, len(self._starts)), dtype=np.int64)
         if len(self._starts):
-            for part, of_part in enumerate(parts):
+            for part, part_counts in enumerate(parts):
                 for k in range(columns):
-                    ties[part + 1, k] = _at(of_part[k], before[k], prefixes[k], bits)
-        self._dealt = ties.cumsum(axis=0)
+                    ties[part + 1, k] = _count_equal(part_counts[k], previous[k], prefixes[k], bits)
+        self._earlier_ties = ties.cumsum(axis=0)
 
-    def dealer(self, part: int) -> "Dealer":
-        """What assigns the groups of one part of the stream."""
-        return Dealer(self._starts, self._first, self._below, list(self._dealt[part]))
+    def assigner(self, part: int) -> "BinAssigner":
+        """Assigner of the bins of one part of the stream."""
+        return BinAssigner(self._starts, self._first, self._below, list(self._earlier_ties[part]))
 
 
 @dataclass(frozen=True)
-class Dealer:
-    """Assigns the groups of a part of the stream."""
+class BinAssigner:
+    """Assigns the equal-count bins of a part of the stream."""
 
     starts: IntArray
     first: list[FloatArray]
     below: list[IntArray]
-    dealt: list[IntArray]  # rows of earlier parts that equal each boundary
+    earlier_ties: list[IntArray]  # rows of earlier parts that equal each boundary
 
     def assign(self, columns: FloatArray) -> IntArray:
-        """The groups of the part's values, shape (C, n)."""
-        groups = np.zeros(columns.shape, dtype=np.intp)
+        """Bin of each value of the part, shape (C, n)."""
+        index = np.zeros(columns.shape, dtype=np.intp)
         for k, values in enumerate(columns):
             if not len(self.starts):
                 continue
             first = self.first[k]
-            # Most first bits tell the group; values whose bits a boundary has too are looked at one by one.
-            cells, borders = _cells(_bits(values)), _cells(_bits(first))
-            group = np.cumsum(np.bincount(borders, minlength=_CELLS)).astype(np.int32)
-            group[borders] = -1
-            groups[k] = group[cells]
-            close = np.flatnonzero(groups[k] < 0)
-            groups[k, close] = np.searchsorted(first, values[close], side="right")
+            # The leading bits determine most bins; values in the cell of a boundary are searched exactly.
+            cells, boundary_cells = _cells(_bits(values)), _cells(_bits(first))
+            bin_of_cell = np.cumsum(np.bincount(boundary_cells, minlength=_CELLS)).astype(np.int32)
+            bin_of_cell[boundary_cells] = -1
+            index[k] = bin_of_cell[cells]
+            close = np.flatnonzero(index[k] < 0)
+            index[k, close] = np.searchsorted(first, values[close], side="right")
             for boundary in np.unique(first):
                 tied = close[values[close] == boundary]
                 if len(tied):
-                    mine = np.flatnonzero(first == boundary)[0]
-                    position = self.below[k][mine] + self.dealt[k][mine] + np.arange(len(tied))
-                    groups[k, tied] = np.searchsorted(self.starts, position, side="right")
-        return groups
+                    b = np.flatnonzero(first == boundary)[0]
+                    position = self.below[k][b] + self.earlier_ties[k][b] + np.arange(len(tied))
+                    index[k, tied] = np.searchsorted(self.starts, position, side="right")
+        return index
 
 
 def _bits(values: FloatArray) -> Bits:
@@ -157,41 +151,36 @@ def _cells(bits: Bits) -> IntArray:
     return (bits >> np.uint64(_SHIFT)).view(np.int64)
 
 
-def _counted(cells: IntArray) -> tuple[IntArray, IntArray]:
-    """The distinct cells, sorted, and how often each occurs."""
-    return np.unique(cells, return_counts=True)
-
-
-def _added(columns: int, parts: list[Counts]) -> Counts:
-    """The counts of all parts together."""
+def _total(columns: int, parts: list[Counts]) -> Counts:
+    """Sum of the counts of all parts."""
     counts = []
     for k in range(columns):
-        cells, place = np.unique(np.concatenate([part[k][0] for part in parts]), return_inverse=True)
+        cells, index = np.unique(np.concatenate([part[k][0] for part in parts]), return_inverse=True)
         number = np.concatenate([part[k][1] for part in parts])
-        counts.append((cells, np.bincount(place, weights=number, minlength=len(cells)).astype(np.int64)))
+        counts.append((cells, np.bincount(index, weights=number, minlength=len(cells)).astype(np.int64)))
     return counts
 
 
-def _at(counts: tuple[IntArray, IntArray], prefixes: Bits, values: Bits, bits: int) -> IntArray:
-    """How many of a part's values equal each boundary, from its counts of the last pass."""
+def _count_equal(counts: tuple[IntArray, IntArray], prefixes: Bits, values: Bits, bits: int) -> IntArray:
+    """Number of a part's values that equal each boundary, from its counts of the last pass."""
     cells, number = counts
     if not len(cells):
         return np.zeros(len(values), dtype=np.int64)
     tail = (values & np.uint64((1 << bits) - 1)).astype(np.int64)
     wanted = (np.searchsorted(np.unique(prefixes), prefixes) << bits) | tail
-    place = np.searchsorted(cells, wanted).clip(max=len(cells) - 1)
-    return np.where(cells[place] == wanted, number[place], 0)
+    index = np.searchsorted(cells, wanted).clip(max=len(cells) - 1)
+    return np.where(cells[index] == wanted, number[index], 0)
 
 
 def _narrow(
     counts: tuple[IntArray, IntArray], prefixes: Bits, ranks: IntArray, bits: int
 ) -> tuple[Bits, IntArray, int]:
-    """The longer prefix in which each rank falls, the rank among the values of it, and how many values have one."""
+    """Longer prefix that contains each rank, the rank within it, and the number of values with such a prefix."""
     cells, number = counts
-    upto = np.concatenate([[0], np.cumsum(number)])
-    begins = np.searchsorted(cells, np.searchsorted(np.unique(prefixes), prefixes) << bits)  # of each prefix's cells
-    ranks = ranks + upto[begins]
-    cell = np.searchsorted(upto[1:], ranks, side="right")
+    cumulative = np.concatenate([[0], np.cumsum(number)])
+    begins = np.searchsorted(cells, np.searchsorted(np.unique(prefixes), prefixes) << bits)  # first cell of a prefix
+    ranks = ranks + cumulative[begins]
+    cell = np.searchsorted(cumulative[1:], ranks, side="right")
     tail = (cells[cell] & ((1 << bits) - 1)).astype(np.uint64)
     longer = (prefixes << np.uint64(bits)) | tail
-    return longer, ranks - upto[cell], int(number[np.unique(cell)].sum())
+    return longer, ranks - cumulative[cell], int(number[np.unique(cell)].sum())

@@ -1,4 +1,4 @@
-"""Judge a model's predictions: every metric with its interval and its reference, side by side."""
+"""Evaluation of a model's predictions: all metrics with intervals, references and comparisons."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -7,41 +7,48 @@ from typing import Any
 
 import numpy as np
 
-from orcu import blas, geometry
+from orcu import geometry
 from orcu.errors import InputError
-from orcu.evaluation.comparison import aligned, check_same_rows, paired_differences
+from orcu.evaluation.comparison import align, check_same_rows, paired_differences
 from orcu.evaluation.evaluation import Estimate, Evaluation
-from orcu.evaluation.evidence import DRAWN_ROWS, Evidence, Progress, gather, plain_sums, silent, spread
 from orcu.evaluation.intervals import (
-    LEVEL,
-    Interval,
+    CONFIDENCE_LEVEL,
     calibrated_sums,
-    check_resamples,
     default_draws,
-    default_resamples,
     gap_interval,
     interval,
     intervals,
+    number_of_resamples,
     resampled_sums,
 )
-from orcu.inputs import FloatArray, IntArray, as_bins, as_count, dense_outputs, is_dense
+from orcu.evaluation.statistics import (
+    SUBSAMPLE_ROWS,
+    Progress,
+    SufficientStatistics,
+    collect,
+    ignore_progress,
+    plain_sums,
+    subsample_index,
+)
+from orcu.inputs import FloatArray, IntArray, as_count, as_n_bins, dense_outputs, is_dense
 from orcu.launchers import Launcher
 from orcu.metrics.base import Metric, all_metrics, total_gap
 from orcu.metrics.calibration import class_gaps, threshold_gaps
-from orcu.metrics.ordinal import class_mae_of, recall_of
-from orcu.metrics.referral import curve_of
+from orcu.metrics.ordinal import class_mae, class_recall
+from orcu.metrics.referral import curve_from_rows
 from orcu.metrics.rows import Rows
 from orcu.metrics.scoring import decomposition, impossible_rows
 from orcu.metrics.sums import VALUE, Sums
 from orcu.metrics.thresholds import ThresholdFit, decision_rates, threshold_fit
-from orcu.predictions.predictions import Predictions, PredictionsSource, reuse_notes
-from orcu.threads import map_ordered
+from orcu.predictions import Predictions, PredictionsSource
+from orcu.predictions.calibration import leakage_warnings
+from orcu.threads import map_ordered, one_blas_thread
 
 Source = Predictions | PredictionsSource
-REFERENCE_ROWS = 50_000  # from which the noise of a calibrated model is drawn
-FEWEST_DRAWN = 50_000  # of a group, if it has more rows
-MOSTLY = 0.9  # of the rows must be unimodal in another order of the classes before it is spoken of
-FEW_CLASSES, ORDERED_ROWS = 6, 500  # all orders of so many classes are tried, on so many rows
+REFERENCE_ROWS = 50_000  # rows from which the noise of a calibrated model is simulated
+MIN_SUBGROUP_ROWS = 50_000  # smallest subsample of a subgroup with more rows
+UNIMODAL_SHARE = 0.9  # share of unimodal rows in another class order above which a warning is given
+PERMUTED_CLASSES, ORDER_ROWS = 6, 500  # all orders are tried up to this number of classes, on this number of rows
 
 
 def evaluate(
@@ -51,299 +58,281 @@ def evaluate(
     logits: Any = None,
     y: Any = None,
     classes: Sequence[Any] | None = None,
-    weight: Any = None,
-    doubt: Any = None,
-    group: Any = None,
-    subject: Any = None,
+    sample_weight: Any = None,
+    uncertainty: Any = None,
+    subgroup: Any = None,
+    cluster: Any = None,
     mask: Any = None,
     compare: Mapping[str, Source] | None = None,
     name: str = "model",
-    decide: Any = "argmax",
-    bootstrap: int | None = None,
-    seed: int = 0,
-    bins: int = 15,
+    rule: Any = "argmax",
+    n_resamples: int | None = None,
+    random_state: int = 0,
+    n_bins: int = 15,
     progress: Progress | None = None,
     launcher: Launcher | None = None,
 ) -> Evaluation:
-    """Judge predictions: metrics, 95 % intervals, references, per class, threshold and group.
+    """Evaluate predictions: all metrics with 95 % intervals and references, by class, threshold and subgroup.
 
     Args:
-        predictions: from `Predictions`, a file or a frame; or give arrays:
+        predictions: predictions from `Predictions`, a file or a data frame; or pass arrays:
         probs: class probabilities, shape (n, C), or (n, C, d1, ...) of dense outputs, whose positions are the rows.
-        logits: logits, in place of probs.
-        y: labels, names or 0..C-1, shape (n,) or (n, d1, ...).
-        classes: names of the classes in their order.
-        weight: one weight per row.
-        doubt: a score per row by which the referral curve refers rows, the highest first, in place of the confidence.
-        group: a group per row, or per dense output; groups are judged side by side.
-        subject: a subject per row, or per dense output, which is one by default; the bootstrap then draws whole
-            subjects.
-        mask: booleans of the shape of the labels, true where a row counts; what stands elsewhere is not looked at.
-        compare: other models' predictions for the same rows, by name.
-        name: what this model is called.
-        decide: how decisions are made, as for `orcu.decide`: "argmax", "median", "mean" or a cost matrix.
-        bootstrap: number of resamples; 0 for none; by default it depends on the number of rows.
-        seed: of the resamples and simulated outcomes.
-        bins: B of the binned errors.
-        progress: called with a stage and the rows done.
-        launcher: an entered `orcu.launchers.Launcher` that reads the files of a folder side by side; the
-            numbers are the same to the last bit.
+        logits: logits, instead of probs.
+        y: labels, class names or 0..C-1, shape (n,) or (n, d1, ...).
+        classes: class names in their order.
+        sample_weight: non-negative row weights.
+        uncertainty: score of each row for the referral curve, highest referred first, instead of the confidence.
+        subgroup: subgroup of each row, or of each dense output; subgroups are evaluated separately.
+        cluster: cluster of each row, such as a patient; the bootstrap resamples whole clusters. By default each dense
+            output is a cluster.
+        mask: booleans in the shape of the labels, true where a row counts; other positions are ignored.
+        compare: predictions of other models for the same rows, by name.
+        name: name of this model.
+        rule: decision rule, as in `orcu.decide`: "argmax", "median", "mean" or a cost matrix.
+        n_resamples: number of bootstrap resamples; 0 for none; by default chosen by the number of rows.
+        random_state: seed of the resamples and simulated outcomes.
+        n_bins: number of bins of the binned errors.
+        progress: function that is called with the name of a stage and the number of rows done.
+        launcher: entered `orcu.launchers.Launcher` that reads the files of a folder in parallel; the numbers are the
+            same to the last bit.
 
     Raises:
-        InputError: if something cannot be used, labels are missing, or models are not on the same rows.
+        InputError: if an argument is invalid, labels are missing, or the models have different rows.
 
     Example:
         >>> probs = [[0.7, 0.2, 0.1], [0.2, 0.6, 0.2], [0.1, 0.2, 0.7], [0.5, 0.4, 0.1]]
-        >>> report = evaluate(probs=probs, y=[0, 1, 2, 1], bootstrap=100)
-        >>> report["accuracy"].value, round(report["rps"].value, 4)
+        >>> evaluation = evaluate(probs=probs, y=[0, 1, 2, 1], n_resamples=100)
+        >>> evaluation["accuracy"].value, round(evaluation["rps"].value, 4)
         (0.75, 0.135)
     """
+    scores = {"probs": probs, "logits": logits}
+    columns = {"y": y, "sample_weight": sample_weight, "uncertainty": uncertainty}
+    columns |= {"subgroup": subgroup, "cluster": cluster}
     if predictions is None:
-        columns = {"y": y, "weight": weight, "doubt": doubt, "group": group, "subject": subject}
         if mask is not None or is_dense(probs) or is_dense(logits):
-            values = {"probs": probs, "logits": logits}
-            predictions = _of_dense(values, columns, classes, mask)
-        else:
-            predictions = Predictions(probs=probs, logits=logits, classes=classes, **columns)
-    elif any(array is not None for array in (probs, logits, y, classes, weight, doubt, group, subject, mask)):
-        raise InputError("predictions: give them as one object or as arrays, not both.")
-    if bootstrap is not None:
-        bootstrap = as_count(bootstrap, name="bootstrap", minimum=0)
-    bins = as_bins(bins)
-    seed = as_count(seed, name="seed", minimum=0)
-    with blas.one_thread():
-        return _evaluate(predictions, compare or {}, name, decide, bootstrap, seed, bins, progress, launcher)
-
-
-def _of_dense(
-    values: Mapping[str, Any], columns: Mapping[str, Any], classes: Sequence[Any] | None, mask: Any
-) -> Predictions:
-    """The positions of dense outputs as rows; neighbours are alike, so an output is a subject."""
-    given = [kind for kind, value in values.items() if value is not None]
-    if len(given) != 1:
-        raise InputError("probs, logits: give exactly one of the two; it is never guessed.")
-    dense = values[given[0]]
-    if is_dense(dense) and columns["subject"] is None:
-        columns = {**columns, "subject": np.arange(len(dense))}
-    parts = list(dense_outputs(dense, columns, mask=mask, name=given[0]))
-    joined: dict[str, Any] = {given[0]: np.concatenate([rows for rows, _ in parts])}
-    for role, column in columns.items():
-        if column is not None:
-            joined[role] = np.concatenate([of_output[role] for _, of_output in parts])
-    return Predictions(classes=classes, **joined)
-
-
-def _evaluate(
-    predictions: Source,
-    compare: Mapping[str, Source],
-    name: str,
-    decide: Any,
-    bootstrap: int | None,
-    seed: int,
-    bins: int,
-    progress: Progress | None,
-    launcher: Launcher | None,
-) -> Evaluation:
-    evidence, groups = gather(predictions, bins=bins, decide=decide, progress=progress, launcher=launcher)
-    tell = progress or silent
-    tell("intervals", evidence.rows)
-    evaluation = _evaluation(name, evidence, bootstrap, seed)
-    drawn = max(FEWEST_DRAWN, DRAWN_ROWS // max(len(groups), 1))  # of each group: as many together as of all rows
-    tell("intervals of groups", evidence.rows)
-    judge = partial(_evaluation, bootstrap=bootstrap, seed=seed, most_drawn=drawn)
-    judged = map_ordered(lambda name: judge(name, groups[name]), groups, threads=_threads(evidence.rows))
-    evaluation.groups = dict(zip(groups, judged, strict=True))
-    for other_name, other in compare.items():
-        if other_name == name or other_name in evaluation.differences:
-            raise InputError(f"compare: two models are called {other_name!r}; name them differently.")
-        if isinstance(other, PredictionsSource) and not evidence.sampled:
-            other = other.load()
-        other = aligned(evidence, other, other_name)
-        theirs, _ = gather(other, bins=bins, decide=decide, progress=progress, launcher=launcher)
-        check_same_rows(evidence, theirs, other_name)
-        tell(f"comparing with {other_name}", theirs.rows)
-        evaluation.others.append(_evaluation(other_name, theirs, bootstrap, seed))
-        evaluation.differences[other_name] = paired_differences(evidence, theirs, evaluation.resamples, seed)
+            scores, columns = _flatten_dense(scores, columns, mask)
+        predictions = Predictions(**scores, **columns, classes=classes)
+    elif any(array is not None for array in (classes, mask, *scores.values(), *columns.values())):
+        raise InputError("predictions: pass either one object or arrays, not both.")
+    if n_resamples is not None:
+        n_resamples = as_count(n_resamples, name="n_resamples", minimum=0)
+    random_state = as_count(random_state, name="random_state", minimum=0)
+    collect_from = partial(collect, n_bins=as_n_bins(n_bins), rule=rule, progress=progress, launcher=launcher)
+    evaluate_statistics = partial(_evaluate_statistics, n_resamples=n_resamples, random_state=random_state)
+    report_progress = progress or ignore_progress
+    with one_blas_thread():
+        statistics, subgroups = collect_from(predictions)
+        report_progress("intervals", statistics.rows)
+        evaluation = evaluate_statistics(name, statistics)
+        # The subsamples of all subgroups together are about as large as that of all rows.
+        size = max(MIN_SUBGROUP_ROWS, SUBSAMPLE_ROWS // max(len(subgroups), 1))
+        report_progress("intervals of subgroups", statistics.rows)
+        evaluations = map_ordered(
+            lambda name: evaluate_statistics(name, subgroups[name], subsample_rows=size),
+            subgroups,
+            threads=_threads(statistics.rows),
+        )
+        evaluation.subgroups = dict(zip(subgroups, evaluations, strict=True))
+        for other_name, other in (compare or {}).items():
+            if other_name == name:
+                raise InputError(f"compare: two models have the name {name!r}; use different names.")
+            if isinstance(other, PredictionsSource) and not statistics.sampled:
+                other = other.load()
+            other_statistics, _ = collect_from(align(statistics, other, other_name))
+            check_same_rows(statistics, other_statistics, other_name)
+            report_progress(f"comparing with {other_name}", other_statistics.rows)
+            evaluation.others.append(evaluate_statistics(other_name, other_statistics))
+            evaluation.differences[other_name] = paired_differences(
+                statistics, other_statistics, evaluation.n_resamples, random_state
+            )
     return evaluation
 
 
-def _evaluation(
-    name: str, evidence: Evidence, bootstrap: int | None, seed: int, most_drawn: int = DRAWN_ROWS
+def _flatten_dense(scores: dict[str, Any], columns: dict[str, Any], mask: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Positions of dense outputs as rows. Neighbouring positions are correlated, so each output is a cluster."""
+    if (scores["probs"] is None) == (scores["logits"] is None):
+        raise InputError("probs, logits: pass exactly one of the two.")
+    [(kind, values)] = ((kind, values) for kind, values in scores.items() if values is not None)
+    if is_dense(values) and columns["cluster"] is None:
+        columns = {**columns, "cluster": np.arange(len(values))}
+    rows, parts = zip(*dense_outputs(values, columns, mask=mask, name=kind), strict=True)
+    roles = [role for role, column in columns.items() if column is not None]
+    return {kind: np.concatenate(rows)}, {role: np.concatenate([part[role] for part in parts]) for role in roles}
+
+
+def _evaluate_statistics(
+    name: str,
+    statistics: SufficientStatistics,
+    *,
+    n_resamples: int | None,
+    random_state: int,
+    subsample_rows: int = SUBSAMPLE_ROWS,
 ) -> Evaluation:
-    sample, sums = evidence.sample, evidence.totals
-    rows, unit = evidence.drawn(most_drawn)
-    size = evidence.layout.size
-    resamples = default_resamples(evidence.rows, size) if bootstrap is None else bootstrap
-    check_resamples(resamples, size)
-    if evidence.units < 2:  # one unit cannot be resampled
-        resamples = 0
-    draws = evidence.resampled(resamples, seed) if resamples else None
-    rows.cumulative, rows.columns  # noqa: B018 - made once, before several threads read them
+    sample, sums = statistics.sample, statistics.totals
+    rows, unit = statistics.subsample(subsample_rows)
+    n_resamples = number_of_resamples(n_resamples, statistics.rows, statistics.layout.size)
+    if statistics.units < 2:  # a single unit cannot be resampled
+        n_resamples = 0
+    draws = statistics.resampled(n_resamples, random_state) if n_resamples else None
+    rows.cumulative, rows.columns  # noqa: B018 - computed once, before several threads read them
     fits = list(map_ordered(partial(threshold_fit, rows), range(rows.num_classes - 1), threads=_threads(len(rows))))
-    fit_draws = _fit_draws(evidence, fits, unit, resamples, seed) if resamples else None
-    reference = _Reference(evidence, rows, draws, seed)
+    fit_draws = _resample_fits(statistics, fits, unit, n_resamples, random_state) if n_resamples else None
+    reference = _Reference(statistics, rows, draws, random_state)
     return Evaluation(
         name=name,
         classes=sample.classes,
-        rows=evidence.rows,
-        subjects=evidence.subjects,
-        weighted=sample.weight is not None,
-        impossible_rows=_impossible(evidence),
+        rows=statistics.rows,
+        clusters=statistics.clusters,
+        weighted=sample.sample_weight is not None,
+        impossible_rows=_count_impossible(statistics),
         metrics={metric.name: _estimate(metric, sums, draws, reference) for metric in all_metrics()},
         per_class=_per_class(sums, reference, sample.classes),
         per_threshold=_per_threshold(sums, draws, reference, fits, fit_draws, sample.classes),
-        decomposition={part: float(value) for part, value in decomposition(sums).items()},
-        referral=curve_of(rows),
-        tables=sums,
+        decomposition=vars(decomposition(sums)),
+        referral=curve_from_rows(rows),
+        sums=sums,
         sample=sample,
-        resamples=resamples,
-        seed=seed,
-        bins=evidence.layout.bins,
-        mapping=sample.mapping,
-        notes=[*_notes(evidence, len(rows)), *_label_doubts(sums), *_order_doubts(rows.probs, sample.classes)],
-        decide=evidence.decide,
+        n_resamples=n_resamples,
+        random_state=random_state,
+        n_bins=statistics.layout.n_bins,
+        label_mapping=sample.label_mapping,
+        notes=[
+            *_notes(statistics, len(rows)),
+            *_label_offset_warnings(sums),
+            *_class_order_warnings(rows.probs, sample.classes),
+        ],
+        rule=statistics.rule,
     )
 
 
 def _threads(rows: int) -> int | None:
-    """One where starting another takes longer than the work, else as many as there are cores."""
-    return 1 if rows < 50_000 else None
+    return 1 if rows < 50_000 else None  # starting a thread may take longer than the work
 
 
-def _notes(evidence: Evidence, drawn: int) -> list[str]:
-    notes = [*evidence.sample.notes, *reuse_notes(evidence.sample.history)]
-    if drawn < evidence.rows:
+def _notes(statistics: SufficientStatistics, subsample_rows: int) -> list[str]:
+    notes = [*statistics.sample.notes, *leakage_warnings(statistics.sample.history)]
+    if subsample_rows < statistics.rows:
         notes.append(
-            f"AUC, calibration lines and the referral curve come from {drawn:,} rows spread evenly over the "
-            f"{evidence.rows:,}, the calibrated reference from at most {REFERENCE_ROWS:,}; all else from all rows"
+            f"AUC, calibration lines and the referral curve use {subsample_rows:,} rows spread evenly over the "
+            f"{statistics.rows:,}, the calibrated reference at most {REFERENCE_ROWS:,}; all other numbers use all rows"
         )
-    if evidence.sampled:
-        notes.append(f"the file was streamed: the examples come from {len(evidence.sample):,} of its rows")
+    if statistics.sampled:
+        notes.append(f"the file was streamed: the examples come from a sample of {len(statistics.sample):,} rows")
     return notes
 
 
-def _order_doubts(probs: FloatArray, classes: Sequence[str]) -> list[str]:
-    """A warning where hardly any row is unimodal, and nearly all were if the classes stood in another order."""
+def _class_order_warnings(probs: FloatArray, classes: Sequence[str]) -> list[str]:
+    """Warning if few rows are unimodal, but almost all would be with the classes in another order."""
     num_classes = probs.shape[1]
-    if num_classes < 3 or geometry.is_unimodal(probs).mean() > MOSTLY / 2:
+    if num_classes < 3 or geometry.is_unimodal(probs).mean() > UNIMODAL_SHARE / 2:
         return []
-    some = probs[spread(len(probs), ORDERED_ROWS)] if len(probs) > ORDERED_ROWS else probs
-    if num_classes <= FEW_CLASSES:  # an order and its reverse are the same
+    some = probs[subsample_index(len(probs), ORDER_ROWS)]
+    if num_classes <= PERMUTED_CLASSES:  # an order and its reverse are equivalent
         orders = [order for order in itertools.permutations(range(num_classes)) if order[0] < order[-1]]
-    else:  # classes that share rows are neighbours: the order of the graph's second eigenvector
+    else:  # spectral ordering: classes that share rows are neighbours
         shared = some.T @ some
         np.fill_diagonal(shared, 0)
         order = np.argsort(np.linalg.eigh(np.diag(shared.sum(axis=0)) - shared)[1][:, 1], kind="stable")
         orders = [tuple(order.tolist() if order[0] < order[-1] else order[::-1].tolist())]
     shares = [float(geometry.is_unimodal(some[:, order]).mean()) for order in orders]
     best = int(np.argmax(shares))
-    if shares[best] < MOSTLY:
+    if shares[best] < UNIMODAL_SHARE:
         return []
-    named = ", ".join(classes[k] for k in orders[best])
+    names = ", ".join(classes[k] for k in orders[best])
     return [
-        f"WARNING: {geometry.is_unimodal(some).mean():.0%} of the rows are unimodal; with the classes in the order "
-        f"{named} (or its reverse) {shares[best]:.0%} were. Are the columns in the order of the classes? Name them "
-        "lowest first: classes= (--classes)."
+        f"WARNING: {geometry.is_unimodal(some).mean():.0%} of the rows are unimodal, but {shares[best]:.0%} would be "
+        f"with the classes in the order {names} (or its reverse). Are the columns in the order of the classes? Pass "
+        "the class names from lowest to highest: classes= (--classes)."
     ]
 
 
-def _label_doubts(sums: Sums) -> list[str]:
-    """A warning where labels moved by one class would fit far better: they may start elsewhere."""
+def _label_offset_warnings(sums: Sums) -> list[str]:
+    """Warning if labels shifted by one class would fit far better: they may start at another number."""
     total = float(sums.total)
-    right = float(np.trace(sums.confusion)) / total
-    for shift, where in ((1, "one class higher"), (-1, "one class lower")):
-        moved = float(np.trace(sums.confusion, offset=shift)) / total
-        if moved > right + 0.2:
+    accuracy = float(np.trace(sums.confusion)) / total
+    for offset, shift in ((1, "one class higher"), (-1, "one class lower")):
+        shifted = float(np.trace(sums.confusion, offset=offset)) / total
+        if shifted > accuracy + 0.2:
             return [
-                f"WARNING: labels {where} would be right in {moved:.0%} of the rows instead of {right:.0%}; "
-                "do labels and classes start at the same number?"
+                f"WARNING: the accuracy is {accuracy:.0%}, but {shifted:.0%} with all labels {shift}; do labels and "
+                "classes start at the same number?"
             ]
     return []
 
 
-def _impossible(evidence: Evidence) -> int:
-    """Rows with p_y = 0; of a streamed, weighted file their weight, rounded up."""
-    if evidence.sampled or evidence.sample.weight is None:
-        return int(np.ceil(evidence.totals.score("impossible")))
-    return int(impossible_rows(evidence.sample_rows())[evidence.sample.weight > 0].sum())
+def _count_impossible(statistics: SufficientStatistics) -> int:
+    """Number of rows with p_y = 0; for a streamed, weighted file the sum of their weights, rounded up."""
+    weight = statistics.sample.sample_weight
+    if statistics.sampled or weight is None:
+        return int(np.ceil(statistics.totals.score("impossible")))
+    return int(impossible_rows(statistics.sample_rows())[weight > 0].sum())
 
 
 class _Reference:
-    """What binned errors would be if the model were calibrated, as draws of their distribution.
+    """Distribution of the binned errors of a perfectly calibrated model with the same probabilities.
 
-    Labels are drawn from the probabilities. Rows of one subject are not independent, which such draws
-    would miss: with subjects it is the noise of the resamples around the observed gaps.
+    Labels are simulated from the probabilities. Rows of a cluster are correlated, which simulated labels would not be:
+    with clusters the distribution is the noise of the resamples around the observed gaps.
     """
 
-    def __init__(self, evidence: Evidence, rows: Rows, draws: Sums | None, seed: int) -> None:
-        self._around: Sums | None = None
+    def __init__(self, statistics: SufficientStatistics, rows: Rows, draws: Sums | None, random_state: int) -> None:
+        self._center: Sums | None = None
         self._scale = 1.0
-        if evidence.sample.subject is not None and draws is not None:
-            self._around, self._draws = evidence.totals, draws
+        if statistics.sample.cluster is not None and draws is not None:
+            self._center, self._draws = statistics.totals, draws
             return
-        layout, vector = evidence.layout, evidence.vector
+        layout, vector = statistics.layout, statistics.vector
         if len(rows) > REFERENCE_ROWS:
-            rows = rows[spread(len(rows), REFERENCE_ROWS)]
-        if len(rows) < evidence.rows:
+            rows = rows[subsample_index(len(rows), REFERENCE_ROWS)]
+        if len(rows) < statistics.rows:
             vector = plain_sums(layout, rows)
-        self._draws = calibrated_sums(layout, rows, vector, default_draws(len(rows), layout), seed + 1)
-        # Noise falls with the root of the rows, so that of a sample is scaled to all of them.
-        self._scale = float(np.sqrt(len(rows) / evidence.rows))
+        self._draws = calibrated_sums(layout, rows, vector, default_draws(len(rows), layout), random_state + 1)
+        # Noise decreases with the root of the number of rows: the noise of a subsample is scaled to all rows.
+        self._scale = float(np.sqrt(len(rows) / statistics.rows))
 
-    def of(self, gaps: Callable[[Sums], Any], reduce: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        """The error that ``reduce`` makes of |gaps|, in every draw."""
+    def errors(self, gaps: Callable[[Sums], Any], reduce: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """Error reduce(|gaps|) of each draw."""
         drawn = np.asarray(gaps(self._draws))
-        if self._around is not None:
-            drawn = drawn - np.asarray(gaps(self._around))
+        if self._center is not None:
+            drawn = drawn - np.asarray(gaps(self._center))
         return reduce(np.abs(drawn)) * self._scale
 
 
 def _estimate(metric: Metric, sums: Sums, draws: Sums | None, reference: _Reference) -> Estimate:
     value = float(metric(sums))
     if metric.reduce is None:
-        ends = _interval(value, None if draws is None else metric(draws))
-        return Estimate(value, ends.low, ends.high)
-    null = reference.of(metric.formula, metric.reduce)
-    expected, limit = float(null.mean()), float(np.quantile(null, LEVEL))
+        return Estimate(value) if draws is None else Estimate(value, *interval(value, metric(draws)))
+    errors = reference.errors(metric.formula, metric.reduce)
+    expected, limit = float(errors.mean()), float(np.quantile(errors, CONFIDENCE_LEVEL))
     if draws is None:
         return Estimate(value, expected=expected, limit=limit)
     ends = gap_interval(metric.formula(sums), metric.formula(draws), metric.reduce)
-    # What a calibrated model shows proves nothing, also where the resamples do not vary.
+    # A value that a calibrated model could have is no evidence of an error, even if the resamples do not vary.
     low = 0.0 if value <= limit else min(ends.low, 1.0)
     return Estimate(value, low, min(ends.high, 1.0), expected, limit)
 
 
-def _interval(value: float, draws: FloatArray | None) -> Interval:
-    return Interval(np.nan, np.nan) if draws is None else interval(value, draws)
-
-
-def _fit_draws(evidence: Evidence, fits: list[ThresholdFit], unit: IntArray, resamples: int, seed: int) -> FloatArray:
-    """AUC, intercept and slope of every resample by their influence, (resamples, C-1, 3)."""
+def _resample_fits(
+    statistics: SufficientStatistics, fits: list[ThresholdFit], unit: IntArray, n_resamples: int, random_state: int
+) -> FloatArray:
+    """AUC, intercept and slope of each resample by their influence functions, (n_resamples, C-1, 3)."""
     influence = np.concatenate([fit.influence for fit in fits])  # (3 (C-1), n)
-    per_unit = np.stack([np.bincount(unit, weights=row, minlength=evidence.units) for row in influence], axis=1)
-    moved = resampled_sums(per_unit, resamples, seed) / len(unit)
+    per_unit = np.stack([np.bincount(unit, weights=row, minlength=statistics.units) for row in influence], axis=1)
+    change = resampled_sums(per_unit, n_resamples, random_state) / len(unit)
     center = np.array([(fit.auc, fit.intercept, fit.slope) for fit in fits])
-    return center + moved.reshape(resamples, len(fits), 3)
+    return center + change.reshape(n_resamples, len(fits), 3)
 
 
 def _per_class(sums: Sums, reference: _Reference, classes: tuple[str, ...]) -> list[dict[str, Any]]:
-    error, null = total_gap(np.abs(class_gaps(sums))), reference.of(class_gaps, total_gap)
-    recall, off = recall_of(sums.confusion), class_mae_of(sums.confusion)
-    probability = sums.classes[..., VALUE, :].sum(-1) / sums.total
-    prevalence = sums.confusion.sum(-1) / sums.total
-    limits = np.quantile(null, LEVEL, axis=0)
-    return [
-        {
-            "class": name,
-            "prevalence": float(prevalence[k]),
-            "mean_probability": float(probability[k]),
-            "ce": float(error[k]),
-            "ce_limit": float(limits[k]),
-            "recall": float(recall[k]),
-            "mae": float(off[k]),
-        }
-        for k, name in enumerate(classes)
-    ]
+    columns = {
+        "prevalence": sums.confusion.sum(-1) / sums.total,
+        "mean_probability": sums.classes[..., VALUE, :].sum(-1) / sums.total,
+        "ce": total_gap(np.abs(class_gaps(sums))),
+        "ce_limit": np.quantile(reference.errors(class_gaps, total_gap), CONFIDENCE_LEVEL, axis=0),
+        "recall": class_recall(sums.confusion),
+        "mae": class_mae(sums.confusion),
+    }
+    return _records({"class": classes, **{name: values.tolist() for name, values in columns.items()}})
 
 
 def _per_threshold(
@@ -354,36 +343,34 @@ def _per_threshold(
     fit_draws: FloatArray | None,
     classes: tuple[str, ...],
 ) -> list[dict[str, Any]]:
-    error, null = total_gap(np.abs(threshold_gaps(sums))), reference.of(threshold_gaps, total_gap)
-    rates = decision_rates(sums.confusion)
-    rate_draws = None if draws is None else decision_rates(draws.confusion)
-    estimates = {
-        name: _estimates(rate, None if rate_draws is None else rate_draws[name]) for name, rate in rates.items()
+    labels = sums.confusion.sum(-1)
+    ce_limit = np.quantile(reference.errors(threshold_gaps, total_gap), CONFIDENCE_LEVEL, axis=0)
+    columns: dict[str, Sequence[Any]] = {
+        "event": [*(f"{name} or above" for name in classes[1:-1]), classes[-1]],
+        "prevalence": [float(labels[k + 1 :].sum() / labels.sum()) for k in range(len(fits))],
+        "ce": total_gap(np.abs(threshold_gaps(sums))).tolist(),
+        "ce_limit": ce_limit.tolist(),
+        "brier": (sums.threshold_squares / sums.total).tolist(),
     }
+    rate_draws = {} if draws is None else decision_rates(draws.confusion)
+    for name, rate in decision_rates(sums.confusion).items():
+        columns[name] = _estimates(rate, rate_draws.get(name))
     for i, name in enumerate(("auc", "intercept", "slope")):
         values = np.array([getattr(fit, name) for fit in fits])
         bounds = (0.0, 1.0) if name == "auc" else (-np.inf, np.inf)
-        estimates[name] = _estimates(values, None if fit_draws is None else fit_draws[:, :, i], bounds)
-    limits = np.quantile(null, LEVEL, axis=0)
-    labels = sums.confusion.sum(-1)
-    records = []
-    for k in range(len(fits)):
-        record: dict[str, Any] = {
-            "event": f"{classes[k + 1]} or above" if k + 2 < len(classes) else classes[k + 1],
-            "prevalence": float(labels[k + 1 :].sum() / labels.sum()),
-            "ce": float(error[k]),
-            "ce_limit": float(limits[k]),
-            "brier": float(sums.threshold_squares[k] / sums.total),
-        }
-        records.append(record | {name: several[k] for name, several in estimates.items()})
-    return records
+        columns[name] = _estimates(values, None if fit_draws is None else fit_draws[:, :, i], bounds)
+    return _records(columns)
+
+
+def _records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(columns, record, strict=True)) for record in zip(*columns.values(), strict=True)]
 
 
 def _estimates(
     values: FloatArray, draws: FloatArray | None, bounds: tuple[float, float] = (-np.inf, np.inf)
 ) -> list[Estimate]:
-    """Each of several values with its interval, from draws of shape (resamples, values)."""
+    """Each of several values with its interval, from draws of shape (n_resamples, values)."""
     return [
-        Estimate(float(value), *np.clip([ends.low, ends.high], *bounds).tolist())
+        Estimate(float(value), *np.clip(ends, *bounds).tolist())
         for value, ends in zip(values, intervals(values, draws), strict=True)
     ]

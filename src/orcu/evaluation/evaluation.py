@@ -1,7 +1,6 @@
-"""What is known of one model after judging it, and that as plain data for JSON and as tables."""
+"""Result of an evaluation, as plain data for JSON, as tables and as reports."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,28 +9,23 @@ import numpy as np
 import orcu
 from orcu.evaluation import tracking
 from orcu.evaluation.comparison import Difference
-from orcu.evaluation.intervals import LEVEL
-from orcu.evaluation.printed import ARROWS, shown, shown_interval
-from orcu.io.text import markdown, markdown_text
+from orcu.evaluation.formatting import ARROWS, format_interval, format_value
+from orcu.evaluation.intervals import CONFIDENCE_LEVEL
 from orcu.metrics.base import Metric, all_metrics
 from orcu.metrics.binning import PAPER
 from orcu.metrics.referral import ReferralCurve
 from orcu.metrics.sums import Sums
-from orcu.predictions.predictions import Predictions
-from orcu.registry import Registry
+from orcu.predictions import Predictions
 
-RESULT_VERSION = 1
-# A page needs figures, which are drawn from evaluations: what makes one stands above, and registers itself here.
-PAGES: Registry[Callable[..., str]] = Registry("page", package="orcu.report")
+RESULT_VERSION = 2
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its 95 % interval, and what a calibrated model would show.
+    """Value with its 95 % interval, and the reference of a calibrated model.
 
-    For binned errors the interval is that of the true error (see `gap_interval`); ``expected`` and
-    ``limit`` are the mean and the 95 % point of the error when labels are drawn from these very
-    probabilities. NaN: not defined here.
+    The interval of a binned error is that of the true error (see `gap_interval`). ``expected`` and ``limit`` are the
+    mean and the 95 % quantile of the error if labels were drawn from the same probabilities. NaN means not defined.
     """
 
     value: float
@@ -43,31 +37,32 @@ class Estimate:
 
 @dataclass(repr=False)
 class Evaluation:
-    """What is known of one model after judging it; fractions throughout.
+    """Result of `orcu.evaluate` for one model; all shares are fractions.
 
-    ``metrics["sce"].value``, ``.low``, ``.high``; `to_dict`, `to_markdown`, `to_html`.
+    ``evaluation["sce"].value``, ``.low`` and ``.high`` are a metric and its interval. `to_dict`, `to_markdown` and
+    `to_html` give all results.
     """
 
     name: str
     classes: tuple[str, ...]
     rows: int
-    subjects: int | None
+    clusters: int | None
     weighted: bool
-    impossible_rows: int  # rows whose label had probability 0
+    impossible_rows: int  # rows whose label has probability 0
     metrics: dict[str, Estimate]
     per_class: list[dict[str, Any]]
     per_threshold: list[dict[str, Any]]
     decomposition: dict[str, float]
     referral: ReferralCurve
-    tables: Sums
-    sample: Predictions  # all rows, or an even sample of a streamed file
-    resamples: int
-    seed: int
-    bins: int
-    mapping: str
+    sums: Sums
+    sample: Predictions  # all rows, or a sample of a streamed file
+    n_resamples: int
+    random_state: int
+    n_bins: int
+    label_mapping: str
     notes: list[str]
-    decide: Any = "argmax"
-    groups: dict[str, "Evaluation"] = field(default_factory=dict)
+    rule: Any = "argmax"
+    subgroups: dict[str, "Evaluation"] = field(default_factory=dict)
     others: list["Evaluation"] = field(default_factory=list)
     differences: dict[str, dict[str, Difference]] = field(default_factory=dict)  # by other model
 
@@ -76,39 +71,49 @@ class Evaluation:
         """Whether ranks, curves and examples come from a sample of the rows."""
         return len(self.sample) < self.rows
 
+    @property
+    def metric_list(self) -> list[Metric]:
+        """The evaluated metrics in the order of a report."""
+        return all_metrics(self.metrics)
+
     def __getitem__(self, metric: str) -> Estimate:
         return self.metrics[metric]
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{name} {self.metrics[name].value:.3f}" for name in ("accuracy", "mae", "sce"))
-        return f"Evaluation({self.name!r}, {self.rows} rows: {values}, ...)"
+        values = ", ".join(f"{name}={self.metrics[name].value:.3f}" for name in ("accuracy", "mae", "sce", "rps"))
+        rule = self.rule if isinstance(self.rule, str) else "cost matrix"
+        counts = f"{self.rows} rows, {len(self.classes)} classes"
+        return f"Evaluation({self.name!r}: {counts}, {values}; rule={rule!r}, n_resamples={self.n_resamples})"
 
     def _repr_html_(self) -> str:
-        return PAGES.get("card")(self)
+        from orcu.report.card import evaluation_card
+
+        return evaluation_card(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the rows as plain data, fit for JSON: fractions, None where not defined or infinite."""
-        out: dict[str, Any] = {
+        """All results except the rows as plain data for JSON: fractions, ``None`` if not defined or infinite."""
+        result: dict[str, Any] = {
             "result_version": RESULT_VERSION,
             "orcu": orcu.__version__,
             "model": self.name,
             "rows": self.rows,
-            "subjects": self.subjects,
+            "clusters": self.clusters,
             "weighted": self.weighted,
             "classes": list(self.classes),
-            "label_mapping": self.mapping,
-            "decide": self.decide if isinstance(self.decide, str) else np.asarray(self.decide).tolist(),
+            "label_mapping": self.label_mapping,
+            "rule": self.rule if isinstance(self.rule, str) else np.asarray(self.rule).tolist(),
             "notes": self.notes,
-            "bootstrap": {"resamples": self.resamples, "seed": self.seed, "level": LEVEL},
-            "conventions": conventions(self.bins),
-            "metrics": {
-                metric.name: _plain(self.metrics[metric.name]) | {"better": metric.better or None}
-                for metric in all_metrics()
+            "bootstrap": {
+                "n_resamples": self.n_resamples,
+                "seed": self.random_state,
+                "confidence_level": CONFIDENCE_LEVEL,
             },
+            "conventions": conventions(self),
+            "metrics": {m.name: _plain(self.metrics[m.name]) | {"better": m.better or None} for m in self.metric_list},
             "infinite_nll_rows": self.impossible_rows,
             "rps_decomposition": _plain(self.decomposition),
-            "per_class": [_plain(record) for record in self.per_class],
-            "per_threshold": [_plain(record) for record in self.per_threshold],
+            "per_class": _plain(self.per_class),
+            "per_threshold": _plain(self.per_threshold),
             "referral": {
                 "by": self.referral.by,
                 "referred": self.referral.referred.round(6).tolist(),
@@ -117,136 +122,140 @@ class Evaluation:
                 "error_area": self.referral.error_area,
                 "mae_area": self.referral.mae_area,
             },
-            "confusion": self.tables.confusion.tolist(),
+            "confusion": self.sums.confusion.tolist(),
             "reliability": {
                 "columns": ["weight", "sum of probabilities", "sum of outcomes"],
-                "top_label": self.tables.top.tolist(),
-                "per_class": self.tables.classes.tolist(),
-                "per_threshold": self.tables.thresholds.tolist(),
+                "top_label": self.sums.top.tolist(),
+                "per_class": self.sums.classes.tolist(),
+                "per_threshold": self.sums.thresholds.tolist(),
             },
         }
-        if self.groups:
-            out["groups"] = {name: group._in_short() for name, group in self.groups.items()}
+        if self.subgroups:
+            result["subgroups"] = {name: subgroup._summary() for name, subgroup in self.subgroups.items()}
         if self.others:
-            out["others"] = {other.name: other._in_short() for other in self.others}
-            out["differences"] = {
-                name: {metric: _plain(vars(difference)) for metric, difference in per_metric.items()}
-                for name, per_metric in self.differences.items()
-            }
-        return out
+            result["others"] = {other.name: other._summary() for other in self.others}
+            result["differences"] = _plain(self.differences)
+        return result
 
-    def _in_short(self) -> dict[str, Any]:
-        """What is told of a group, or of another model."""
+    def _summary(self) -> dict[str, Any]:
+        """Results of a subgroup, or of another model, as plain data."""
         return {
             "rows": self.rows,
             "notes": self.notes,
             "metrics": _plain(self.metrics),
-            "per_class": [_plain(record) for record in self.per_class],
-            "per_threshold": [_plain(record) for record in self.per_threshold],
-            "confusion": self.tables.confusion.tolist(),
+            "per_class": _plain(self.per_class),
+            "per_threshold": _plain(self.per_threshold),
+            "confusion": self.sums.confusion.tolist(),
         }
 
     def to_markdown(self) -> str:
-        """The table of metrics in Markdown, and the differences to other models."""
-        headings = ["metric", "value", "95 % interval", "a calibrated model would show"]
+        """Markdown table of the metrics, and of the differences to other models."""
+        from orcu.report.text_tables import escape_markdown, markdown
+
+        headings = ["metric", "value", "95 % interval", "a calibrated model would have"]
         blocks = [
-            f"**{markdown_text(self.name)}**: {self.rows:,} rows, classes {markdown_text(', '.join(self.classes))}\n",
+            f"**{escape_markdown(self.name)}**: {self.rows:,} rows, "
+            f"classes {escape_markdown(', '.join(self.classes))}\n",
             markdown(headings, [cells for _, cells in metric_rows(self)], "lrrr"),
         ]
-        headings = ["metric", "difference", "95 % interval", f"in favour of {self.name}"]
+        headings = ["metric", "difference", "95 % interval", f"resamples in favour of {self.name}"]
         for other, differences in self.differences.items():
-            rows = [[metric.title, *shown_difference(differences[metric.name], metric)] for metric in all_metrics()]
-            pair = markdown_text(f"{self.name} minus {other}")
-            blocks += [f"**{pair}**, the same rows\n", markdown(headings, rows, "lrrr")]
+            rows = [[metric.title, *format_difference(differences[metric.name], metric)] for metric in self.metric_list]
+            pair = escape_markdown(f"{self.name} minus {other}")
+            blocks += [f"**{pair}**, paired on the same rows\n", markdown(headings, rows, "lrrr")]
         return "\n".join(blocks)
 
     def to_html(self, **options: Any) -> str:
-        """The report as one self-contained page; options as for `orcu.report.build`."""
-        return PAGES.get("html")(self, **options)
+        """Report as one self-contained HTML page; options as in `orcu.report.build`."""
+        from orcu.report.page import build
+
+        return build(self, **options)
 
     def log(self, to: Any, *, step: int | None = None, prefix: str = "orcu/", report: bool = True) -> None:
-        """Log every metric and the ends of its interval, and the report where it can be kept.
+        """Log all metrics and the ends of their intervals to an experiment tracker, with the report if it takes one.
 
-        Names are ``orcu/sce``, ``orcu/sce_low`` and ``orcu/sce_high``, fractions as everywhere. Without resamples
-        (``bootstrap=0``) there are no ends.
+        Names are ``orcu/sce``, ``orcu/sce_low`` and ``orcu/sce_high``; values are fractions. Without resamples
+        (``n_resamples=0``) there are no intervals.
 
         Args:
-            to: the module ``mlflow``, whose active run it is; a ``SummaryWriter`` of TensorBoard, which gets the tables
-                in place of the report; a run of ``wandb``; or anything with ``log_metrics(metrics, step)``.
-            step: such as the epoch.
-            prefix: before every name; a group or another model is logged beside it by one of its own.
-            report: whether to draw the report too, which takes longer than the numbers.
+            to: the module ``mlflow``, with an active run; a ``SummaryWriter`` of TensorBoard, which gets the tables
+                instead of the report; a run of ``wandb``; or any object with ``log_metrics(metrics, step)``.
+            step: step of the tracker, such as the epoch.
+            prefix: prefix of all names; use another to log a subgroup or another model.
+            report: whether to create the report too, which takes longer than the numbers.
 
         Raises:
             InputError: if ``to`` is none of these.
 
         Warns:
-            UserWarning: of values that are not defined or infinite; they are left out.
+            UserWarning: if values are not defined or infinite; they are omitted.
 
         Example:
             >>> from orcu import evaluate
             >>> class Printer:
             ...     def log_metrics(self, metrics, step=None):
             ...         print(step, metrics["val/accuracy"])
-            >>> evaluation = evaluate(probs=[[0.9, 0.1], [0.8, 0.2]], y=[0, 1], bootstrap=0)
+            >>> evaluation = evaluate(probs=[[0.9, 0.1], [0.8, 0.2]], y=[0, 1], n_resamples=0)
             >>> evaluation.log(Printer(), step=3, prefix="val/")
             3 0.5
         """
-        ends = ("low", "high") if self.resamples else ()
+        ends = ("low", "high") if self.n_resamples else ()
         values = {name: estimate.value for name, estimate in self.metrics.items()}
-        values |= {f"{name}_{end}": getattr(one, end) for name, one in self.metrics.items() for end in ends}
+        values |= {f"{name}_{end}": getattr(estimate, end) for name, estimate in self.metrics.items() for end in ends}
         tracking.log(self, values, to, step=step, prefix=prefix, report=report)
 
 
-def conventions(bins: int) -> dict[str, str]:
-    """How each metric was computed, by name."""
-    texts = {metric.name: metric.convention_for(bins) for metric in all_metrics() if metric.convention}
-    return texts | {"bins": f"{bins} equal-width bins on [0, 1], {PAPER.words}"}
+def conventions(evaluation: Evaluation) -> dict[str, str]:
+    """Definitions of the metrics in words, by name."""
+    n_bins = evaluation.n_bins
+    texts = {metric.name: metric.convention_for(n_bins) for metric in evaluation.metric_list if metric.convention}
+    return texts | {"bins": f"{n_bins} equal-width bins on [0, 1], {PAPER.words}"}
 
 
 def metric_rows(evaluation: Evaluation) -> list[tuple[Metric, list[str]]]:
-    """The rows of the table of metrics: name with direction, value, interval, reference."""
+    """Rows of the table of metrics: title with direction, value, interval and reference."""
     rows = []
-    for metric in all_metrics():
+    for metric in evaluation.metric_list:
         estimate = evaluation.metrics[metric.name]
-        signed = metric.better == "zero"
-        cells = [
-            f"{metric.title}\u00a0{ARROWS[metric.better]}".strip(),
-            shown_value(evaluation, metric),
-            shown_interval(estimate.low, estimate.high, percent=metric.percent, signed=signed),
-            _shown_reference(estimate),
-        ]
-        rows.append((metric, cells))
+        reference = ""
+        if estimate.expected is not None and estimate.limit is not None:
+            reference = ", up to ".join(format_value(end, percent=True) for end in (estimate.expected, estimate.limit))
+        title = f"{metric.title}\u00a0{ARROWS[metric.better]}".strip()
+        cells = format_metric(evaluation, metric), format_metric_interval(evaluation, metric)
+        rows.append((metric, [title, *cells, reference]))
     return rows
 
 
-def shown_value(evaluation: Evaluation, metric: Metric) -> str:
-    """A metric's value in words fit for a table cell."""
+def format_metric_interval(evaluation: Evaluation, metric: Metric) -> str:
+    """Interval of a metric for a table cell."""
+    estimate = evaluation.metrics[metric.name]
+    return format_interval(estimate.low, estimate.high, percent=metric.percent, signed=metric.better == "zero")
+
+
+def format_metric(evaluation: Evaluation, metric: Metric) -> str:
+    """Value of a metric for a table cell."""
     value = evaluation.metrics[metric.name].value
     if metric.name == "nll" and math.isinf(value):
         return f"infinite ({evaluation.impossible_rows:,} rows)"
-    return shown(value, percent=metric.percent, signed=metric.better == "zero")
+    return format_value(value, percent=metric.percent, signed=metric.better == "zero")
 
 
-def _shown_reference(estimate: Estimate) -> str:
-    """What a calibrated model would show: the mean, and the 95 % point."""
-    if estimate.expected is None or estimate.limit is None:
-        return ""
-    return f"{shown(estimate.expected, percent=True)}, up to {shown(estimate.limit, percent=True)}"
-
-
-def shown_difference(difference: Difference, metric: Metric) -> tuple[str, str, str]:
-    """Difference, interval and share of resamples in favour."""
+def format_difference(difference: Difference, metric: Metric) -> tuple[str, str, str]:
+    """Difference, interval and share of resamples in favour, for table cells."""
     favour = "" if difference.favour is None else f"{difference.favour:.0%}".replace("%", " %")
     return (
-        shown(difference.value, percent=metric.percent, signed=True),
-        shown_interval(difference.low, difference.high, percent=metric.percent, signed=True),
+        format_value(difference.value, percent=metric.percent, signed=True),
+        format_interval(difference.low, difference.high, percent=metric.percent, signed=True),
         favour,
     )
 
 
 def _plain(value: Any) -> Any:
-    """An estimate, a number, or a record of these, as JSON takes them: None for what is not finite."""
+    """Estimates, differences and numbers, also nested, as JSON data; ``None`` for numbers that are not finite."""
+    if isinstance(value, list):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, Difference):
+        value = vars(value)
     if isinstance(value, dict):
         return {name: _plain(entry) for name, entry in value.items()}
     if isinstance(value, Estimate):

@@ -1,4 +1,4 @@
-"""Gates: conditions on metrics that stop a pipeline, such as ``sce.low>0.05``."""
+"""Gates: conditions on metrics that make a pipeline fail, such as ``sce.low>0.05``."""
 
 import math
 import operator
@@ -10,14 +10,14 @@ from orcu.evaluation.evaluation import Evaluation
 from orcu.metrics.base import METRICS
 
 _OPERATORS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
-_FORM = re.compile(r"^\s*(?:(.+):)?\s*(\w+)(?:\.(value|low|high))?\s*(>=|<=|>|<)\s*([-+.\deE]+)\s*$")
+_PATTERN = re.compile(r"^\s*(?:(.+):)?\s*(\w+)(?:\.(value|low|high))?\s*(>=|<=|>|<)\s*([-+.\deE]+)\s*$")
 
 
 @dataclass(frozen=True)
 class Gate:
-    """``[GROUP:] metric[.value|.low|.high]`` compared with a number; values are fractions, not percent.
+    """Comparison ``[SUBGROUP:] metric[.value|.low|.high]`` with a number; values are fractions, not percentages.
 
-    The group is one of the evaluation's, or ``*`` for any of them.
+    The subgroup is one of the evaluation's, or ``*`` for any of them.
 
     Example:
         >>> gate = Gate.parse("sce.low > 0.05")
@@ -26,7 +26,7 @@ class Gate:
     """
 
     text: str
-    group: str
+    subgroup: str
     metric: str
     end: str
     sign: str
@@ -34,56 +34,46 @@ class Gate:
 
     @classmethod
     def parse(cls, text: str) -> "Gate":
-        """Read a gate.
-
-        Raises:
-            InputError: if it is not of the form.
-            UnknownNameError: if there is no such metric.
-        """
-        form = _FORM.match(text)
+        """Parse a gate; raises `InputError`."""
+        match = _PATTERN.match(text)
         try:
-            if form is None:
-                raise ValueError
-            bound = float(form[5])
+            bound = float(match[5]) if match else math.nan
         except ValueError:
+            match = None
+        if match is None:
             raise InputError(
-                f"--fail-if {text!r}: expected a metric, a comparison and a number, such as 'sce>0.05', "
-                "'sce.low>0.05', or of a group 'north: sce.low>0.05', of any group '*: sce.low>0.05'."
-            ) from None
-        group, name, end, sign = (form[1] or "").strip(), form[2], form[3] or "value", form[4]
+                f"--fail-if {text!r}: expected a metric, a comparison and a number, such as 'sce>0.05' or "
+                "'sce.low>0.05'; for a subgroup 'north: sce.low>0.05', for any subgroup '*: sce.low>0.05'."
+            )
+        subgroup, name, end, sign = (match[1] or "").strip(), match[2], match[3] or "value", match[4]
         if METRICS.get(name).percent and abs(bound) > 1:
-            raise InputError(f"--fail-if {text!r}: values are fractions, so this could never change; 5 % is 0.05.")
-        return cls(text.strip(), group, name, end, sign, bound)
+            raise InputError(f"--fail-if {text!r}: expected a fraction, such as 0.05 for 5 %, got {bound:g}.")
+        return cls(text.strip(), subgroup, name, end, sign, bound)
 
-    def trips(self, evaluation: Evaluation) -> bool:
-        """Whether the condition holds, of a group or of any; a value that is not defined trips: it proves nothing.
-
-        Raises:
-            InputError: if it is of a group and there are none.
-            UnknownNameError: if there is no such group.
-        """
+    def fails(self, evaluation: Evaluation) -> bool:
+        """Whether the condition holds for all rows, the subgroup or any subgroup; also if the value is not defined."""
         return any(self._holds(value) for value in self._values(evaluation).values())
 
     def reason(self, evaluation: Evaluation) -> str:
-        """The value that decided, in words: of several groups the first that trips, or the one nearest to it."""
+        """The decisive value in words: of several subgroups the first that fails, or the closest."""
         values = self._values(evaluation)
-        nearest = max if self.sign.startswith(">") else min
-        group = next((name for name, value in values.items() if self._holds(value)), "")
-        group = group or nearest(values, key=values.__getitem__)
-        value, name = values[group], self.metric if self.end == "value" else f"{self.metric}.{self.end}"
-        of_group = f" in {group}" if group else ""
-        return f"{name}{of_group} is not defined" if math.isnan(value) else f"{name}{of_group} = {value:.4g}"
+        closest = max if self.sign.startswith(">") else min
+        subgroup = next((name for name, value in values.items() if self._holds(value)), "")
+        subgroup = subgroup or closest(values, key=values.__getitem__)
+        value, name = values[subgroup], self.metric if self.end == "value" else f"{self.metric}.{self.end}"
+        where = f" in {subgroup}" if subgroup else ""
+        return f"{name}{where} is not defined" if math.isnan(value) else f"{name}{where} = {value:.4g}"
 
     def _holds(self, value: float) -> bool:
         return math.isnan(value) or bool(_OPERATORS[self.sign](value, self.bound))
 
     def _values(self, evaluation: Evaluation) -> dict[str, float]:
-        """What is compared, by group; of all rows under no name."""
-        evaluations = {"": evaluation} if not self.group else evaluation.groups
+        """Compared value of each subgroup; under the name "" that of all rows."""
+        evaluations = {"": evaluation} if not self.subgroup else evaluation.subgroups
         if not evaluations:
-            raise InputError(f"--fail-if {self.text!r}: there are no groups; name their column with --group.")
-        if self.group not in ("", "*"):
-            if self.group not in evaluations:
-                raise UnknownNameError(f"group of --fail-if {self.text!r}", self.group, list(evaluations))
-            evaluations = {self.group: evaluations[self.group]}
-        return {name: float(getattr(one.metrics[self.metric], self.end)) for name, one in evaluations.items()}
+            raise InputError(f"--fail-if {self.text!r}: there are no subgroups; name their column with --subgroup.")
+        if self.subgroup not in ("", "*"):
+            if self.subgroup not in evaluations:
+                raise UnknownNameError(f"subgroup of --fail-if {self.text!r}", self.subgroup, list(evaluations))
+            evaluations = {self.subgroup: evaluations[self.subgroup]}
+        return {name: float(getattr(part.metrics[self.metric], self.end)) for name, part in evaluations.items()}

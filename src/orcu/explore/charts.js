@@ -1,18 +1,17 @@
 "use strict";
-/* Drawing: each function fills one SVG from numbers it is given. Text keeps its size at any width,
-   because a chart is drawn in the pixels it has. */
+/* Drawing: each function fills one SVG. Charts are drawn in screen pixels, so text has the same size at any width. */
 const orcuCharts = (() => {
   const LEFT = 46;
   const RIGHT = 6;
   const TOP = 14;
 
-  const RAISED = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹";
-  const raised = power => [...power].map(c => RAISED["-0123456789".indexOf(c)]).join("");
+  const SUPERSCRIPTS = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹";
+  const superscript = power => [...power].map(c => SUPERSCRIPTS["-0123456789".indexOf(c)]).join("");
   const signed = text => text
-    .replace(/e\+?(-?\d+)$/, (_, power) => ` × 10${raised(power)}`)
+    .replace(/e\+?(-?\d+)$/, (_, power) => ` × 10${superscript(power)}`)
     .replace(/^-/, "\u2212");
 
-  /* A number for reading: `digits` decimals, or a power of ten where these would mislead. */
+  /* A number as text: `digits` decimals, or a power of ten for very large and small numbers. */
   function shown(value, digits = 3) {
     if (!Number.isFinite(value)) return signed(String(value)).replace("Infinity", "∞");
     const size = Math.abs(value);
@@ -20,7 +19,7 @@ const orcuCharts = (() => {
     return signed(value.toFixed(size >= 1000 ? 0 : size >= 100 ? Math.min(digits, 1) : digits));
   }
 
-  /* Like `shown`, for an axis or a setting: no zeros at the end. */
+  /* Like `shown`, without trailing zeros, for axes and settings. */
   function plain(value) {
     const size = Math.abs(value);
     if (size >= 1e5 || (size > 0 && size < 1e-3)) return signed(Number(value.toPrecision(4)).toExponential());
@@ -40,19 +39,19 @@ const orcuCharts = (() => {
   function ticks(low, high) {
     const rough = (high - low) / 5;
     const power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 2.5, 5, 10].map(m => m * power).find(one => one >= rough * 0.999);
-    const found = [];
-    for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) found.push(i * step);
-    return found;
+    const step = [1, 2, 2.5, 5, 10].map(m => m * power).find(size => size >= rough * 0.999);
+    const values = [];
+    for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) values.push(i * step);
+    return values;
   }
 
-  /* The smallest round number that is not below the value. */
+  /* The smallest round number of at least the value. */
   function roundUp(value) {
     const power = 10 ** Math.floor(Math.log10(value));
-    return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].map(m => m * power).find(one => one >= value * (1 - 1e-12));
+    return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].map(m => m * power).find(candidate => candidate >= value * (1 - 1e-12));
   }
 
-  /* A fresh layer with horizontal grid lines; handles, if the chart has some, stay above it. */
+  /* A new layer with horizontal grid lines, below the handles of the chart. */
   function frame(svg, { low, high, height = 230, bottom = 24, columns = 0, name, write = plain }) {
     const width = Math.max(svg.parentNode.clientWidth, 220);
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
@@ -99,7 +98,7 @@ const orcuCharts = (() => {
     }), text);
   }
 
-  /* Where the logits stand, their outline, and where a step would take them. */
+  /* The logits, a line through them, and their positions after a gradient step. */
   function logits(svg, { values, next, label, limit }) {
     const f = frame(svg, { low: -limit, high: limit, height: 270, columns: values.length });
     classAxis(f, values.length, label);
@@ -130,7 +129,7 @@ const orcuCharts = (() => {
       add(f.layer, "line", { x1: f.middle(k) - half, x2: f.middle(k) + half, y1: at, y2: at, class: "softce stroke" })
         .setAttribute("stroke-width", 3);
       const top = f.y(value);
-      const crossed = at > top - 20 && at < top + 2; // the target's line would run through the number
+      const crossed = at > top - 20 && at < top + 2; // the line of the target would cross the number
       add(f.layer, "text", {
         x: f.middle(k), y: (crossed ? Math.min(at, top) : top) - 6, "text-anchor": "middle", class: f.column < 34 ? "small" : "",
       }, value.toFixed(2).replace(/^0/, f.column < 34 ? "" : "0"));
@@ -180,7 +179,7 @@ const orcuCharts = (() => {
       name: `Directed gaps: ${r.map((value, k) => `${k} to ${k + 1} ${shown(value)}`).join(", ")}`,
     });
     add(f.under, "rect", { x: f.left, width: f.right - f.left, y: f.top - 8, height: f.y(0) - f.top + 8, class: "zone" });
-    const onTheRight = label === 0 || r[0] > 0; // away from the label's line and from the first bar
+    const onTheRight = label === 0 || r[0] > 0; // away from the line of the label and the first bar
     add(f.layer, "text", {
       x: onTheRight ? f.right - 6 : f.left + 6, y: f.top + 4, "text-anchor": onTheRight ? "end" : "start", class: "soft small",
     }, "violated");
@@ -200,8 +199,8 @@ const orcuCharts = (() => {
       const tiny = f.column < 40;
       const number = shown(value, tiny ? 1 : 2);
       const at = { x: f.border(k), y: value > 0 ? f.y(value) - 5 : f.y(value) + 14, half: 3.8 * number.length };
-      // where columns are narrow some numbers have no room; the tooltip and the table have them all
-      const crowded = placed.some(one => Math.abs(one.x - at.x) < one.half + at.half && Math.abs(one.y - at.y) < 14);
+      // in narrow columns some numbers do not fit; the tooltip and the table have all of them
+      const crowded = placed.some(other => Math.abs(other.x - at.x) < other.half + at.half && Math.abs(other.y - at.y) < 14);
       if (!crowded) {
         placed.push(at);
         add(group, "text", { x: at.x, y: at.y, "text-anchor": "middle", class: tiny ? "small" : "" }, number);
@@ -213,29 +212,29 @@ const orcuCharts = (() => {
       }
       group.addEventListener("click", () => onChoose(k));
     });
-    for (let k = 0; f.column < 40 && k <= r.length; k++) { // too narrow for the names of the gaps: those of the classes
+    for (let k = 0; f.column < 40 && k <= r.length; k++) { // too narrow for the names of the gaps: show the classes
       add(f.layer, "text", { x: f.middle(k), y: f.floor + 17, "text-anchor": "middle", class: "soft" }, String(k));
     }
-    // the label stands between the gaps on its two sides
+    // the label is between its two gaps
     add(f.under, "rect", { x: f.middle(label) - 1.5, width: 3, y: f.top - 8, height: f.floor - f.top + 8, class: "band" });
     add(f.layer, "path", { d: `M${f.middle(label)} ${f.floor - 8}l-5 8h10z`, class: "softce fill" });
     return marginShown;
   }
 
-  function equilibrium(svg, { anchor, settled, now, label }) {
+  function equilibrium(svg, { anchor, equilibrium: probs, now, label }) {
     const f = frame(svg, {
       low: 0, high: 1, columns: anchor.length,
-      name: `Anchor and equilibrium: ${anchor.map((a, k) => `class ${k} ${a.toFixed(3)} and ${settled[k].toFixed(3)}`).join(", ")}`,
+      name: `Anchor and equilibrium: ${anchor.map((a, k) => `class ${k} ${a.toFixed(3)} and ${probs[k].toFixed(3)}`).join(", ")}`,
     });
     classAxis(f, anchor.length, label);
     const width = Math.min(f.column * 0.27, 26);
     anchor.forEach((a, k) => {
       const x = f.middle(k);
       bar(f, { x: x - width * 0.55, width, value: a, role: "softce", text: `class ${k}: anchor ${shown(a)}` });
-      bar(f, { x: x + width * 0.55, width, value: settled[k], role: "total", text: `class ${k}: equilibrium ${shown(settled[k])}` });
-      for (const [value, side] of [[a, -1], [settled[k], 1]]) {
+      bar(f, { x: x + width * 0.55, width, value: probs[k], role: "total", text: `class ${k}: equilibrium ${shown(probs[k])}` });
+      for (const [value, side] of [[a, -1], [probs[k], 1]]) {
         if (f.column >= 58 && value >= 0.005) {
-          // a little outwards, because the dot stands between the two
+          // shifted outwards, because the dot is between the two
           const at = { x: x + side * (width * 0.55 + 5), y: f.y(value) - 5, "text-anchor": "middle", class: "small soft" };
           add(f.layer, "text", at, value.toFixed(2).replace(/^0/, ""));
         }
@@ -278,10 +277,10 @@ const orcuCharts = (() => {
     tip(dot, `now: r = ${shown(now)}`);
   }
 
-  const SPARSE = 30; // a bin of fewer rows says little and is drawn hollow
+  const SPARSE = 30; // bins with fewer rows are uncertain and drawn hollow
   const share = value => `${plain(100 * value)}\u00a0%`;
 
-  /* The axis of probabilities below a chart; the outer numbers stay inside it. */
+  /* Axis of probabilities below a chart, with the outer numbers inside the chart. */
   function shareAxis(f) {
     const x = value => f.left + value * (f.right - f.left);
     for (const tick of [0, 0.25, 0.5, 0.75, 1]) {
@@ -291,33 +290,33 @@ const orcuCharts = (() => {
     return x;
   }
 
-  /* What came true against what was said, with 95 % intervals; the rows of each bin as bars below. */
-  function reliability(svg, { bins, count, said, name }) {
+  /* Observed frequency against predicted probability with 95 % intervals, and the rows of each bin as bars below. */
+  function reliability(svg, { bins, count, xlabel, name }) {
     const f = frame(svg, { low: 0, high: 1, height: 300, bottom: 74, name, write: share });
     const x = shareAxis(f);
     add(f.layer, "line", { x1: x(0), x2: x(1), y1: f.y(0), y2: f.y(1), class: "margin" });
     const dense = bins.filter(bin => bin.rows >= SPARSE);
-    const path = dense.map((bin, i) => `${i ? "L" : "M"}${x(bin.said).toFixed(2)} ${f.y(bin.seen).toFixed(2)}`).join("");
-    if (path) add(f.layer, "path", { d: path, class: "right stroke" });
+    const path = dense.map((bin, i) => `${i ? "L" : "M"}${x(bin.predicted).toFixed(2)} ${f.y(bin.observed).toFixed(2)}`).join("");
+    if (path) add(f.layer, "path", { d: path, class: "correct stroke" });
     const most = Math.max(...bins.map(bin => bin.rows));
     const width = (x(1) - x(0)) / count;
     for (const bin of bins) {
-      const words = `said ${share(bin.said)}, came true ${share(bin.seen)} (${share(bin.low)} to ${share(bin.high)}), `
+      const tooltip = `predicted ${share(bin.predicted)}, observed ${share(bin.observed)} (${share(bin.low)} to ${share(bin.high)}), `
         + `${bin.rows.toLocaleString("en-US")} rows`;
       const high = Math.max(26 * bin.rows / most, 0.75);
       tip(add(f.layer, "rect", {
         x: x(0) + (bin.bin + 0.05) * width, width: 0.9 * width, y: f.floor + 50 - high, height: high, class: "quiet fill",
-      }), words);
-      add(f.layer, "line", { x1: x(bin.said), x2: x(bin.said), y1: f.y(bin.low), y2: f.y(bin.high), class: "right whisker" });
+      }), tooltip);
+      add(f.layer, "line", { x1: x(bin.predicted), x2: x(bin.predicted), y1: f.y(bin.low), y2: f.y(bin.high), class: "correct whisker" });
       tip(add(f.layer, "circle", {
-        cx: x(bin.said), cy: f.y(bin.seen), r: 4.5, class: bin.rows >= SPARSE ? "right fill" : "right ring",
-      }), words);
+        cx: x(bin.predicted), cy: f.y(bin.observed), r: 4.5, class: bin.rows >= SPARSE ? "correct fill" : "correct ring",
+      }), tooltip);
     }
     add(f.layer, "text", { x: f.left, y: f.floor + 66, class: "soft small" },
-      `${said}; bars: rows, at most ${most.toLocaleString("en-US")}`);
+      `${xlabel}; bars: rows, at most ${most.toLocaleString("en-US")}`);
   }
 
-  /* How sure the model says it is: the rows of each bin of the confidence, right and wrong ones apart. */
+  /* Histogram of the confidence, split into correct and wrong predictions. */
   function confidences(svg, { table, confidence, accuracy, name }) {
     const rows = table.weight.reduce((a, b) => a + b);
     const f = frame(svg, {
@@ -326,8 +325,8 @@ const orcuCharts = (() => {
     const x = shareAxis(f);
     const width = (x(1) - x(0)) / table.weight.length;
     table.weight.forEach((all, bin) => {
-      const right = table.outcome[bin];
-      for (const [role, from, to] of [["right", 0, right], ["wrong", right, all]]) {
+      const correct = table.outcome[bin];
+      for (const [role, from, to] of [["correct", 0, correct], ["wrong", correct, all]]) {
         if (to > from) {
           tip(add(f.layer, "rect", {
             x: x(0) + (bin + 0.05) * width, width: 0.9 * width, y: f.y(to / rows), height: f.y(from / rows) - f.y(to / rows), class: `${role} fill`,
@@ -335,38 +334,38 @@ const orcuCharts = (() => {
         }
       }
     });
-    for (const [value, role] of [[confidence, "said"], [accuracy, "margin"]]) {
+    for (const [value, role] of [[confidence, "confidence"], [accuracy, "margin"]]) {
       add(f.layer, "line", { x1: x(value), x2: x(value), y1: f.top - 8, y2: f.floor, class: role });
     }
     add(f.layer, "text", { x: f.left, y: f.floor + 33, class: "soft small" }, "confidence (largest probability)");
   }
 
-  const shortened = (text, length) => (text.length <= length ? text
+  const shorten = (text, length) => (text.length <= length ? text
     : `${text.slice(0, length >> 1)}…${text.slice(text.length - (length - (length >> 1) - 1))}`);
 
-  /* Rows per true class and decision, shaded by the share of the true class. */
+  /* Confusion matrix: rows by true and predicted class, shaded by the share of the true class. */
   function confusion(svg, { counts, names, name }) {
     const width = Math.max(svg.parentNode.clientWidth, 220);
     const size = names.length;
-    const letters = Math.min(12, Math.max(...names.map(one => one.length)));
+    const letters = Math.min(12, Math.max(...names.map(text => text.length)));
     const left = 22 + 7 * letters;
     const cell = Math.min((width - left - RIGHT) / size, 64);
-    const turned = letters * 7 > cell;
+    const rotated = letters * 7 > cell;
     const floor = TOP + cell * size;
-    const bottom = turned ? 24 + 7 * letters : 34;
+    const bottom = rotated ? 24 + 7 * letters : 34;
     svg.setAttribute("viewBox", `0 0 ${width} ${floor + bottom}`);
     svg.setAttribute("role", "img");
     svg.setAttribute("aria-label", name);
     svg.replaceChildren();
-    const step = Math.ceil(16 * size / (cell * size)); // so that names of many classes do not run into each other
+    const step = Math.ceil(16 * size / (cell * size)); // names of many classes must not overlap
     for (let i = 0; i < size; i++) {
       const rows = counts.slice(i * size, (i + 1) * size).reduce((a, b) => a + b);
       for (let j = 0; j < size; j++) {
         const count = counts[i * size + j];
         const part = rows ? count / rows : 0;
         const box = tip(add(svg, "rect", {
-          x: left + j * cell, y: TOP + i * cell, width: 0.96 * cell, height: 0.96 * cell, class: `${i === j ? "right" : "wrong"} fill`,
-        }), `true ${names[i]}, decided ${names[j]}: ${count.toLocaleString("en-US")} rows, ${share(part)} of the true class`);
+          x: left + j * cell, y: TOP + i * cell, width: 0.96 * cell, height: 0.96 * cell, class: `${i === j ? "correct" : "wrong"} fill`,
+        }), `true ${names[i]}, predicted ${names[j]}: ${count.toLocaleString("en-US")} rows, ${share(part)} of the true class`);
         box.setAttribute("fill-opacity", (0.05 + 0.65 * part).toFixed(3));
         const digits = count.toLocaleString("en-US");
         if (count && size <= 12 && cell >= 7 * digits.length) {
@@ -375,15 +374,15 @@ const orcuCharts = (() => {
       }
       if (i % step) continue;
       const middle = (i + 0.48) * cell;
-      add(svg, "text", { x: left - 6, y: TOP + middle + 4, "text-anchor": "end", class: "soft small" }, shortened(names[i], 12));
-      const at = { x: left + middle + (turned ? 4 : 0), y: floor + (turned ? 6 : 14) };
-      const tilt = turned ? { "text-anchor": "end", transform: `rotate(-90 ${at.x} ${at.y})` } : { "text-anchor": "middle" };
-      add(svg, "text", { ...at, ...tilt, class: "soft small" }, shortened(names[i], 12));
+      add(svg, "text", { x: left - 6, y: TOP + middle + 4, "text-anchor": "end", class: "soft small" }, shorten(names[i], 12));
+      const at = { x: left + middle + (rotated ? 4 : 0), y: floor + (rotated ? 6 : 14) };
+      const tilt = rotated ? { "text-anchor": "end", transform: `rotate(-90 ${at.x} ${at.y})` } : { "text-anchor": "middle" };
+      add(svg, "text", { ...at, ...tilt, class: "soft small" }, shorten(names[i], 12));
     }
-    add(svg, "text", { x: left + cell * size / 2, y: floor + bottom - 2, "text-anchor": "middle", class: "soft small" }, "decided");
+    add(svg, "text", { x: left + cell * size / 2, y: floor + bottom - 2, "text-anchor": "middle", class: "soft small" }, "predicted class");
     const x = 10;
     const y = TOP + cell * size / 2;
-    add(svg, "text", { x, y, "text-anchor": "middle", transform: `rotate(-90 ${x} ${y})`, class: "soft small" }, "true");
+    add(svg, "text", { x, y, "text-anchor": "middle", transform: `rotate(-90 ${x} ${y})`, class: "soft small" }, "true class");
   }
 
   return Object.freeze({

@@ -1,14 +1,13 @@
 "use strict";
-/* A table becomes predictions: which columns hold what, in which order the classes stand, and which class each label
-   names. The rules and the words are those of orcu.predictions; where the library wants to be told, the page proposes
-   what is beyond doubt and asks for the rest. */
+/* Predictions from a table: detection of the columns, order of the classes, and conversion of the labels. The rules are
+   those of orcu.predictions; choices that the library requires are proposed if they are unambiguous, else asked for. */
 const orcuPredictions = (() => {
-  const MOST_CLASSES = 100;
-  const LOOKED_AT = 200; // rows, to propose columns
+  const MAX_CLASSES = 100;
+  const SAMPLE_ROWS = 200; // for the detection of columns
   const SUM_TOLERANCE = 1e-3;
-  const LARGEST_TOLERANCE = 1e-2; // however few digits are printed: a row that misses 1 by more is no distribution
-  const FLOAT_NOISE = 1e-6; // sums this close to 1 are rounding, and stay
-  const ALL_DIGITS = 9;
+  const MAX_TOLERANCE = 1e-2; // largest error of a sum, for numbers with few digits
+  const FLOAT_NOISE = 1e-6; // sums this close to 1 are not normalised
+  const MAX_DIGITS = 9;
   const LABEL_NAMES = /^(labels?|y|y_?true|true|truth|true_?(label|class|grade)|target|class|grade|outcome|observed|actual|gold)$/i;
   const OTHER_NAMES = /^(id|index|row|weight|group|subject|patient|split|fold|batch|pred|preds|prediction|predicted|predicted_?(label|class|grade)|y_?pred|decision|argmax)$/i;
   const PREDICTION_NAMES = /^(p|probs?|proba|probability|z|logits?|scores?)[_.\- ]?$/i;
@@ -16,11 +15,11 @@ const orcuPredictions = (() => {
   const FLOAT = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/;
   const WHOLE = /^-?[0-9]+$/;
 
-  const same = (a, b) => a.length === b.length && a.every((one, i) => one === b[i]);
+  const same = (a, b) => a.length === b.length && a.every((value, i) => value === b[i]);
   const positions = classes => classes.map((_, k) => String(k));
   const allNumbers = names => names.every(name => WHOLE.test(name));
 
-  /* One text for a label however it was written: 2, 2.0 and 02 are "2"; names are stripped. */
+  /* Canonical text of a label: 2, 2.0 and 02 are "2"; names are stripped. */
   function canonical(cell) {
     const text = cell.trim();
     if (!FLOAT.test(text)) return text;
@@ -35,7 +34,7 @@ const orcuPredictions = (() => {
   };
   const namesAfter = (columns, prefix) => columns.map(name => canonical(name.slice(prefix.length)));
 
-  /* What may stand before the names of the classes, longest first: "p_" in p_low, p_high, "p" in p0, p1, or nothing. */
+  /* Possible prefixes of the class names, longest first: "p_" in p_low, p_high, "p" in p0, p1, or none. */
   function prefixesOf(columns) {
     const common = commonPrefix(columns);
     const ends = Array.from(common.matchAll(/[_.\- ]/g), match => common.slice(0, match.index + 1));
@@ -44,119 +43,119 @@ const orcuPredictions = (() => {
     return ["", ...ends].filter(prefix => columns.every(name => name !== prefix)).reverse();
   }
 
-  /* The prefix that leaves the names which the labels have; where none does, the longest. */
+  /* The prefix whose removal gives the names in the label column, else the longest prefix. */
   function prefixOf(table, { columns, label }) {
     const prefixes = prefixesOf(columns);
     const labels = table.names.includes(label) ? firstCells(table, label).map(canonical) : [];
-    return prefixes.find(prefix => labels.every(one => namesAfter(columns, prefix).includes(one))) ?? prefixes[0];
+    return prefixes.find(prefix => labels.every(text => namesAfter(columns, prefix).includes(text))) ?? prefixes[0];
   }
 
   const classNames = (table, choice) => namesAfter(choice.columns, prefixOf(table, choice));
 
-  /* What the library calls the classes of a list of columns: what follows a common prefix that ends in a sign. */
-  function namesOfList(columns) {
+  /* Class names that the library gives a list of columns: the text after a common prefix that ends in a separator. */
+  function libraryNames(columns) {
     const prefix = commonPrefix(columns).replace(/\d*$/, "");
-    const cut = columns.map(name => name.slice(prefix.length));
-    return (cut.every(Boolean) && /[_.\- ]$/.test(prefix) ? cut : columns).map(canonical);
+    const suffixes = columns.map(name => name.slice(prefix.length));
+    return (suffixes.every(Boolean) && /[_.\- ]$/.test(prefix) ? suffixes : columns).map(canonical);
   }
 
   function firstCells(table, name) {
     const column = table.names.indexOf(name);
-    return Array.from({ length: Math.min(table.rows, LOOKED_AT) }, (_, row) => table.cell(row, column));
+    return Array.from({ length: Math.min(table.rows, SAMPLE_ROWS) }, (_, row) => table.cell(row, column));
   }
 
-  /* ---- what the page proposes ---- */
+  /* ---- proposal ---- */
 
-  /* More than half: a cell that is missing or wrong must not hide its column. */
-  const mostly = (cells, holds) => 2 * cells.filter(holds).length > cells.length;
+  /* More than half, so that a missing or wrong cell does not hide its column. */
+  const mostly = (cells, condition) => 2 * cells.filter(condition).length > cells.length;
 
-  /* Columns of numbers, and the sets of them that could hold one prediction. */
+  /* Sets of numeric columns that could be the predictions. */
   function candidateSets(table) {
     const numeric = table.names.filter(name => mostly(firstCells(table, name), cell => orcuTable.isNumber(cell, table.decimal)));
-    const signed = new Set(numeric.flatMap(name => Array.from(name.matchAll(/[_.\- ](?=.)/g), match => name.slice(0, match.index + 1))));
+    const prefixes = new Set(numeric.flatMap(name => Array.from(name.matchAll(/[_.\- ](?=.)/g), match => name.slice(0, match.index + 1))));
     const beforeDigits = name => name.match(/^(.*\D)\d+$/)?.[1];
     const sets = [
-      ...Array.from(signed, prefix => numeric.filter(name => name.startsWith(prefix) && name !== prefix)),
+      ...Array.from(prefixes, prefix => numeric.filter(name => name.startsWith(prefix) && name !== prefix)),
       ...Array.from(new Set(numeric.map(beforeDigits)), prefix => numeric.filter(name => prefix && beforeDigits(name) === prefix)),
     ];
     sets.push(numeric.filter(name => !LABEL_NAMES.test(name) && !OTHER_NAMES.test(name)));
-    for (const label of table.names) { // columns that are called as the labels are
+    for (const label of table.names) { // columns named like the labels
       const values = new Set(firstCells(table, label).map(canonical));
       sets.push(numeric.filter(name => values.has(canonical(name)) && name !== label));
     }
-    const distinct = new Map(sets.filter(set => set.length >= 2 && set.length <= MOST_CLASSES).map(set => [JSON.stringify(set), set]));
+    const distinct = new Map(sets.filter(set => set.length >= 2 && set.length <= MAX_CLASSES).map(set => [JSON.stringify(set), set]));
     return [...distinct.values()];
   }
 
-  /* Whether most of the first rows of some columns add up to a total. */
-  function addUpTo(table, columns, total) {
+  /* Whether the columns sum to a total in most of the first rows. */
+  function sumsTo(table, columns, total) {
     const numbers = columns.map(name => firstCells(table, name).map(cell => Number(cell.trim().replace(table.decimal, "."))));
     return mostly(numbers[0], (_, row) => numbers.every(column => column[row] >= 0)
       && Math.abs(numbers.reduce((sum, column) => sum + column[row], 0) - total) <= 0.011 * total);
   }
 
-  /* What the table seems to hold, and what has to be asked: { choice, doubt }. */
+  /* Proposed choice, and a question if it is ambiguous: { choice, question }. */
   function propose(table) {
     const sets = candidateSets(table);
-    const sums = sets.filter(set => addUpTo(table, set, 1) || addUpTo(table, set, 100));
-    const known = sets.filter(set => PREDICTION_NAMES.test(prefixesOf(set)[0]));
-    const fitting = sums.length ? sums : known.length ? known : sets;
-    const columns = fitting[0] ?? [];
-    const { label, doubt: labelDoubt } = proposeLabel(table, columns);
+    const sums = sets.filter(set => sumsTo(table, set, 1) || sumsTo(table, set, 100));
+    const named = sets.filter(set => PREDICTION_NAMES.test(prefixesOf(set)[0]));
+    const candidates = sums.length ? sums : named.length ? named : sets;
+    const columns = candidates[0] ?? [];
+    const { label, question: labelQuestion } = proposeLabel(table, columns);
     const choice = { label, columns, order: columns, kind: "probs", labels: "names", confirmed: false };
-    if (fitting.length !== 1) {
-      const several = fitting.map(set => `${set[0]} to ${set.at(-1)}`).join("; ");
+    if (candidates.length !== 1) {
+      const several = candidates.map(set => `${set[0]} to ${set.at(-1)}`).join("; ");
       return {
-        choice, doubt: `${table.name}: say below which columns hold the predictions, one per class, and which the true class`
-          + `${several ? `; several could hold predictions: ${several}` : ""}. The columns are: ${listed(table.names)}.`,
+        choice, question: `${table.name}: select the columns of the predictions, one per class, and the column of the true class`
+          + `${several ? `; possible predictions: ${several}` : ""}. Columns: ${listNames(table.names)}.`,
       };
     }
-    const { order, doubt: orderDoubt } = proposeOrder(table, choice);
-    const doubts = [labelDoubt, orderDoubt].filter(Boolean);
-    return { choice: { ...choice, order }, doubt: doubts.length ? `${table.name}: ${doubts.join(" Also, ")}` : null };
+    const { order, question: orderQuestion } = proposeOrder(table, choice);
+    const questions = [labelQuestion, orderQuestion].filter(Boolean);
+    return { choice: { ...choice, order }, question: questions.length ? `${table.name}: ${questions.join(" Also: ")}` : null };
   }
 
-  /* The order of the columns, or of the numbers that they are called by. */
+  /* The order of the columns, or of the numbers in their names. */
   function proposeOrder(table, choice) {
     const { columns } = choice;
     const names = classNames(table, choice);
     if (!allNumbers(names)) {
       return {
-        order: columns, doubt: !same(names, names.slice().sort()) ? null
-          : `the classes stand in the order of the alphabet (${names.join(", ")}), which says nothing about theirs. `
-            + "Say the order below, lowest first; if it is this one, press Judge.",
+        order: columns, question: !same(names, names.slice().sort()) ? null
+          : `the classes are in alphabetical order (${names.join(", ")}), which may not be their order. `
+            + "Set the order below, lowest first; if it is correct, press Evaluate.",
       };
     }
     const order = columns.slice().sort((a, b) => names[columns.indexOf(a)] - names[columns.indexOf(b)]);
     return {
-      order, doubt: same(order, columns) ? null
-        : `the classes stand in the order ${names.join(", ")}, which is not their numeric order. Say the order below.`,
+      order, question: same(order, columns) ? null
+        : `the columns are in the order ${names.join(", ")}, which is not the numeric order. Set the order below.`,
     };
   }
 
   function proposeLabel(table, columns) {
     const others = table.names.filter(name => !columns.includes(name));
     const labels = name => firstCells(table, name).map(canonical);
-    const fitting = others.filter(name => columns.length && prefixesOf(columns).some(prefix => {
+    const matching = others.filter(name => columns.length && prefixesOf(columns).some(prefix => {
       const names = namesAfter(columns, prefix);
-      return labels(name).every(one => names.includes(one));
+      return labels(name).every(text => names.includes(text));
     }));
-    const called = others.filter(name => LABEL_NAMES.test(name));
-    const sure = called.length ? (called.length === 1 ? called : called.filter(name => fitting.includes(name)))
-      // integers fit many columns; texts that are names of classes hardly a second one
-      : fitting.filter(name => !OTHER_NAMES.test(name) && (others.length === 1 || !allNumbers(labels(name))));
-    if (sure.length === 1) return { label: sure[0], doubt: null };
-    const doubt = others.length === 0
-      ? "there is no column besides the predictions; what came true is needed to judge them."
-      : `say below which column holds the true class. The columns besides the predictions are: ${listed(others)}.`;
-    return { label: sure[0] ?? fitting[0] ?? others[0] ?? "", doubt };
+    const named = others.filter(name => LABEL_NAMES.test(name));
+    const certain = named.length ? (named.length === 1 ? named : named.filter(name => matching.includes(name)))
+      // many columns have matching integers, but few have matching class names
+      : matching.filter(name => !OTHER_NAMES.test(name) && (others.length === 1 || !allNumbers(labels(name))));
+    if (certain.length === 1) return { label: certain[0], question: null };
+    const question = others.length === 0
+      ? "there are only columns of predictions; a column of true classes is needed to evaluate them."
+      : `select the column of the true class. Columns besides the predictions: ${listNames(others)}.`;
+    return { label: certain[0] ?? matching[0] ?? others[0] ?? "", question };
   }
 
-  const listed = names => names.slice(0, 30).join(", ") + (names.length > 30 ? `, and ${names.length - 30} more` : "");
+  const listNames = names => names.slice(0, 30).join(", ") + (names.length > 30 ? `, and ${names.length - 30} more` : "");
 
-  /* ---- what is read ---- */
+  /* ---- reading ---- */
 
-  /* The predictions of the chosen columns; every row is checked. */
+  /* The predictions of the chosen columns, with a check of every row. */
   function read(table, choice) {
     const classes = namesInOrder(table, choice);
     const notes = [
@@ -166,125 +165,125 @@ const orcuPredictions = (() => {
     const values = new Float64Array(table.rows * classes.length);
     choice.order.forEach((name, k) =>
       orcuTable.fillNumbers(table, table.names.indexOf(name), values, k, classes.length));
-    const strange = values.findIndex(value => !Number.isFinite(value));
-    if (strange >= 0) {
-      throw new Refusal(`${table.name}: row ${Math.floor(strange / classes.length) + 1} has `
-        + `${String(values[strange]).replace("Infinity", "inf").replace("NaN", "nan")} in column `
-        + `'${choice.order[strange % classes.length]}'; every value must be finite. Drop or repair such rows first.`);
+    const invalid = values.findIndex(value => !Number.isFinite(value));
+    if (invalid >= 0) {
+      throw new InputError(`${table.name}: row ${Math.floor(invalid / classes.length) + 1} has `
+        + `${String(values[invalid]).replace("Infinity", "inf").replace("NaN", "nan")} in column `
+        + `'${choice.order[invalid % classes.length]}', expected a finite number. Remove or correct such rows.`);
     }
     const logits = choice.kind === "logits";
     if (logits && looksNormalised(values, classes.length)) {
-      notes.push("WARNING: every row of the logits lies in [0, 1] and sums to 1: are these probabilities? Then say so below");
+      notes.push("WARNING: every row of the logits is in [0, 1] and sums to 1; if they are probabilities, select that below");
     }
     if (choice.kind === "percent") values.forEach((value, i) => { values[i] = value / 100; });
     if (!logits) normalise(table, choice, values, notes);
     const labels = labelCodes(table, choice, classes, notes);
     const weight = table.names.find(name => /^weights?$/i.test(name) && name !== choice.label && !choice.columns.includes(name));
-    if (weight) notes.push(`WARNING: the column '${weight}' is left aside: here every row counts alike; orcu evaluate takes --weight`);
+    if (weight) notes.push(`WARNING: the column '${weight}' is ignored, all rows have the same weight; use orcu evaluate --sample-weight`);
     return { rows: table.rows, classes, notes, labels, probs: logits ? null : values, logits: logits ? values : null };
   }
 
   function namesInOrder(table, choice) {
     const { label, columns, order } = choice;
     if (columns.length < 2) {
-      throw new Refusal(`${table.name}: one column per class and at least two classes are needed; choose them below. `
-        + `The columns are: ${listed(table.names)}.`);
+      throw new InputError(`${table.name}: expected one column per class and at least two classes; select them below. `
+        + `Columns: ${listNames(table.names)}.`);
     }
-    if (columns.length > MOST_CLASSES) throw new Refusal(`${table.name}: ${columns.length} classes; the page shows up to ${MOST_CLASSES}.`);
-    if (columns.includes(label)) throw new Refusal(`${table.name}: '${label}' cannot hold both the labels and a class; choose another column below.`);
-    if (!table.names.includes(label)) throw new Refusal(`${table.name}: what came true is needed to judge predictions; choose the label column below.`);
+    if (columns.length > MAX_CLASSES) throw new InputError(`${table.name}: ${columns.length} classes; this page supports up to ${MAX_CLASSES}.`);
+    if (columns.includes(label)) throw new InputError(`${table.name}: '${label}' is selected for the labels and for a class; select another column below.`);
+    if (!table.names.includes(label)) throw new InputError(`${table.name}: true classes are needed to evaluate predictions; select the label column below.`);
     const names = classNames(table, choice);
     if (new Set(names).size < names.length || names.includes("")) {
-      throw new Refusal(`${table.name}: names of classes must be different and not empty, got ${names.join(", ")}.`);
+      throw new InputError(`${table.name}: class names must be unique and not empty, got ${names.join(", ")}.`);
     }
     return order.map(column => names[columns.indexOf(column)]);
   }
 
-  /* The class of each row's label. */
+  /* Class number of each row's label. */
   function labelCodes(table, { label, labels }, classes, notes) {
     const column = table.names.indexOf(label);
     const byName = new Map(classes.map((name, k) => [name, k]));
     const numbered = same(classes, positions(classes));
-    const counted = labels !== "names" && !(labels === "from 0" && numbered);
-    if (counted && allNumbers(classes) && !numbered) {
-      throw new Refusal(`${table.name}: the classes are numbers themselves (${classes.join(", ")}), so a label could be a name or a `
-        + "position. Rename the columns, or match labels by name.");
+    const byPosition = labels !== "names" && !(labels === "from 0" && numbered);
+    if (byPosition && allNumbers(classes) && !numbered) {
+      throw new InputError(`${table.name}: the class names are numbers (${classes.join(", ")}), so labels could be names or positions. `
+        + "Rename the columns, or select class names for the labels.");
     }
     const first = labels === "from 1" ? 1 : 0;
-    const codes = new Map(counted ? classes.map((_, k) => [String(k + first), k]) : byName);
-    const known = new Map();
+    const codes = new Map(byPosition ? classes.map((_, k) => [String(k + first), k]) : byName);
+    const cache = new Map();
     const result = new Int32Array(table.rows);
     for (let row = 0; row < table.rows; row++) {
       const cell = table.cell(row, column);
-      let code = known.get(cell);
+      let code = cache.get(cell);
       if (code === undefined) {
         code = codes.get(canonical(cell));
-        if (code === undefined) throw new Refusal(noClass(table, label, row + 1, cell, [...codes.keys()], classes));
-        known.set(cell, code);
+        if (code === undefined) throw new InputError(unknownLabel(table, label, row + 1, cell, [...codes.keys()], classes));
+        cache.set(cell, code);
       }
       result[row] = code;
     }
-    if (labels === "from 0" && counted && !result.includes(0)) {
-      throw new Refusal(`${table.name}: ${label}: labels are taken as positions 0, 1, ... of the classes, but none is 0, so they may `
-        + "start at 1. Say below that they count from 1, or match them by name.");
+    if (labels === "from 0" && byPosition && !result.includes(0)) {
+      throw new InputError(`${table.name}: ${label}: labels are read as positions from 0, but none is 0, so they may start at 1. `
+        + "Select positions from 1 or class names below.");
     }
     if (result.every(code => code === result[0])) {
-      throw new Refusal(`${table.name}: ${label}: every row has the class '${classes[result[0]]}'; at least two of the classes `
-        + `(${classes.join(", ")}) must occur to judge a model.`);
+      throw new InputError(`${table.name}: ${label}: all rows have the class '${classes[result[0]]}'; expected at least two of the classes `
+        + `(${classes.join(", ")}).`);
     }
-    notes.push(!counted ? `label column ${label}; labels matched to class names by value`
-      : `label column ${label}; labels taken as positions ${first}, ${first + 1}, ... of the classes`);
+    notes.push(!byPosition ? `label column ${label}; labels are class names`
+      : `label column ${label}; labels are positions of the classes from ${first}`);
     return result;
   }
 
-  function noClass(table, label, row, cell, codes, classes) {
-    if (MISSING.has(cell.trim())) return `${table.name}: ${label}: row ${row} has no label. Fill it in or drop the row.`;
+  function unknownLabel(table, label, row, cell, codes, classes) {
+    if (MISSING.has(cell.trim())) return `${table.name}: ${label}: row ${row} has no label. Add it or remove the row.`;
     const name = canonical(cell);
-    const known = codes.length <= 12 ? codes.join(", ") : `${codes.length} names`;
+    const names = codes.length <= 12 ? codes.join(", ") : `${codes.length} names`;
     const hint = WHOLE.test(name) && name === String(classes.length) && codes[0] === "0"
-      ? "If labels start at 1, say below that they count from 1."
-      : WHOLE.test(name) && !allNumbers(codes) ? "If labels are positions of the classes, say below that they count from 0 or from 1."
-        : "Choose the label column and the classes below.";
-    return `${table.name}: ${label}: row ${row} has label '${name}', which is none of the classes (${known}). ${hint}`;
+      ? "If labels start at 1, select positions from 1 below."
+      : WHOLE.test(name) && !allNumbers(codes) ? "If labels are positions of the classes, select positions from 0 or 1 below."
+        : "Select the label column and the classes below.";
+    return `${table.name}: ${label}: row ${row} has label '${name}', which is not one of the classes (${names}). ${hint}`;
   }
 
-  /* Digits after the point that write all the values, up to 9. */
-  function printedDecimals(values) {
-    for (let digits = 1; digits < ALL_DIGITS; digits++) {
+  /* Decimals that represent all values, at most 9. */
+  function decimalDigits(values) {
+    for (let digits = 1; digits < MAX_DIGITS; digits++) {
       const power = 10 ** digits;
       if (values.every(value => Math.abs(value * power - Math.round(value * power)) < 1e-6)) return digits;
     }
-    return ALL_DIGITS;
+    return MAX_DIGITS;
   }
 
-  /* Rows that miss 1 by no more than the rounding of their numbers are normalised in place; others are refused. */
+  /* Normalise rows whose sum differs from 1 by rounding errors, in place; larger errors raise. */
   function normalise(table, { order, kind }, values, notes) {
     const classes = order.length;
-    const hint = kind === "percent" ? "If these are logits or fractions, say so below."
-      : "If these are logits, say so below; if they sum to 100, say percent.";
+    const hint = kind === "percent" ? "If these are logits or fractions, select that below."
+      : "If these are logits, select that below; if they sum to 100, select percent.";
     const outside = values.findIndex(value => value < 0 || value > 1);
     if (outside >= 0) {
-      throw new Refusal(`${table.name}: row ${Math.floor(outside / classes) + 1} has ${Number(values[outside].toPrecision(6))} in column `
+      throw new InputError(`${table.name}: row ${Math.floor(outside / classes) + 1} has ${Number(values[outside].toPrecision(6))} in column `
         + `'${order[outside % classes]}', expected values in [0, 1]${kind === "percent" ? " after the division by 100" : ""}. ${hint}`);
     }
-    const rounding = 0.5 * 10 ** -printedDecimals(values);
-    const tolerance = Math.min(Math.max(SUM_TOLERANCE, classes * rounding), LARGEST_TOLERANCE);
-    let [off, worst] = [0, 0];
+    const rounding = 0.5 * 10 ** -decimalDigits(values);
+    const tolerance = Math.min(Math.max(SUM_TOLERANCE, classes * rounding), MAX_TOLERANCE);
+    let [normalised, largest] = [0, 0];
     for (let at = 0; at < values.length; at += classes) {
       let sum = 0;
       for (let k = 0; k < classes; k++) sum += values[at + k];
-      const miss = Math.abs(sum - 1);
-      if (miss > tolerance * (1 + 1e-9)) {
-        throw new Refusal(`${table.name}: row ${at / classes + 1} sums to ${Number(sum.toPrecision(6))}, expected 1 ± `
-          + `${Number(tolerance.toPrecision(6))} over ${listed(order)}. ${hint}`);
+      const error = Math.abs(sum - 1);
+      if (error > tolerance * (1 + 1e-9)) {
+        throw new InputError(`${table.name}: row ${at / classes + 1} sums to ${Number(sum.toPrecision(6))}, expected 1 ± `
+          + `${Number(tolerance.toPrecision(6))} over ${listNames(order)}. ${hint}`);
       }
-      if (miss > FLOAT_NOISE) {
-        off += 1;
-        worst = Math.max(worst, miss);
+      if (error > FLOAT_NOISE) {
+        normalised += 1;
+        largest = Math.max(largest, error);
         for (let k = 0; k < classes; k++) values[at + k] /= sum;
       }
     }
-    if (off) notes.push(`${off.toLocaleString("en-US")} rows missed a sum of 1 by up to ${Number(worst.toPrecision(2))} and were normalised`);
+    if (normalised) notes.push(`${normalised.toLocaleString("en-US")} rows were normalised; their sums differed from 1 by up to ${Number(largest.toPrecision(2))}`);
   }
 
   function looksNormalised(values, classes) {
@@ -299,12 +298,12 @@ const orcuPredictions = (() => {
     return true;
   }
 
-  /* ---- the same for orcu evaluate ---- */
+  /* ---- command ---- */
 
   const quoted = text => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\"'\"'")}'`);
   const option = (name, value) => (value.startsWith("-") ? `${name}=${quoted(value)}` : `${name} ${quoted(value)}`);
 
-  /* The command that judges the same columns of a file in the same way; null if it cannot name them. */
+  /* The `orcu evaluate` command for the same choice; null if the names cannot be written on the command line. */
   function command(table, choice, file) {
     const { label, columns, order, kind, labels, confirmed } = choice;
     const prefix = prefixOf(table, choice);
@@ -313,15 +312,15 @@ const orcuPredictions = (() => {
     const starred = prefix && !prefix.includes("*")
       && same(order, table.names.filter(name => name.startsWith(prefix) && name !== label));
     if (!starred && order.some(name => /[,*]/.test(name))) return null;
-    const asked = labels === "from 1" ? classes.map((_, k) => String(k + 1))
-      : confirmed || labels !== "names" || !(starred || same(classes, namesOfList(order))) ? classes : null;
-    if (asked?.some(name => name.includes(","))) return null;
+    const given = labels === "from 1" ? classes.map((_, k) => String(k + 1))
+      : confirmed || labels !== "names" || !(starred || same(classes, libraryNames(order))) ? classes : null;
+    if (given?.some(name => name.includes(","))) return null;
     const parts = ["orcu evaluate", quoted(file.startsWith("-") ? `./${file}` : file), option("--label", label)];
     parts.push(option(kind === "logits" ? "--logits" : "--probs", starred ? `${prefix}*` : order.join(",")));
-    if (asked) parts.push(option("--classes", asked.join(",")));
+    if (given) parts.push(option("--classes", given.join(",")));
     if (kind === "percent") parts.push("--percent");
     return [...parts, "--report report.html"].join(" ");
   }
 
-  return Object.freeze({ MOST_CLASSES, canonical, classNames, propose, read, command });
+  return Object.freeze({ MAX_CLASSES, canonical, classNames, propose, read, command });
 })();

@@ -1,5 +1,5 @@
 "use strict";
-/* The two tabs of the page: which one is open, and how keys, clicks and the address change it. */
+/* The two tabs of the page; keys, clicks and the address select one. */
 const orcuTabs = (() => {
   const tabs = [...document.querySelectorAll("[role=tab]")];
   const view = tab => document.getElementById(tab.getAttribute("aria-controls"));
@@ -15,13 +15,13 @@ const orcuTabs = (() => {
       tab.tabIndex = chosen ? 0 : -1;
       view(tab).hidden = !chosen;
     }
-    dispatchEvent(new CustomEvent("tab", { detail: name })); // what is drawn while it is hidden has no width
+    dispatchEvent(new CustomEvent("tab", { detail: name })); // hidden charts have no width
   }
 
   function choose(tab) {
     show(nameOf(tab));
     tab.focus();
-    if (open === "judge") try { history.replaceState(null, "", "#judge"); } catch { location.hash = "#judge"; }
+    if (open === "evaluate") try { history.replaceState(null, "", "#evaluate"); } catch { location.hash = "#evaluate"; }
   }
 
   tabs.forEach((tab, i) => {
@@ -33,10 +33,10 @@ const orcuTabs = (() => {
       choose(tabs[(to + tabs.length) % tabs.length]);
     });
   });
-  const fromAddress = hash => (hash === "judge" ? "judge" : hash.includes("=") ? "loss" : null);
+  const fromAddress = hash => (hash === "evaluate" ? "evaluate" : hash.includes("=") ? "loss" : null);
   addEventListener("hashchange", event => {
-    const asked = fromAddress(event.newURL.split("#")[1] ?? "");
-    if (asked) show(asked);
+    const tab = fromAddress(event.newURL.split("#")[1] ?? "");
+    if (tab) show(tab);
   });
   show(fromAddress(location.hash.slice(1)) ?? JSON.parse(document.getElementById("start").textContent).tab);
   return Object.freeze({ show, open: () => open });

@@ -1,9 +1,9 @@
 "use strict";
-/* What the numbers say, in words: as orcu.report.headline and orcu.evaluation.printed write them. */
+/* The same sentences and number formats as orcu.report.headline and orcu.evaluation.formatting. */
 const orcuWords = (() => {
-  const FEW_ROWS = 30;
+  const MIN_ROWS = 30;
 
-  /* A number with some decimals; halves go to the even digit, as Python rounds. */
+  /* A number with fixed decimals; halves are rounded to even, as in Python. */
   function fixed(value, digits) {
     const half = Number.isInteger(value * 2 ** (digits + 1)) && !Number.isInteger(value * 2 ** digits);
     if (!half) return value.toFixed(digits);
@@ -11,10 +11,10 @@ const orcuWords = (() => {
     return ((below + Math.abs(below % 2)) / 10 ** digits).toFixed(digits);
   }
 
-  const counted = rows => rows.toLocaleString("en-US");
+  const formatCount = rows => rows.toLocaleString("en-US");
   const percent = value => `${fixed(value * 100, Math.abs(value) >= 0.01 || value === 0 ? 1 : 2)}\u00a0%`;
 
-  /* A value for a tile: percent with one or two digits, else three digits. */
+  /* Value of a tile: percent with one or two decimals, else three decimals. */
   function shown(value, { share = false, signed = false } = {}) {
     if (Number.isNaN(value)) return "–";
     if (!Number.isFinite(value)) return "infinite";
@@ -24,32 +24,32 @@ const orcuWords = (() => {
 
   function headline({ rows, classes, confidence, metrics }) {
     const gap = metrics.overconfidence;
-    const claim = `it says ${percent(confidence)} on average and is right ${percent(metrics.accuracy)} of the time.`;
+    const values = `the mean confidence is ${percent(confidence)}, the accuracy ${percent(metrics.accuracy)}.`;
     const points = fixed(Math.abs(gap) * 100, Math.abs(gap) >= 0.1 ? 0 : 1);
-    const first = rows < FEW_ROWS ? `${rows} rows are too few to judge confidence: ${claim}`
-      : `${gap > 0 ? "Over-confident" : "Under-confident"} by ${points} points on these rows: ${claim}`;
-    const odd = Math.round((1 - metrics.unimodality) * rows);
+    const first = rows < MIN_ROWS ? `${rows} rows are too few to assess the confidence: ${values}`
+      : `${gap > 0 ? "Over-confident" : "Under-confident"} by ${points} points on these rows: ${values}`;
+    const multimodal = Math.round((1 - metrics.unimodality) * rows);
     const shape = metrics.unimodality === 1
-      ? "All predictions are unimodal: mass falls off on both sides of the most likely class."
-      : `${metrics.unimodality >= 0.9995 ? "Nearly 100\u00a0%" : percent(metrics.unimodality)} of the predictions are unimodal `
-        + `(${odd === 1 ? "one row has" : `${counted(odd)} rows have`} several humps).`;
-    const decisions = classes === 2 ? `Decisions are right in ${percent(metrics.accuracy)}.`
-      : `Decisions are right or one class off in ${percent(metrics.within_one)}, and ${fixed(metrics.mae, 2)} classes off on average.`;
+      ? "All predictions are unimodal: probabilities decrease on both sides of the most probable class."
+      : `${metrics.unimodality >= 0.9995 ? "More than 99.9\u00a0%" : percent(metrics.unimodality)} of the predictions are unimodal `
+        + `(${multimodal === 1 ? "1 row has" : `${formatCount(multimodal)} rows have`} more than one mode).`;
+    const decisions = classes === 2 ? `${percent(metrics.accuracy)} of the decisions are right.`
+      : `${percent(metrics.off_by_one_accuracy)} of the decisions are right or one class off; the mean absolute error is ${fixed(metrics.mae, 2)} classes.`;
     return [first, shape, decisions];
   }
 
-  /* A warning where labels moved by one class would fit far better: they may start elsewhere. */
-  function labelDoubt({ rows, classes, confusion, metrics }) {
+  /* Warning if labels shifted by one class would be far more accurate: they may start at another number. */
+  function labelWarning({ rows, classes, confusion, metrics }) {
     for (const [shift, where] of [[1, "one class higher"], [-1, "one class lower"]]) {
-      let moved = 0;
-      for (let i = Math.max(0, -shift); i < classes - Math.max(0, shift); i++) moved += confusion[i * classes + i + shift];
-      if (moved / rows > metrics.accuracy + 0.2) {
-        return `WARNING: labels ${where} would be right in ${fixed(100 * moved / rows, 0)}\u00a0% of the rows instead of `
-          + `${fixed(100 * metrics.accuracy, 0)}\u00a0%; do labels and classes start at the same number?`;
+      let correct = 0;
+      for (let i = Math.max(0, -shift); i < classes - Math.max(0, shift); i++) correct += confusion[i * classes + i + shift];
+      if (correct / rows > metrics.accuracy + 0.2) {
+        return `WARNING: the accuracy is ${fixed(100 * metrics.accuracy, 0)}\u00a0%, but ${fixed(100 * correct / rows, 0)}\u00a0% `
+          + `with all labels ${where}; do labels and classes start at the same number?`;
       }
     }
     return null;
   }
 
-  return Object.freeze({ counted, percent, shown, headline, labelDoubt });
+  return Object.freeze({ formatCount, percent, shown, headline, labelWarning });
 })();

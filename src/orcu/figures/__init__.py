@@ -1,7 +1,7 @@
-"""Figures: what all of them share, and the figures themselves in `orcu.figures.panels`, one file each.
+"""Figures: shared parts here, and one module for each figure in `orcu.figures.panels`.
 
-Those of the registry ``orcu.figures.base.FIGURES`` are whole figures of the paper's kinds, made by
-``orcu.figures.base.make`` and ``orcu figure``.
+The registry ``orcu.figures.base.FIGURES`` has the complete figures that ``orcu.figures.base.make`` and ``orcu figure``
+draw.
 """
 
 import importlib
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    """A figure's module: ``from orcu.figures import equilibrium``."""
+    """Import a figure's module on first use: ``from orcu.figures import equilibrium``."""
     path = f"orcu.figures.panels.{name}"
     if importlib.util.find_spec(path) is None:
         raise AttributeError(f"module 'orcu.figures' has no attribute {name!r}")

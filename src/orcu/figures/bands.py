@@ -1,4 +1,4 @@
-"""Lines over folds: the mean, and a thin band of a standard deviation to both sides."""
+"""Mean curves over folds with a band of one standard deviation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from orcu.figures.style import Look
+from orcu.figures.style import LineStyle
 from orcu.inputs import FloatArray
 
 
@@ -20,36 +20,36 @@ class Band:
 
 
 def data(folds: Sequence[tuple[FloatArray, FloatArray]]) -> Band:
-    """Mean over folds of curves (x, y); each x counts the folds that reach it.
+    """Mean of curves (x, y) over folds; each x averages the folds that have it.
 
     Example:
-        >>> one = np.array([0.0, 1.0]), np.array([1.0, 2.0])
-        >>> two = np.array([0.0]), np.array([3.0])
-        >>> band = data([one, two])
+        >>> first = np.array([0.0, 1.0]), np.array([1.0, 2.0])
+        >>> second = np.array([0.0]), np.array([3.0])
+        >>> band = data([first, second])
         >>> band.mean.tolist(), band.deviation.round(3).tolist()
         ([2.0, 2.0], [1.414, 0.0])
     """
-    places = np.unique(np.concatenate([x for x, _ in folds]))
+    positions = np.unique(np.concatenate([x for x, _ in folds]))
     means, deviations = [], []
-    for place in places:
-        values = np.concatenate([y[x == place] for x, y in folds])
+    for position in positions:
+        values = np.concatenate([y[x == position] for x, y in folds])
         means.append(values.mean())
         deviations.append(values.std(ddof=1) if len(values) > 1 else 0.0)
-    return Band(places, np.array(means), np.array(deviations))
+    return Band(positions, np.array(means), np.array(deviations))
 
 
-def draw(ax: Any, band: Band, look: Look, *, label: str, markers: bool = False) -> None:
-    """The line with its band; markers where the points are few and far between."""
+def draw(ax: Any, band: Band, style: LineStyle, *, label: str, markers: bool = False) -> None:
+    """Draw the mean as a line and the standard deviation as a band; markers are for few points."""
     ax.fill_between(
-        band.x, band.mean - band.deviation, band.mean + band.deviation, color=look.color, alpha=0.1, linewidth=0
+        band.x, band.mean - band.deviation, band.mean + band.deviation, color=style.color, alpha=0.1, linewidth=0
     )
     ax.plot(
         band.x,
         band.mean,
-        color=look.color,
-        linestyle=look.line,
-        linewidth=look.width,
+        color=style.color,
+        linestyle=style.line,
+        linewidth=style.width,
         label=label,
-        marker=look.marker if markers else None,
+        marker=style.marker if markers else None,
         markersize=3.5,
     )

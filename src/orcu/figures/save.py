@@ -1,4 +1,4 @@
-"""Figures as files: PDF, SVG or PNG, the same bytes for the same figure."""
+"""Writing figures to PDF, SVG or PNG files; the same figure gives the same bytes."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ from orcu.errors import InputError
 from orcu.figures import style
 from orcu.io.files import atomic_write
 
-# What would tell the hour and the version of the library that drew it.
+# Metadata with the time or the version of matplotlib, which are removed.
 _METADATA: dict[str, dict[str, Any]] = {
     "pdf": dict.fromkeys(("CreationDate", "Creator", "Producer")),
     "svg": dict.fromkeys(("Creator", "Date", "Format", "Type")),
@@ -17,36 +17,36 @@ _METADATA: dict[str, dict[str, Any]] = {
 FORMATS = tuple(_METADATA)
 
 
-def checked_format(name: str) -> str:
-    """A format of files, in small letters.
+def check_format(name: str) -> str:
+    """File format in lower case.
 
     Raises:
-        InputError: if it is none of the three.
+        InputError: if it is not pdf, svg or png.
     """
     if name.lower() not in FORMATS:
-        raise InputError(f"expected a file that ends in .pdf, .svg or .png, got {name!r}.")
+        raise InputError(f"expected a file name that ends in .pdf, .svg or .png, got {name!r}.")
     return name.lower()
 
 
 def save(figure: Any, path: str | os.PathLike[str], *, dpi: int = 300) -> None:
-    """Write a figure; the file appears whole or not at all.
+    """Write a figure to a file atomically.
 
     Args:
-        figure: of `orcu.figures.base.make`.
-        path: its ending says whether PDF, SVG or PNG.
-        dpi: pixels per inch of a PNG, and of pictures inside the others.
+        figure: figure of `orcu.figures.base.make`.
+        path: file name that ends in .pdf, .svg or .png.
+        dpi: pixels per inch of a PNG, and of bitmaps in the other formats.
 
     Raises:
-        InputError: if the ending is another, or the file cannot be written.
+        InputError: if the file name ends otherwise, or the file cannot be written.
     """
     import matplotlib
 
     path = Path(path)
-    kind = checked_format(path.suffix.removeprefix(".") or path.name)
+    kind = check_format(path.suffix.removeprefix(".") or path.name)
     if not path.absolute().parent.is_dir():
-        raise InputError(f"{path}: its folder does not exist; make it first.")
+        raise InputError(f"{path}: the folder does not exist; create it first.")
     try:
-        with atomic_write(path) as temporary, matplotlib.rc_context(style.printed(style.PAGE)):
+        with atomic_write(path) as temporary, matplotlib.rc_context(style.print_settings(style.PAGE)):
             figure.savefig(temporary, format=kind, dpi=dpi, metadata=_METADATA[kind])
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror or error}); choose another place.") from None
+        raise InputError(f"{path}: cannot be written ({error.strerror or error}); choose another file.") from None

@@ -1,4 +1,4 @@
-"""What figures are drawn from: results of a benchmark, folders of runs, files of predictions."""
+"""Inputs of figures: benchmark results, folders of runs, and files of predictions."""
 
 import difflib
 import json
@@ -12,70 +12,70 @@ from typing import Any
 import numpy as np
 
 from orcu.errors import InputError, UnknownNameError
-from orcu.figures.style import LOOKS, data_title, loss_title
+from orcu.figures.style import LOSS_STYLES, data_title, loss_title
 from orcu.inputs import FloatArray
 from orcu.io.reading import read_table
-from orcu.predictions.predictions import Predictions
+from orcu.predictions import Predictions
 
 TWO_STAGE = "two_stage.parquet"
-INDEX = "runs.json"  # of a benchmark: which of the shared runs are its own, and what it calls them
+INDEX = "runs.json"  # of a benchmark: ids, data sets and losses of its runs
 
 
 @dataclass(frozen=True)
 class RunFiles:
-    """One run, or one file of predictions: where it is and what it is of."""
+    """A run, or a file of predictions."""
 
     path: Path
     data: str
     loss: str
     fold: int = 0
     seed: int = 0
-    loss_spec: Any = None  # as the spec has it: a name or a table of name and options
-    validation: dict[str, float] = field(default_factory=dict)  # metrics of the validation rows
-    manifest: str = ""  # digest of the data's rows
+    loss_spec: Any = None  # a name, or a table of name and options
+    validation: dict[str, float] = field(default_factory=dict)  # metrics on validation rows
+    manifest: str = ""  # digest of the data
     finished: float = 0.0
-    place: int = 0  # of its --from
-    reading: Mapping[str, Any] = field(default_factory=dict)  # how a file is read
+    source: int = 0  # position of its --from
+    read_options: Mapping[str, Any] = field(default_factory=dict)  # for a file
 
     @property
     def is_file(self) -> bool:
-        """Whether it is a file of predictions rather than the folder of a run."""
+        """Whether it is a file of predictions, not the folder of a run."""
         return self.path.is_file()
 
     def has(self, name: str) -> bool:
-        """Whether the run has written a file."""
+        """Whether the run has a file of this name."""
         return (self.path / name).is_file()
 
     def predictions(self) -> Predictions:
-        """What it says of its test rows, or of the rows of the file."""
+        """Predictions of the run's test rows, or of the file."""
         if self.is_file:
-            return Predictions.read(self.path, **self.reading)
+            return Predictions.read(self.path, **self.read_options)
         return Predictions.read(self.path / "test.parquet")
 
     def curves(self) -> dict[str, FloatArray]:
-        """Its record per epoch, by column."""
+        """Training curves by column, one value for each epoch."""
         table = read_table(self.path / "curves.parquet")
         return {name: np.asarray(table.column(name).to_pylist()) for name in table.column_names}
 
     def features(self) -> FloatArray:
-        """The features of its test rows, in their order, shape (n, D)."""
+        """Features of the test rows, shape (n, D)."""
         from safetensors.numpy import load_file
 
         return np.asarray(load_file(self.path / "features.safetensors")["test"], dtype=np.float64)
 
 
 class Sources:
-    """What ``--from`` gave, read when a figure asks for it.
+    """The inputs of ``--from``; files are read when a figure needs them.
 
     Args:
-        given: the results folder of one benchmark, folders that ``orcu train`` or ``orcu two-stage`` has
-            written, or files of predictions; ``NAME=path`` gives a run or file a name of your own.
-        data: keep only these data sets; all by default. Case does not count.
-        losses: keep only these losses, in this order; a figure's own choice by default.
-        reading: how files of predictions are read, as `Predictions.read` takes it.
+        paths: results folder of a benchmark, output folders of ``orcu train`` or ``orcu two-stage``, or files of
+            predictions; ``NAME=path`` sets the name of a run or file.
+        data: names of the data sets to use, case-insensitive; all by default.
+        losses: names of the losses to use, in this order; the figure's choice by default.
+        read_options: options of `Predictions.read` for files of predictions.
 
     Raises:
-        InputError: if something is not there, or is nothing of this kind.
+        InputError: if a path does not exist, or has unknown content.
 
     Example:
         >>> import tempfile
@@ -88,93 +88,89 @@ class Sources:
 
     def __init__(
         self,
-        given: Iterable[str | Path] = (),
+        paths: Iterable[str | Path] = (),
         *,
         data: Sequence[str] = (),
         losses: Sequence[str] = (),
-        reading: Mapping[str, Any] | None = None,
+        read_options: Mapping[str, Any] | None = None,
     ) -> None:
-        self.given = [str(one) for one in given]
+        self.arguments = [str(path) for path in paths]
         self._data, self._losses = list(data), list(losses)
-        self._reading = {key: value for key, value in (reading or {}).items() if value is not None}
-        self._read: dict[tuple[str, str], Predictions] = {}
-        self._places = [_place(one) for one in self.given]
+        self._read_options = {key: value for key, value in (read_options or {}).items() if value is not None}
+        self._predictions: dict[tuple[str, str], Predictions] = {}
+        self._named_paths = [_split_name(argument) for argument in self.arguments]
 
     @cached_property
     def _all(self) -> list[RunFiles]:
         runs = [
-            replace(run, place=place, reading=self._reading if run.is_file else {})
-            for place, (name, path) in enumerate(self._places)
-            for run in _runs(name, path)
+            replace(run, source=source, read_options=self._read_options if run.is_file else {})
+            for source, (name, path) in enumerate(self._named_paths)
+            for run in _find_runs(name, path)
         ]
         if self._data:
-            self._data = _known("data set", self._data, [run.data for run in runs])
+            self._data = _resolve_names("data set", self._data, [run.data for run in runs])
             runs = [run for run in runs if run.data in self._data]
         if self._losses:
-            known = [run.loss for run in runs if not run.has(TWO_STAGE)]
-            self._losses = _known("loss", self._losses, known)
+            available = [run.loss for run in runs if not run.has(TWO_STAGE)]
+            self._losses = _resolve_names("loss", self._losses, available)
             runs = [run for run in runs if run.loss in self._losses or run.has(TWO_STAGE)]
         newest: dict[tuple[str, str, int, int], RunFiles] = {}
         for run in runs:
             key = (run.data, run.loss, run.fold, run.seed)
-            rival = newest.get(key)
-            if rival is not None and rival.place != run.place:
-                raise self._clash(rival, run)
-            # a spec that was changed leaves its old runs behind
-            if rival is None or run.finished > rival.finished:
+            other = newest.get(key)
+            if other is not None and other.source != run.source:
+                raise self._duplicate_error(other, run)
+            # a benchmark whose spec was changed still has the old runs
+            if other is None or run.finished > other.finished:
                 newest[key] = run
         return sorted(newest.values(), key=lambda run: (run.fold, run.seed))
 
-    def _clash(self, one: RunFiles, two: RunFiles) -> InputError:
-        both = f"{self.given[one.place]} and {self.given[two.place]}"
-        what = repr(two.loss) + (f" on {two.data}" if two.data else "")
+    def _duplicate_error(self, first: RunFiles, second: RunFiles) -> InputError:
+        name = repr(second.loss) + (f" on {second.data}" if second.data else "")
         return InputError(
-            f"--from: {both} both hold {what}, and only one can be shown; leave one out, or give a file or run a "
-            f"name of its own: --from NAME={self._places[two.place][1]}."
+            f"--from: duplicate {name} in {self.arguments[first.source]} and {self.arguments[second.source]}; remove "
+            f"one, or rename it: --from NAME={self._named_paths[second.source][1]}."
         )
 
     def runs(self, data: str | None = None, loss: str | None = None) -> list[RunFiles]:
-        """The runs of a data set and a loss, by fold and seed."""
+        """Runs of a data set and a loss, by fold and seed."""
         return [
             run for run in self._all if data in (None, run.data) and loss in (None, run.loss) and not run.has(TWO_STAGE)
         ]
 
     def datasets(self) -> list[str]:
-        """The data sets that there are runs of: in the order asked for, else by name."""
+        """Data sets with runs, in the order of ``data`` or by name."""
         names = {run.data for run in self.runs()}
         return [name for name in self._data if name in names] or sorted(names)
 
     def losses(self, preferred: Sequence[str] = (), *, data: str | None = None) -> list[str]:
-        """The losses that there are runs of.
+        """Losses with runs, in the order of ``losses`` or in the paper's.
 
         Args:
-            preferred: a figure's own choice; it counts unless the user has chosen, or has none of them.
-            data: of this data set only.
+            preferred: the figure's choice, used if the user has not chosen and at least one of them has runs.
+            data: name of a data set; all by default.
         """
         names = list(dict.fromkeys(run.loss for run in self.runs(data)))
         if self._losses:
             return [name for name in self._losses if name in names]
-        order = {name: place for place, name in enumerate(LOOKS)}  # the paper's order, ours last
-        first = {run.loss: run.place for run in reversed(self.runs(data))}
-
-        def place(name: str) -> tuple[Any, ...]:  # of names that are none of ours: as given, else by number
-            return name == "orcu", order.get(name, -1), first[name], _by_number(name)
-
-        names.sort(key=place)
+        order = {name: position for position, name in enumerate(LOSS_STYLES)}  # the paper's order, ORCU last
+        first = {run.loss: run.source for run in reversed(self.runs(data))}
+        # other names in the order of --from, then by the numbers in them
+        names.sort(key=lambda name: (name == "orcu", order.get(name, -1), first[name], _natural_key(name)))
         return [name for name in preferred if name in names] or names
 
     def predictions(self, data: str, loss: str) -> Predictions:
-        """The test rows of all folds and seeds together; ids say the fold where they repeat."""
-        if (data, loss) not in self._read:
+        """Test rows of all folds and seeds; ids that repeat get the fold and seed."""
+        if (data, loss) not in self._predictions:
             runs = self.runs(data, loss)
             if not runs:
-                known = ", ".join(f"{run.loss} on {run.data}" for run in self.runs()) or "nothing"
-                raise InputError(f"there is no run of {loss} on {data}; there is {known}.")
-            self._read[data, loss] = _together(runs, [run.predictions() for run in runs])
-        return self._read[data, loss]
+                available = ", ".join(f"{run.loss} on {run.data}" for run in self.runs()) or "none"
+                raise InputError(f"no run of {loss} on {data}; available runs: {available}.")
+            self._predictions[data, loss] = _concatenate(runs, [run.predictions() for run in runs])
+        return self._predictions[data, loss]
 
     def two_stage(self) -> dict[str, list[dict[str, Any]]]:
-        """The records of two-stage runs by data set: one per fold, branch and epoch."""
+        """Records of two-stage runs by data set, one for each fold, branch and epoch."""
         records: dict[str, list[dict[str, Any]]] = {}
         for run in self._all:
             if run.has(TWO_STAGE):
@@ -183,12 +179,12 @@ class Sources:
         return records
 
     @property
-    def chose_losses(self) -> bool:
-        """Whether the user has named the losses."""
+    def has_loss_filter(self) -> bool:
+        """Whether the user has chosen the losses."""
         return bool(self._losses)
 
     def rows_caption(self, data: str | None = None) -> str:
-        """What the rows of the predictions are, for captions."""
+        """Description of the rows for captions."""
         runs = self.runs(data)
         if runs and all(run.is_file for run in runs):
             return "rows of the file" if len(runs) == 1 else "rows of each file"
@@ -196,119 +192,118 @@ class Sources:
         return "test rows of all folds" if several else "test rows"
 
     def data_caption(self, data: str) -> str:
-        """The data set that is shown, for captions, and how to choose another where there is one."""
-        many = len(self.datasets())
-        return data_title(data) + (f", one of {many} data sets (--data chooses)" if many > 1 else "")
+        """Name of the data set for captions; with several, how to choose another."""
+        count = len(self.datasets())
+        return data_title(data) + (f" (1 of {count} data sets, choose with --data)" if count > 1 else "")
 
-    def missing(self) -> str:
-        """What was given, for messages."""
-        return f"{', '.join(self.given)} holds none" if self.given else "nothing was given (--from)"
+    def describe(self) -> str:
+        """The inputs, for error messages about missing content."""
+        return f"{', '.join(self.arguments)} has none" if self.arguments else "no input was given (--from)"
 
 
-def matched(models: Sequence[Predictions]) -> list[Predictions]:
-    """Several models on the rows that all of them know, by id, in the first one's order.
+def match_rows(models: Sequence[Predictions]) -> list[Predictions]:
+    """Predictions of several models on their common rows, matched by id, in the order of the first model.
 
     Raises:
-        InputError: if they have other classes, or no row in common.
+        InputError: if the classes differ, or no row is common.
 
     Example:
-        >>> one = Predictions(probs=[[0.7, 0.3], [0.4, 0.6]], y=[0, 1], ids=["a", "b"])
-        >>> [part.ids.tolist() for part in matched([one, one[[1]]])]
+        >>> model = Predictions(probs=[[0.7, 0.3], [0.4, 0.6]], y=[0, 1], ids=["a", "b"])
+        >>> [part.ids.tolist() for part in match_rows([model, model[[1]]])]
         [['b'], ['b']]
     """
     first = models[0]
-    if any(one.classes != first.classes for one in models):
-        raise InputError("the models have other classes; they cannot be shown side by side.")
-    if any(one.ids is None for one in models):
-        if any(not np.array_equal(one.labels, first.labels) for one in models):
-            raise InputError("the models have other rows and no ids to match them by.")
+    if any(model.classes != first.classes for model in models):
+        raise InputError("the models have different classes, so they cannot be compared.")
+    if any(model.ids is None for model in models):
+        if any(not np.array_equal(model.labels, first.labels) for model in models):
+            raise InputError("the models have different rows, and no ids to match them.")
         return list(models)
-    places = [{str(name): row for row, name in enumerate(_ids(one))} for one in models]
-    common = [str(name) for name in _ids(first) if all(str(name) in place for place in places)]
+    row_of = [{str(name): row for row, name in enumerate(_ids(model))} for model in models]
+    common = [str(name) for name in _ids(first) if all(str(name) in rows for rows in row_of)]
     if not common:
-        raise InputError("the models have no row in common; their ids differ.")
-    return [one[np.array([place[name] for name in common])] for one, place in zip(models, places, strict=True)]
+        raise InputError("the models have no row in common: their ids differ.")
+    return [model[np.array([rows[name] for name in common])] for model, rows in zip(models, row_of, strict=True)]
 
 
 def _ids(model: Predictions) -> list[Any]:
     return [] if model.ids is None else list(model.ids.tolist())
 
 
-def _together(runs: list[RunFiles], parts: list[Predictions]) -> Predictions:
+def _concatenate(runs: list[RunFiles], parts: list[Predictions]) -> Predictions:
     if len(parts) == 1:
         return parts[0]
-    ids = [str(name) for one in parts for name in _ids(one)]
+    ids = [str(name) for part in parts for name in _ids(part)]
     if len(set(ids)) < len(ids):
         ids = [
             f"{name} (fold {run.fold}, seed {run.seed})"
-            for run, one in zip(runs, parts, strict=True)
-            for name in _ids(one)
+            for run, part in zip(runs, parts, strict=True)
+            for name in _ids(part)
         ]
     return Predictions(
-        logits=np.concatenate([one.as_logits()[0] for one in parts]),
-        y=np.concatenate([one.label_names() for one in parts]),
+        logits=np.concatenate([part.as_logits()[0] for part in parts]),
+        y=np.concatenate([part.label_names() for part in parts]),
         classes=parts[0].classes,
         ids=ids or None,
     )
 
 
-def _known(kind: str, asked: Sequence[str], known: Sequence[str]) -> list[str]:
-    """The names asked for as they are written in the results, each once; case does not count."""
+def _resolve_names(kind: str, requested: Sequence[str], available: Sequence[str]) -> list[str]:
+    """The requested names as spelt in the results, without duplicates; case-insensitive, titles are accepted."""
     title = loss_title if kind == "loss" else data_title
-    written = {title(name).casefold(): name for name in known}
-    written |= {name.casefold(): name for name in known}
+    spelling = {title(name).casefold(): name for name in available} | {name.casefold(): name for name in available}
     names = []
-    for name in asked:
-        if name not in known and name.casefold() not in written:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            raise UnknownNameError(kind, name if near else name.lower(), dict.fromkeys(known))
-        names.append(name if name in known else written[name.casefold()])
+    for name in requested:
+        if name not in available and name.casefold() not in spelling:
+            near = difflib.get_close_matches(name, available, n=1, cutoff=0.5)
+            raise UnknownNameError(kind, name if near else name.lower(), dict.fromkeys(available))
+        names.append(name if name in available else spelling[name.casefold()])
     return list(dict.fromkeys(names))
 
 
-def _by_number(name: str) -> list[tuple[float, str]]:
-    """A key that sorts "s = 5" before "s = 10"."""
+def _natural_key(name: str) -> list[tuple[float, str]]:
+    """Sort key that puts "s = 5" before "s = 10"."""
     parts = re.split(r"(\d+(?:\.\d+)?)", name)
-    return [(float(part) if place % 2 else 0.0, part) for place, part in enumerate(parts)]
+    return [(float(part) if position % 2 else 0.0, part) for position, part in enumerate(parts)]
 
 
-def _place(text: str) -> tuple[str, Path]:
-    """The name and the path of one ``--from``; name and path may hold equals signs themselves."""
-    if text and Path(text).exists():
-        return "", Path(text)
-    end = len(text)
-    while (end := text.rfind("=", 0, end)) >= 0:
-        rest = text[end + 1 :]
-        if rest and Path(rest).exists():
-            return text[:end].strip(), Path(rest)
-    raise InputError(f"--from {text}: there is no such file or folder.")
+def _split_name(argument: str) -> tuple[str, Path]:
+    """Name and path of a ``--from``; both may contain equals signs."""
+    if argument and Path(argument).exists():
+        return "", Path(argument)
+    end = len(argument)
+    while (end := argument.rfind("=", 0, end)) >= 0:
+        path = argument[end + 1 :]
+        if path and Path(path).exists():
+            return argument[:end].strip(), Path(path)
+    raise InputError(f"--from {argument}: no such file or folder.")
 
 
-def _runs(name: str, path: Path) -> list[RunFiles]:
+def _find_runs(name: str, path: Path) -> list[RunFiles]:
     if path.is_file():
         stem = path.name.removesuffix(".gz").rsplit(".", 1)[0]
         return [RunFiles(path, "", name or stem)]
     if (path / INDEX).is_file():
         entries = json.loads((path / INDEX).read_text())
         files = [(path.parent / "runs" / entry["run"] / "result.json", entry) for entry in entries]
-        return [_of_result(file, entry) for file, entry in files if file.is_file()]
+        return [_benchmark_run(file, entry) for file, entry in files if file.is_file()]
     stages = [
-        RunFiles(file.parent, name or _dataset(file.parent / "stage_one") or path.name, "two_stage", fold)
+        RunFiles(file.parent, name or _dataset_name(file.parent / "stage_one") or path.name, "two_stage", fold)
         for fold, file in enumerate(sorted(path.glob(f"fold_*/{TWO_STAGE}")))
     ]
     if stages:
         return stages
     if (path / "run.json").is_file() and (path / "test.parquet").is_file():
-        return [_of_training(name, path)]
-    inside = sorted(one.parent.name for one in path.glob(f"*/{INDEX}"))
-    hint = f" Name one of the benchmarks in it: {', '.join(inside)}." if inside else ""
+        return [_training_run(name, path)]
+    benchmarks = sorted(file.parent.name for file in path.glob(f"*/{INDEX}"))
+    hint = f" Choose one of its benchmarks: {', '.join(benchmarks)}." if benchmarks else ""
     raise InputError(
-        f"--from {path}: no results of `orcu bench run`, no folder of `orcu train` or `orcu two-stage`.{hint}"
+        f"--from {path}: expected results of `orcu bench run`, or the output of `orcu train` or `orcu two-stage`.{hint}"
     )
 
 
-def _of_result(file: Path, entry: dict[str, Any]) -> RunFiles:
-    """A run of a benchmark, called as the benchmark calls it."""
+def _benchmark_run(file: Path, entry: dict[str, Any]) -> RunFiles:
+    """A run of a benchmark, with the benchmark's names for data set and loss."""
     result = json.loads(file.read_text())
     timings = file.with_name("timings.json")
     finished = json.loads(timings.read_text())["finished"] if timings.exists() else 0.0
@@ -326,13 +321,14 @@ def _of_result(file: Path, entry: dict[str, Any]) -> RunFiles:
     )
 
 
-def _of_training(name: str, path: Path) -> RunFiles:
+def _training_run(name: str, path: Path) -> RunFiles:
     spec = json.loads((path / "run.json").read_text())["spec"]
-    loss = spec["settings"]["loss"]
+    config = spec.get("config") or spec["settings"]  # orcu 0.2 wrote "settings"
+    loss = config["loss"]
     title = name or (loss if isinstance(loss, str) else str(loss.get("name", "loss")))
-    return RunFiles(path, _dataset(path), title, 0, spec["settings"]["seed"], loss, manifest=spec["manifest"])
+    return RunFiles(path, _dataset_name(path), title, 0, config["seed"], loss, manifest=spec["manifest"])
 
 
-def _dataset(folder: Path) -> str:
-    plan = folder / "model.json"
-    return str(json.loads(plan.read_text())["dataset"]) if plan.is_file() else ""
+def _dataset_name(folder: Path) -> str:
+    file = folder / "model.json"
+    return str(json.loads(file.read_text())["dataset"]) if file.is_file() else ""

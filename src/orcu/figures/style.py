@@ -1,8 +1,8 @@
-"""Colours, sizes and the settings of every figure.
+"""Colours, sizes and matplotlib settings of all figures.
 
-The colours by role are those of the light page; in a page they become CSS variables of the role's
-name, so each must differ from all others. The colours of losses are Okabe and Ito's, which differ
-for every kind of colour vision, and the same loss looks the same in every figure.
+The colours by role are those of the light page. In a page they become CSS variables named after the role, so all of
+them must differ. Losses have Okabe and Ito's colours, which are safe for colour-blind readers, and a loss has the same
+style in every figure.
 """
 
 from collections.abc import Sequence
@@ -32,31 +32,29 @@ SETTINGS: dict[Any, Any] = {
     "legend.fontsize": 8,
     "legend.frameon": False,
     "legend.labelcolor": ROLES["ink"],
-    "svg.fonttype": "none",  # text stays text: searchable, small, in the page's font
+    "svg.fonttype": "none",  # keep text as text: searchable, small, in the page's font
     "text.color": ROLES["ink"],
-    "text.parse_math": False,  # a class may be called $5
-    "xtick.color": ROLES["muted"],
-    "xtick.labelcolor": ROLES["ink"],
-    "xtick.labelsize": 8,
-    "ytick.color": ROLES["muted"],
-    "ytick.labelcolor": ROLES["ink"],
-    "ytick.labelsize": 8,
+    "text.parse_math": False,  # a class name may contain $
+} | {
+    f"{axis}tick.{name}": value
+    for axis in "xy"
+    for name, value in {"color": ROLES["muted"], "labelcolor": ROLES["ink"], "labelsize": 8}.items()
 }
 
 COLUMN, PAGE, SCREEN = "column", "page", "screen"
 WIDTHS = {COLUMN: 3.5, PAGE: 7.16, SCREEN: 10.0}  # inches; the first two are IEEE's
-SMALL = 6.7  # points: ticks and notes in print, never less
+SMALL = 6.7  # smallest font size in print, in points
 SHORT = 3  # letters of a class name that fits under a tick
 
 
-def scale(width: str) -> float:
-    """How much larger than in print everything is drawn at a width.
+def font_scale(width: str) -> float:
+    """Scale factor of fonts and heights at a width, relative to print.
 
     Raises:
-        UnknownNameError: if there is no such width.
+        UnknownNameError: if the width is unknown.
 
     Example:
-        >>> scale("page"), round(scale("screen"), 2)
+        >>> font_scale("page"), round(font_scale("screen"), 2)
         (1.0, 1.4)
     """
     if width not in WIDTHS:
@@ -64,9 +62,9 @@ def scale(width: str) -> float:
     return WIDTHS[width] / WIDTHS[PAGE] if width == SCREEN else 1.0
 
 
-def printed(width: str) -> dict[Any, Any]:
-    """The settings of a figure of its own, in a file, at one of the widths."""
-    points = scale(width)
+def print_settings(width: str) -> dict[Any, Any]:
+    """Matplotlib settings of a figure that is written to a file."""
+    points = font_scale(width)
     return SETTINGS | {
         "axes.labelpad": 2.0 * points,
         "axes.labelsize": 7.5 * points,
@@ -75,22 +73,19 @@ def printed(width: str) -> dict[Any, Any]:
         "font.size": 8 * points,
         "legend.borderaxespad": 0.2,
         "legend.fontsize": 7.2 * points,
-        "pdf.fonttype": 42,  # text stays text, in a font that is carried along
+        "pdf.fonttype": 42,  # keep text as text, with embedded fonts
         "svg.hashsalt": "orcu",
-        "xtick.labelsize": SMALL * points,
         "xtick.major.pad": 2.6 * points,
-        "xtick.major.size": 2.0 * points,
-        "xtick.major.width": 0.6,
-        "ytick.labelsize": SMALL * points,
         "ytick.major.pad": 2.2 * points,
-        "ytick.major.size": 2.0 * points,
-        "ytick.major.width": 0.6,
+        **dict.fromkeys(("xtick.labelsize", "ytick.labelsize"), SMALL * points),
+        **dict.fromkeys(("xtick.major.size", "ytick.major.size"), 2.0 * points),
+        **dict.fromkeys(("xtick.major.width", "ytick.major.width"), 0.6),
     }
 
 
 @dataclass(frozen=True)
-class Look:
-    """How one of several losses is drawn."""
+class LineStyle:
+    """Colour, line, marker and line width of a loss."""
 
     color: str
     line: Any = "-"
@@ -100,60 +95,59 @@ class Look:
 
 _BLACK, _GREY, _ORANGE, _SKY = "#3d3d3d", "#8a8a8a", "#e69f00", "#56b4e9"
 GREEN, _BLUE, _RED, _PURPLE = "#009e73", "#0072b2", "#d55e00", "#cc79a7"
-CURVE = "#ff8c1a"  # the paper's orange, for lines over the class colours
+CURVE = "#ff8c1a"  # the paper's orange, for lines above the class colours
 _DASHED, _DOTTED = (0, (4, 1.6)), (0, (1.2, 1.2))
-LOOKS = {
-    "ce": Look(_BLACK, marker="s"),
-    "sord": Look(_BLUE, marker="^"),
-    "cdw_ce": Look(_SKY, marker="v"),
-    "co2": Look(_PURPLE, marker="D"),
-    "poe": Look(_GREY, _DOTTED, "P"),
-    "ls": Look(_ORANGE, marker="X"),
-    "flsd": Look(_RED, marker="<"),
-    "hinge": Look(_RED, marker="v"),
-    "mbls": Look(_PURPLE, _DASHED, ">"),
-    "mdca": Look(_BLUE, _DASHED, "p"),
-    "acls": Look(_SKY, _DASHED, "h"),
-    "orcu": Look(GREEN, width=1.7),
-    "ensemble": Look(_RED, marker="*", width=1.7),
+LOSS_STYLES = {
+    "ce": LineStyle(_BLACK, marker="s"),
+    "sord": LineStyle(_BLUE, marker="^"),
+    "cdw_ce": LineStyle(_SKY, marker="v"),
+    "co2": LineStyle(_PURPLE, marker="D"),
+    "poe": LineStyle(_GREY, _DOTTED, "P"),
+    "ls": LineStyle(_ORANGE, marker="X"),
+    "flsd": LineStyle(_RED, marker="<"),
+    "hinge": LineStyle(_RED, marker="v"),
+    "mbls": LineStyle(_PURPLE, _DASHED, ">"),
+    "mdca": LineStyle(_BLUE, _DASHED, "p"),
+    "acls": LineStyle(_SKY, _DASHED, "h"),
+    "orcu": LineStyle(GREEN, width=1.7),
+    "ensemble": LineStyle(_RED, marker="*", width=1.7),
 }
 _OTHERS = [
-    Look(color, line, marker)
+    LineStyle(color, line, marker)
     for line in ("-", _DASHED, _DOTTED)
     for color, marker in zip((_BLUE, _ORANGE, _PURPLE, _SKY, _RED, _BLACK, _GREY), "^XDv<sP", strict=True)
 ]
 _TITLES = {"ensemble": "ensemble", "cdw_ce": "CDW-CE", "mbls": "MbLS", "hinge": "SoftCE + hinge"}
 
 
-def looks(names: list[str]) -> dict[str, Look]:
-    """How each of several losses is drawn; those of the paper always look the same, others like none of these.
+def loss_styles(names: list[str]) -> dict[str, LineStyle]:
+    """Line styles of several losses: fixed for the losses of the paper, distinct from these for others.
 
     Example:
-        >>> chosen = looks(["orcu", "sord", "mine"])
-        >>> chosen["orcu"].color, chosen["mine"].color == chosen["sord"].color
+        >>> styles = loss_styles(["orcu", "sord", "mine"])
+        >>> styles["orcu"].color, styles["mine"].color == styles["sord"].color
         ('#009e73', False)
     """
-    known = [LOOKS[name] for name in names if name in LOOKS]
-    unlike = [look for look in _OTHERS if all(look.color != one.color for one in known)]
-    free = unlike or [
-        look for look in _OTHERS if all((look.color, look.line) != (one.color, one.line) for one in known)
+    fixed = [LOSS_STYLES[name] for name in names if name in LOSS_STYLES]
+    free = [style for style in _OTHERS if all(style.color != other.color for other in fixed)] or [
+        style for style in _OTHERS if all((style.color, style.line) != (other.color, other.line) for other in fixed)
     ]
-    unknown = [name for name in names if name not in LOOKS]
-    return {name: LOOKS.get(name) or free[unknown.index(name) % len(free)] for name in names}
+    unknown = [name for name in names if name not in LOSS_STYLES]
+    return {name: LOSS_STYLES.get(name) or free[unknown.index(name) % len(free)] for name in names}
 
 
 def loss_title(name: str) -> str:
-    """What a loss is called in a figure; names that are none of ours stay.
+    """Name of a loss in a figure; unregistered names are unchanged.
 
     Example:
         >>> loss_title("cdw_ce"), loss_title("orcu"), loss_title("My model")
         ('CDW-CE', 'ORCU', 'My model')
     """
-    return _TITLES.get(name) or (name.upper() if name in LOOKS else name)
+    return _TITLES.get(name) or (name.upper() if name in LOSS_STYLES else name)
 
 
 def data_title(name: str) -> str:
-    """What a data set is called in a figure: a name of the registry as people write it.
+    """Name of a data set in a figure: registered names as text, other names unchanged.
 
     Example:
         >>> data_title("elpv"), data_title("image_aesthetics"), data_title("Cells, 96 px")
@@ -165,9 +159,7 @@ def data_title(name: str) -> str:
 
 
 def class_colors(count: int) -> list[Any]:
-    """One colour for each class, in the order of the classes, of the viridis map.
-
-    Its yellow end is left out: it cannot be seen on white.
+    """A colour for each class in order, from the viridis map without its yellow end, which is invisible on white.
 
     Example:
         >>> len(class_colors(5))
@@ -175,31 +167,30 @@ def class_colors(count: int) -> list[Any]:
     """
     import matplotlib
 
-    ends = (0.0, 0.93)
-    step = (ends[1] - ends[0]) / max(1, count - 1)
-    return [matplotlib.colormaps["viridis"](ends[0] + step * k) for k in range(count)]
+    step = 0.93 / max(1, count - 1)
+    return [matplotlib.colormaps["viridis"](step * k) for k in range(count)]
 
 
-def fitted(name: str, length: int) -> str:
-    r"""A name on one line of at most so many letters, else on two; cut only if two are too few.
+def wrap_name(name: str, length: int) -> str:
+    r"""A name on one line of at most ``length`` letters, else on two lines; the second is shortened if necessary.
 
     Example:
-        >>> fitted("possibly defective", 22), fitted("possibly defective", 10)
+        >>> wrap_name("possibly defective", 22), wrap_name("possibly defective", 10)
         ('possibly defective', 'possibly\ndefective')
     """
     import textwrap
 
     lines = textwrap.wrap(name, length) if len(name) > length else [name]
     if len(lines) > 2:
-        lines = [lines[0], shortened(name[len(lines[0]) :].strip(), length)]
+        lines = [lines[0], shorten(name[len(lines[0]) :].strip(), length)]
     return "\n".join(lines)
 
 
-def class_names(classes: Sequence[str]) -> list[str]:
-    """What stands on an axis of classes: their names where all are short, else their numbers from 0.
+def tick_names(classes: Sequence[str]) -> list[str]:
+    """Tick labels of a class axis: the names if all are short, else numbers from 0.
 
     Example:
-        >>> class_names(["1", "2"]), class_names(["none", "severe"])
+        >>> tick_names(["1", "2"]), tick_names(["none", "severe"])
         (['1', '2'], ['0', '1'])
     """
     short = max(map(len, classes)) <= SHORT
@@ -207,45 +198,44 @@ def class_names(classes: Sequence[str]) -> list[str]:
 
 
 def class_title(classes: Sequence[str], k: int) -> str:
-    """What a class is called beside such an axis: its name, with its number if that stands there.
+    """Name of a class, with its number if the axis shows numbers.
 
     Example:
         >>> class_title(["1", "2"], 0), class_title(["none", "severe"], 1)
         ('1', 'severe (1)')
     """
-    shown = class_names(classes)[k]
-    return shown if shown == classes[k] else f"{classes[k]} ({k})"
+    label = tick_names(classes)[k]
+    return label if label == classes[k] else f"{classes[k]} ({k})"
 
 
 def class_axis(ax: Any, names: Sequence[str]) -> None:
-    """Ticks for the classes 0..C-1, as many as have room, and the limits around them."""
-    figure = ax.get_figure()
-    room = ax.get_position().width * figure.get_size_inches()[0] * 72
-    letters = room / (0.62 * ax.xaxis.get_ticklabels()[0].get_fontsize())  # in points, whatever the style says
+    """Set the ticks of the classes 0..C-1, as many as fit, and the limits of the axis."""
+    room = ax.get_position().width * ax.get_figure().get_size_inches()[0] * 72
+    letters = room / (0.62 * ax.xaxis.get_ticklabels()[0].get_fontsize())  # both in points
     most = max(2.0, letters / (max(map(len, names)) + 0.6))
     steps = (step * 10**power for power in range(4) for step in (1, 2, 5))
     step = next((step for step in steps if len(names) <= most * step), len(names))
-    places = range(0, len(names), step)
-    ax.set_xticks(list(places), [names[k] for k in places])
+    positions = range(0, len(names), step)
+    ax.set_xticks(list(positions), [names[k] for k in positions])
     around = max(0.4, 0.03 * len(names))
     ax.set_xlim(-around, len(names) - 1 + around)
 
 
-def ticked(count: int, most: int = 40) -> range:
-    """The classes that get a name on an axis: all of them, or evenly spaced ones where they would not fit.
+def tick_positions(count: int, most: int = 40) -> range:
+    """Classes with a tick label: all of them, or at most ``most`` evenly spaced ones.
 
     Example:
-        >>> list(ticked(3)), list(ticked(1000, most=4))
+        >>> list(tick_positions(3)), list(tick_positions(1000, most=4))
         ([0, 1, 2], [0, 250, 500, 750])
     """
     return range(0, count, -(-count // most))
 
 
-def shortened(name: str, length: int = 14) -> str:
-    """A name that fits a figure; beginning and end stay, so that similar names can be told apart.
+def shorten(name: str, length: int = 14) -> str:
+    """A name with at most ``length`` letters; beginning and end are kept, so similar names stay distinct.
 
     Example:
-        >>> shortened("proliferative retinopathy", 14)
+        >>> shorten("proliferative retinopathy", 14)
         'prolife…opathy'
     """
     if len(name) <= length:

@@ -1,4 +1,4 @@
-"""Matplotlib figures as SVG that lives inside a page: no metadata, own ids, the page's colours and font."""
+"""Matplotlib figures as inline SVG: no metadata, unique ids, and the colours and font of the page."""
 
 import io
 import re
@@ -12,14 +12,14 @@ _DROPPED = re.compile(r"<\?xml.*?\?>|<!DOCTYPE.*?>|<!--.*?-->|<metadata>.*?</met
 
 
 def render(draw: Callable[[Any], object], *, prefix: str, title: str, width: float = 3.5, height: float = 3.0) -> str:
-    """One axes drawn by ``draw(ax)`` as an ``<svg>`` element; the same input gives the same bytes.
+    """Render axes drawn by ``draw(ax)`` as an ``<svg>`` element; the same input gives the same bytes.
 
     Args:
-        draw: paints the axes with the colours of `style.ROLES`.
-        prefix: put before every id, so that several figures share a page.
-        title: what the figure shows, for screen readers.
-        width: in inches.
-        height: in inches.
+        draw: function that draws on axes with the colours of `style.ROLES`.
+        prefix: prefix of all ids, so that a page can have several figures.
+        title: description for screen readers.
+        width: width in inches.
+        height: height in inches.
     """
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -27,13 +27,13 @@ def render(draw: Callable[[Any], object], *, prefix: str, title: str, width: flo
 
     out = io.StringIO()
     with matplotlib.rc_context(SETTINGS | {"svg.hashsalt": prefix}), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a glyph that the measuring font lacks: the page's font has it
+        warnings.simplefilter("ignore")  # glyphs missing in matplotlib's font: the page's font has them
         figure = Figure(figsize=(width, height), layout="constrained")
         ax = figure.add_subplot()
         draw(ax)
         figure.set_facecolor("none")
         ax.set_facecolor("none")
-        # The canvas itself: figure.savefig draws everything twice, once to see how large it is.
+        # The canvas directly, because figure.savefig draws everything twice to measure it.
         FigureCanvasSVG(figure).print_svg(out, metadata=dict.fromkeys(_NO_METADATA))  # type: ignore[no-untyped-call]
     return _tidy(out.getvalue(), prefix, title)
 

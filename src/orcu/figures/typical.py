@@ -1,14 +1,14 @@
-"""Rows to show: chosen by a rule that can be stated, never by hand."""
+"""Selection of example rows by a fixed rule."""
 
 import numpy as np
 
 from orcu.inputs import FloatArray, IntArray
 
-RULE = "one per label, at the median confidence"
+RULE = "one row per label, at the median confidence"
 
 
 def labels_shown(labels: IntArray, count: int) -> list[int]:
-    """At most ``count`` of the labels that occur, evenly over their order, the ends included.
+    """At most ``count`` of the labels that occur, evenly spaced, including lowest and highest.
 
     Example:
         >>> labels_shown(np.array([0, 1, 2, 3, 4, 5, 6, 7]), 4)
@@ -17,14 +17,14 @@ def labels_shown(labels: IntArray, count: int) -> list[int]:
     present = np.unique(labels)
     if len(present) <= count:
         return [int(k) for k in present]
-    places = np.linspace(0, len(present) - 1, count).round().astype(np.intp)
-    return [int(present[place]) for place in places]
+    positions = np.linspace(0, len(present) - 1, count).round().astype(np.intp)
+    return [int(present[position]) for position in positions]
 
 
 def typical_rows(labels: IntArray, confidence: FloatArray, *, among: IntArray, count: int) -> list[int]:
-    """One row for each of the labels shown: of the rows ``among``, the one at the median confidence.
+    """One row for each of at most ``count`` labels: the one at the median confidence of the rows ``among``.
 
-    Of an even number the lower middle one is taken; rows of equal confidence keep their order.
+    The lower median is used for an even number of rows; ties keep their order.
 
     Example:
         >>> labels, confidence = np.array([0, 0, 0, 1]), np.array([0.9, 0.5, 0.7, 0.6])
@@ -33,7 +33,7 @@ def typical_rows(labels: IntArray, confidence: FloatArray, *, among: IntArray, c
     """
     rows = []
     for label in labels_shown(labels[among], count):
-        mine = among[labels[among] == label]
-        order = np.argsort(confidence[mine], kind="stable")
-        rows.append(int(mine[order[(len(mine) - 1) // 2]]))
+        candidates = among[labels[among] == label]
+        order = np.argsort(confidence[candidates], kind="stable")
+        rows.append(int(candidates[order[(len(candidates) - 1) // 2]]))
     return rows

@@ -1,1 +1,1 @@
-"""Bridges to other libraries: torchmetrics, transformers, skorch, ONNX. One module each; none is imported by orcu."""
+"""Integrations with torchmetrics, transformers, skorch and ONNX; each is imported on its own."""

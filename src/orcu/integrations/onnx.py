@@ -1,4 +1,4 @@
-"""A model and its calibrator as one ONNX graph: inputs to calibrated, projected probabilities."""
+"""Export of a model with its calibrator as one ONNX graph, from inputs to calibrated probabilities."""
 
 import importlib.util
 import json
@@ -13,7 +13,7 @@ from orcu import __version__, geometry
 from orcu.errors import InputError, require
 
 for _package in ("torch", "onnx", "onnxscript"):
-    require(_package, extra="onnx", what="orcu.integrations.onnx")
+    require(_package, extra="onnx", feature="orcu.integrations.onnx")
 
 import torch  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
@@ -23,19 +23,19 @@ from orcu.inputs import as_positive  # noqa: E402
 from orcu.integrations.calibrator_modules import calibrator_module  # noqa: E402
 from orcu.io.files import atomic_write  # noqa: E402
 
-_LOGITS_TOLERANCE = 1e-4  # of a network in float32, relative to its largest logit
+_LOGITS_TOLERANCE = 1e-4  # for a network in float32, relative to its largest logit
 
 
 class CalibratedModel(nn.Module):
-    """A model that gives logits, and a calibrator behind it.
+    """A model that returns logits, followed by a calibrator.
 
     Args:
-        model: gives logits (n, C), or an output with ``logits``.
-        calibrator: fitted, or ``None`` for plain softmax.
+        model: module that returns logits (n, C), or an output with ``logits``.
+        calibrator: fitted calibrator, or ``None`` for plain softmax.
 
     Example:
-        >>> whole = CalibratedModel(nn.Identity(), None)
-        >>> whole(torch.tensor([[0.0, 0.0]]))[0].tolist()
+        >>> model = CalibratedModel(nn.Identity(), None)
+        >>> model(torch.tensor([[0.0, 0.0]]))[0].tolist()
         [[0.5, 0.5]]
     """
 
@@ -43,17 +43,19 @@ class CalibratedModel(nn.Module):
         super().__init__()
         self.model = model
         self.calibrate = calibrator_module(calibrator)
-        self.num_classes = getattr(calibrator, "num_classes_", None)  # None where nothing was fitted
+        self.num_classes = getattr(calibrator, "num_classes_", None)  # None if nothing was fitted
 
     def forward(self, *inputs: Tensor, **named: Tensor) -> tuple[Tensor, Tensor]:
         """Probabilities and logits, both (n, C); at least float32."""
         logits = _logits(self.model(*inputs, **named))
         if self.num_classes not in (None, logits.shape[1]):
-            raise InputError(f"calibrator: fitted for {self.num_classes} classes, the model gives {logits.shape[1]}.")
+            raise InputError(
+                f"calibrator: fitted for {self.num_classes} classes, but the model returns {logits.shape[1]}."
+            )
         if logits.dtype != torch.float64:
             logits = logits.float()
-        # the calibrating maths is in float64, as everywhere in orcu; only its result is rounded
-        # (a model may hand its input through, and a graph's output needs a name of its own)
+        # The calibrator computes in float64, as everywhere in orcu; only its result is rounded. The clone gives the
+        # output its own name in the graph, even if the model returns its input.
         return self.calibrate(logits).to(logits.dtype), logits.clone()
 
 
@@ -68,32 +70,30 @@ def to_onnx(
     opset: int | None = None,
     tolerance: float = 1e-6,
 ) -> Path:
-    """Write a model and its calibrator as one ONNX file, and check it with onnxruntime.
+    """Write a model and its calibrator to an ONNX file, and check the file with onnxruntime.
 
-    The graph gives ``probs`` (calibrated, and unimodal if the calibrator ends in "projection") and
-    ``logits`` (the model's own), both (n, C); the first axis of inputs and outputs is free. Class names, the
-    calibrator and orcu's version are in the file's metadata as ``orcu.classes`` (JSON),
-    ``orcu.calibrator`` and ``orcu.version``. The file appears whole and checked, or not at all; weights of
-    more than 2 GB do not fit into one.
+    The graph returns ``probs`` (calibrated; unimodal if the calibrator ends in "projection") and ``logits`` (of the
+    model), both (n, C); the number of rows is dynamic. The metadata hold the class names, the calibrator and the
+    version of orcu as ``orcu.classes`` (JSON), ``orcu.calibrator`` and ``orcu.version``. The write is atomic. Weights
+    of more than 2 GB do not fit into one file.
 
-    If onnxruntime is installed, the example and its first row go through the file: the logits must be
-    the model's, and the probabilities those of ``calibrator.predict_proba`` on these logits.
+    If onnxruntime is installed, it predicts the example and its first row: the logits must equal those of the model,
+    and the probabilities those of ``calibrator.predict_proba``.
 
     Args:
-        model: any module that gives logits (n, C), or an output with ``logits``, such as
-            `orcu.models.classifier.Classifier` or a classifier of transformers. It is exported in
-            evaluation mode and left as it was.
-        path: of the file.
-        example: inputs for a few rows; a dict if the model takes them by name.
-        calibrator: fitted; any of orcu's, chains too, or ``None`` for plain softmax.
-        classes: their names from lowest to highest.
-        input_name: of the input in the graph; a dict's inputs keep their names.
-        opset: of ONNX; torch's own choice by default.
-        tolerance: how far the file's probabilities may be from orcu's.
+        model: module that returns logits (n, C), or an output with ``logits``, such as
+            `orcu.models.classifier.Classifier` or a classifier of transformers. It is exported in evaluation mode;
+            its mode is restored.
+        path: path of the file.
+        example: example inputs of a few rows; a dict if the model takes them by name.
+        calibrator: fitted calibrator of orcu, or ``None`` for plain softmax.
+        classes: class names from lowest to highest.
+        input_name: name of the input in the graph; inputs in a dict keep their names.
+        opset: version of the ONNX operators; chosen by torch by default.
+        tolerance: largest difference of the probabilities of the file from those of orcu.
 
     Raises:
-        InputError: if an argument cannot be used, the calibrator has no ONNX form, or the file's
-            results differ.
+        InputError: if an argument is invalid, the calibrator cannot be exported, or the results of the file differ.
 
     Example:
         >>> import tempfile
@@ -105,19 +105,19 @@ def to_onnx(
     tolerance = as_positive(tolerance, name="tolerance")
     inputs = _as_inputs(example, input_name)
     modes = [(module, module.training) for module in model.modules()]
-    whole = CalibratedModel(model, calibrator).eval()
-    whole.calibrate.to(next(iter(inputs.values())).device)
+    calibrated_model = CalibratedModel(model, calibrator).eval()
+    calibrated_model.calibrate.to(next(iter(inputs.values())).device)
     try:
         with torch.no_grad():
             named = isinstance(example, Mapping)
-            logits = whole(**inputs)[1] if named else whole(*inputs.values())[1]
-            meta = _metadata(logits, calibrator, classes)
-            program = _exported(whole, inputs, by_name=named, opset=opset)
+            logits = (calibrated_model(**inputs) if named else calibrated_model(*inputs.values()))[1]
+            metadata = _metadata(logits, calibrator, classes)
+            program = _export(calibrated_model, inputs, by_name=named, opset=opset)
     finally:
         for module, training in modes:
             module.training = training
-    _forget_origin(program.model)
-    program.model.metadata_props.update(meta)
+    _clear_stack_traces(program.model)
+    program.model.metadata_props.update(metadata)
     path = Path(path)
     with atomic_write(path) as temporary:
         program.save(str(temporary), external_data=False)
@@ -140,8 +140,8 @@ def _as_inputs(example: Any, input_name: str) -> dict[str, Tensor]:
         if not isinstance(value, Tensor) or value.dim() == 0 or len(value) == 0:
             raise InputError(f"example: {name!r} must be a tensor with at least one row, got {type(value).__name__}.")
     if not inputs or len({len(value) for value in inputs.values()}) > 1:
-        raise InputError("example: expected inputs with the same number of rows.")
-    # torch takes a single row for a fixed size
+        raise InputError("example: expected inputs with equal numbers of rows.")
+    # torch would export a single row as a fixed size
     return {name: torch.cat([value, value]) if len(value) == 1 else value for name, value in inputs.items()}
 
 
@@ -149,7 +149,7 @@ def _metadata(logits: Tensor, calibrator: Calibrator | None, classes: Sequence[s
     num_classes = logits.shape[1]
     names = [str(k) for k in range(num_classes)] if classes is None else list(map(str, classes))
     if len(names) != num_classes:
-        raise InputError(f"classes: {len(names)} names for {num_classes} classes.")
+        raise InputError(f"classes: expected {num_classes} names, got {len(names)}.")
     return {
         "orcu.version": __version__,
         "orcu.classes": json.dumps(names),
@@ -157,13 +157,13 @@ def _metadata(logits: Tensor, calibrator: Calibrator | None, classes: Sequence[s
     }
 
 
-def _exported(
-    whole: CalibratedModel, inputs: dict[str, Tensor], *, by_name: bool, opset: int | None
+def _export(
+    model: CalibratedModel, inputs: dict[str, Tensor], *, by_name: bool, opset: int | None
 ) -> torch.onnx.ONNXProgram:
-    rows, same = torch.export.Dim("rows"), torch.export.Dim.DYNAMIC
-    shapes: Any = {name: {0: same if i else rows} for i, name in enumerate(inputs)}
+    first, others = torch.export.Dim("rows"), torch.export.Dim.DYNAMIC
+    shapes: Any = {name: {0: others if i else first} for i, name in enumerate(inputs)}
     program = torch.onnx.export(
-        whole,
+        model,
         () if by_name else tuple(inputs.values()),
         kwargs=inputs if by_name else None,
         input_names=list(inputs),
@@ -177,8 +177,8 @@ def _exported(
     return program
 
 
-def _forget_origin(model: Any) -> None:
-    """Drop the exporter's stack traces: they hold paths of this machine, and most of a small file's size."""
+def _clear_stack_traces(model: Any) -> None:
+    """Remove the stack traces of the exporter: they contain local paths, and are most of a small file."""
     for node in model.graph.all_nodes():
         node.metadata_props.clear()
         node.doc_string = None
@@ -189,26 +189,26 @@ def _forget_origin(model: Any) -> None:
 def _check(
     file: Path, inputs: dict[str, Tensor], logits: Tensor, calibrator: Calibrator | None, tolerance: float
 ) -> None:
-    """Raise unless onnxruntime says of the example, and of its first row, what orcu says."""
+    """Raise if onnxruntime and orcu differ on the example or its first row."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
     for rows in (slice(None), slice(1)):
         arrays = {name: value[rows].detach().cpu().numpy() for name, value in inputs.items()}
-        probs, of_file = session.run(["probs", "logits"], arrays)
-        wanted = logits[rows].double().cpu().numpy()
-        off = float(np.abs(of_file - wanted).max())
-        if not off <= _LOGITS_TOLERANCE * max(1.0, float(np.abs(wanted).max())):
+        probs, file_logits = session.run(["probs", "logits"], arrays)
+        expected = logits[rows].double().cpu().numpy()
+        difference = float(np.abs(file_logits - expected).max())
+        if not difference <= _LOGITS_TOLERANCE * max(1.0, float(np.abs(expected).max())):
             raise InputError(
-                f"{file.name}: onnxruntime's logits differ from the model's by {off:.1e}; "
-                "the model cannot be exported faithfully."
+                f"{file.name}: the logits of onnxruntime differ from the model's by {difference:.1e}; the model cannot "
+                "be exported exactly."
             )
-        # of the file's own logits: the maps have jumps, at which the last digit of a logit decides
-        own = of_file.astype(np.float64)
-        exact = geometry.probs(own) if calibrator is None else calibrator.predict_proba(own)
-        off = float(np.abs(probs - exact).max())
-        if not off <= tolerance:
+        # from the logits of the file: the maps have jumps, where the last digit of a logit matters
+        file_logits = file_logits.astype(np.float64)
+        exact = geometry.probs(file_logits) if calibrator is None else calibrator.predict_proba(file_logits)
+        difference = float(np.abs(probs - exact).max())
+        if not difference <= tolerance:
             raise InputError(
-                f"{file.name}: onnxruntime's probabilities differ from orcu's by {off:.1e}, more than "
-                f"the tolerance {tolerance:g}."
+                f"{file.name}: the probabilities of onnxruntime differ from orcu's by {difference:.1e}, more than the "
+                f"tolerance {tolerance:g}."
             )

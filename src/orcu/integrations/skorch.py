@@ -1,11 +1,11 @@
-"""For skorch: a criterion with which ``NeuralNetClassifier`` gives probabilities."""
+"""Criterion for skorch with which ``NeuralNetClassifier.predict_proba`` returns probabilities."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from orcu.errors import InputError, require
 
-require("torch", extra="train", what="orcu.integrations.skorch")
+require("torch", extra="train", feature="orcu.integrations.skorch")
 
 from torch import Tensor, nn  # noqa: E402
 
@@ -13,21 +13,19 @@ from orcu import losses  # noqa: E402
 
 
 class OrdinalCriterion(nn.CrossEntropyLoss):
-    """Any loss of orcu as ``NeuralNetClassifier(..., criterion=OrdinalCriterion)``.
+    """Any loss of orcu, for ``NeuralNetClassifier(..., criterion=OrdinalCriterion)``.
 
-    skorch turns a module's outputs into probabilities only for criteria it knows: with any other one
-    ``predict_proba`` silently returns logits. It knows `torch.nn.CrossEntropyLoss`, and this class
-    is one by name, so that the softmax is added; the value is that of orcu's loss.
-
-    The module gives logits (n, C); labels are int64, 0..C-1.
+    skorch applies softmax in ``predict_proba`` only for criteria it knows; with others it silently returns logits.
+    This class derives from `torch.nn.CrossEntropyLoss`, which it knows, and computes the loss of orcu. The module
+    returns logits of shape (n, C); labels are int64, 0..C-1.
 
     Args:
-        num_classes: C; ``criterion__num_classes`` in skorch.
-        loss: a name or spec, see `orcu.losses.create`; ``criterion__loss``.
-        options: of the loss, such as ``criterion__scale``.
+        num_classes: number of classes; ``criterion__num_classes`` in skorch.
+        loss: name or spec of the loss, see `orcu.losses.create`; ``criterion__loss`` in skorch.
+        options: options of the loss, such as ``criterion__scale`` in skorch.
 
     Raises:
-        InputError: if an argument cannot be used, or the loss needs a head of its own (POE).
+        InputError: if an argument is invalid, or the loss needs a special head (POE).
 
     Example:
         >>> import torch
@@ -40,9 +38,9 @@ class OrdinalCriterion(nn.CrossEntropyLoss):
         super().__init__()
         self.criterion = losses.create(loss, num_classes=num_classes, **options)
         if self.criterion.needs_head:
-            raise InputError(f"loss: {loss!r} takes the output of its own head, which skorch cannot hand over.")
+            raise InputError(f"loss: {loss!r} needs a special model head, which skorch does not support.")
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss of a batch."""
-        value: Tensor = self.criterion(input, target)
-        return value
+        loss: Tensor = self.criterion(input, target)
+        return loss

@@ -1,4 +1,4 @@
-"""Metrics for torchmetrics and Lightning whose state is a `Tally`: integers that are summed over processes."""
+"""Metrics for torchmetrics and Lightning; their state is a `Tally`, integers that are summed over processes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,20 +8,20 @@ from torch import Tensor
 
 from orcu.errors import InputError, UnknownNameError, require
 
-require("torchmetrics", extra=None, what="orcu.integrations.torchmetrics")
+require("torchmetrics", extra=None, feature="orcu.integrations.torchmetrics")
 
 import torchmetrics  # noqa: E402
 
 from orcu.evaluation.tally import Tally  # noqa: E402
-from orcu.inputs import as_matrix, refuse_distributions  # noqa: E402
-from orcu.metrics.base import all_metrics  # noqa: E402
+from orcu.inputs import as_matrix, check_not_probs  # noqa: E402
+from orcu.metrics.base import METRICS, all_metrics  # noqa: E402
 
 INPUTS = ("logits", "probs")
 _NEEDS_ALL_ROWS = "ace"
 
 
 def names() -> list[str]:
-    """The metrics that follow from sums, in the order of a report: all but the adaptive error (ACE).
+    """Names of the metrics that can be summed over batches: all but the adaptive calibration error (ACE).
 
     Example:
         >>> names()[:3]
@@ -30,76 +30,24 @@ def names() -> list[str]:
     return [metric.name for metric in all_metrics() if metric.name != _NEEDS_ALL_ROWS]
 
 
-class _Tallied(torchmetrics.Metric):
-    """The state that both classes share: the limbs of a tally and its row count, as int64, summed."""
+class OrdinalMetrics(torchmetrics.Metric):
+    """All metrics of orcu from one pass, with a state of a few thousand integers.
 
-    is_differentiable = False
-    full_state_update = False
-    limbs: Tensor
-    rows: Tensor
-
-    def __init__(self, num_classes: int, *, bins: int, inputs: str, **options: Any) -> None:
-        super().__init__(**options)
-        if inputs not in INPUTS:
-            raise UnknownNameError("kind of inputs", inputs, INPUTS)
-        empty = Tally(num_classes, bins=bins)
-        self.num_classes, self.bins, self.inputs = empty.num_classes, empty.bins, inputs
-        self.add_state("limbs", torch.from_numpy(empty.limbs), dist_reduce_fx="sum")
-        self.add_state("rows", torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
-
-    def update(self, preds: Tensor, target: Tensor, weight: Tensor | None = None) -> None:
-        """Add rows.
-
-        Args:
-            preds: logits or probabilities, as ``inputs`` says, shape (n, C).
-            target: labels 0..C-1, shape (n,).
-            weight: one non-negative weight per row.
-
-        Raises:
-            InputError: if an argument cannot be used; the text names the row.
-        """
-        if self.inputs == "logits":
-            hint = "Say inputs='probs' when making the metric, or hand over the logits."
-            refuse_distributions(as_matrix(preds, name="preds"), name="preds", hint=hint)
-        batch = Tally(self.num_classes, bins=self.bins)
-        batch.update(y=target, weight=weight, **{self.inputs: preds})
-        self.limbs = self.limbs + torch.from_numpy(batch.limbs).to(self.limbs.device)
-        self.rows = self.rows + batch.rows
-
-    def tally(self) -> Tally:
-        """The rows of this process (inside `compute`: of all processes) as a `Tally`."""
-        return Tally.of_limbs(self.num_classes, self.limbs.cpu().numpy(), rows=int(self.rows), bins=self.bins)
-
-    def set_dtype(self, dst_type: str | torch.dtype) -> "_Tallied":
-        """Nothing: the sums are integers and stay so, or they would not be exact."""
-        return self
-
-    def _as_tensor(self, value: float) -> Tensor:
-        # float64 keeps the bits; Apple's GPUs do not have it
-        kind = torch.float32 if self.limbs.device.type == "mps" else torch.float64
-        return torch.tensor(value, dtype=kind, device=self.limbs.device)
-
-
-class OrdinalMetrics(_Tallied):
-    """All metrics of orcu at once, from one pass and a state of a few thousand integers.
-
-    The state is summed over processes, and sums of integers do not depend on their order: however
-    the rows are split, ordered or spread over machines, the results are the same to the last bit. (A
-    `DistributedSampler` that repeats rows to fill the last batch changes the rows, not the sums.)
-
-    The adaptive calibration error (ACE) is left out: it needs the sorted order of all rows, which no
-    sum holds. `orcu.evaluate` has it.
+    The state is summed over processes. Sums of integers do not depend on their order, so the results are the same to
+    the last bit for any split and order of the rows. (A `DistributedSampler` that repeats rows to fill the last batch
+    changes the rows.) The adaptive calibration error (ACE) is left out, because it needs the sorted order of all rows;
+    `orcu.evaluate` computes it.
 
     Args:
-        num_classes: how many classes, C.
-        bins: B of the binned errors; the paper does not say, 15 is usual.
-        names: which metrics, see `names`; all by default.
-        prefix: put before each name, such as ``"val_"``.
-        inputs: what `update` is given: "logits" or "probs". It is never guessed.
-        options: those of `torchmetrics.Metric`.
+        num_classes: number of classes.
+        n_bins: number of bins of the binned errors; the paper does not state it, 15 is usual.
+        names: names of the metrics, see `names`; all by default.
+        prefix: prefix of each name in the result, such as ``"val_"``.
+        inputs: kind of the predictions in `update`, "logits" or "probs"; it is never guessed.
+        options: options of `torchmetrics.Metric`.
 
     Raises:
-        InputError: if an argument cannot be used.
+        InputError: if an argument is invalid.
 
     Example:
         >>> metric = OrdinalMetrics(num_classes=3, names=["accuracy", "mae"], prefix="val_")
@@ -108,42 +56,81 @@ class OrdinalMetrics(_Tallied):
         {'val_accuracy': 0.5, 'val_mae': 0.5}
     """
 
+    is_differentiable = False
+    full_state_update = False
+    sums: Tensor
+    rows: Tensor
+
     def __init__(
         self,
         num_classes: int,
-        bins: int = 15,
+        n_bins: int = 15,
         names: Sequence[str] | None = None,
         prefix: str = "",
         *,
         inputs: str = "logits",
         **options: Any,
     ) -> None:
-        super().__init__(num_classes, bins=bins, inputs=inputs, **options)
-        self.names = _checked(names)
-        self.prefix = prefix
+        super().__init__(**options)
+        if inputs not in INPUTS:
+            raise UnknownNameError("kind of inputs", inputs, INPUTS)
+        empty = Tally(num_classes, n_bins=n_bins)
+        self.num_classes, self.n_bins, self.inputs = empty.num_classes, empty.n_bins, inputs
+        self.names, self.prefix = _check_names(names), prefix
+        self.add_state("sums", torch.from_numpy(empty.state), dist_reduce_fx="sum")
+        self.add_state("rows", torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
 
-    def compute(self) -> dict[str, Tensor]:
-        """The metrics by name, float64.
+    def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:
+        """Add rows.
+
+        Args:
+            preds: logits or probabilities, depending on ``inputs``, shape (n, C).
+            target: labels 0..C-1, shape (n,).
+            sample_weight: non-negative weight of each row.
 
         Raises:
-            InputError: if no row was added.
+            InputError: if an argument is invalid; the message names the row.
         """
-        values = self.tally().compute()
-        return {f"{self.prefix}{name}": self._as_tensor(values[name]) for name in self.names}
+        if self.inputs == "logits":
+            hint = "Create the metric with inputs='probs', or pass logits."
+            check_not_probs(as_matrix(preds, name="preds"), name="preds", hint=hint)
+        batch = Tally(self.num_classes, n_bins=self.n_bins)
+        batch.update(y=target, sample_weight=sample_weight, **{self.inputs: preds})
+        self.sums = self.sums + torch.from_numpy(batch.state).to(self.sums.device)
+        self.rows = self.rows + batch.rows
+
+    def tally(self) -> Tally:
+        """The rows of this process as a `Tally`; inside `compute`, those of all processes."""
+        return Tally.from_state(self.num_classes, self.sums.cpu().numpy(), rows=int(self.rows), n_bins=self.n_bins)
+
+    def set_dtype(self, dst_type: str | torch.dtype) -> "OrdinalMetrics":
+        """No effect: the sums stay integers, which makes them exact."""
+        return self
+
+    def compute(self) -> Any:
+        """The metrics by name, in float64.
+
+        Raises:
+            InputError: if no rows were added.
+        """
+        # float64 keeps all bits; Apple GPUs do not support it
+        dtype = torch.float32 if self.sums.device.type == "mps" else torch.float64
+        values, device = self.tally().compute(), self.sums.device
+        return {self.prefix + name: torch.tensor(values[name], dtype=dtype, device=device) for name in self.names}
 
 
-class OrdinalMetric(_Tallied):
+class OrdinalMetric(OrdinalMetrics):
     """One metric of orcu by name; several of them in a `MetricCollection` share one state.
 
     Args:
-        name: one of `names`, such as "sce", "rps", "qwk" or "unimodality".
-        num_classes: how many classes, C.
-        bins: B of the binned errors.
-        inputs: what `update` is given: "logits" or "probs".
-        options: those of `torchmetrics.Metric`.
+        name: name of the metric, see `names`, such as "sce", "rps", "qwk" or "unimodality".
+        num_classes: number of classes.
+        n_bins: number of bins of the binned errors.
+        inputs: kind of the predictions in `update`, "logits" or "probs".
+        options: options of `torchmetrics.Metric`.
 
     Raises:
-        InputError: if an argument cannot be used, or the metric does not follow from sums.
+        InputError: if an argument is invalid, or the metric cannot be summed over batches.
 
     Example:
         >>> metric = OrdinalMetric("sce", num_classes=2, inputs="probs")
@@ -152,36 +139,32 @@ class OrdinalMetric(_Tallied):
         0.45
     """
 
-    def __init__(self, name: str, num_classes: int, bins: int = 15, *, inputs: str = "logits", **options: Any) -> None:
-        super().__init__(num_classes, bins=bins, inputs=inputs, **options)
-        (self.name,) = _checked([name])
+    def __init__(
+        self, name: str, num_classes: int, n_bins: int = 15, *, inputs: str = "logits", **options: Any
+    ) -> None:
+        super().__init__(num_classes, n_bins, [name], inputs=inputs, **options)
+        self.name = name
 
     @property
-    def higher_is_better(self) -> bool | None:  # type: ignore[override]  # theirs is of the class
-        """Which way is better; ``None`` for a metric that is best at 0 or only describes."""
-        better = {metric.name: metric.better for metric in all_metrics()}[self.name]
-        return {"higher": True, "lower": False}.get(better)
+    def higher_is_better(self) -> bool | None:  # type: ignore[override]  # a class attribute in torchmetrics
+        """Direction of the metric; ``None`` if it is best at 0 or only descriptive."""
+        return {"higher": True, "lower": False}.get(METRICS.get(self.name).better)
 
     def compute(self) -> Tensor:
-        """The metric, float64.
-
-        Raises:
-            InputError: if no row was added.
-        """
-        return self._as_tensor(self.tally().compute()[self.name])
+        """The metric, in float64."""
+        value: Tensor = super().compute()[self.name]
+        return value
 
 
-def _checked(asked: Sequence[str] | None) -> list[str]:
-    if asked is None:
+def _check_names(selected: Sequence[str] | None) -> list[str]:
+    if selected is None:
         return names()
-    if isinstance(asked, str) or not asked:
-        raise InputError(f"names: expected names such as ['sce', 'mae'], got {asked!r}.")
-    for name in asked:
-        if name == _NEEDS_ALL_ROWS:
-            raise InputError(
-                "names: 'ace' needs the sorted order of all rows and cannot be summed over batches; "
-                "keep the predictions and use orcu.metrics.ace or orcu.evaluate."
-            )
-        if name not in names():
-            raise UnknownNameError("metric", name, names())
-    return list(asked)
+    if isinstance(selected, str) or not selected:
+        raise InputError(f"names: expected names such as ['sce', 'mae'], got {selected!r}.")
+    if _NEEDS_ALL_ROWS in selected:
+        raise InputError(
+            "names: 'ace' needs the sorted order of all rows and cannot be summed over batches; store the predictions "
+            "and use orcu.metrics.ace or orcu.evaluate."
+        )
+    all_metrics(selected)  # refuses unknown names
+    return list(selected)

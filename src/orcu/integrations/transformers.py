@@ -1,11 +1,11 @@
-"""For Hugging Face's `Trainer`: a loss as ``compute_loss_func`` and metrics as ``compute_metrics``."""
+"""``compute_loss_func`` and ``compute_metrics`` for the `Trainer` of Hugging Face transformers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from orcu.errors import InputError, UnknownNameError, require
+from orcu.errors import InputError, require
 
-require("torch", extra="train", what="orcu.integrations.transformers")
+require("torch", extra="train", feature="orcu.integrations.transformers")
 
 from torch import Tensor  # noqa: E402
 
@@ -19,20 +19,19 @@ from orcu.metrics.base import all_metrics  # noqa: E402
 def compute_loss_func(
     loss: str | Mapping[str, Any] = "orcu", *, num_classes: int, **options: Any
 ) -> Callable[..., Tensor]:
-    """A loss of orcu in the form that ``Trainer(compute_loss_func=...)`` takes.
+    """Create the argument ``compute_loss_func`` of `Trainer` from a loss of orcu.
 
-    The sum over the rows is divided by ``num_items_in_batch``, the number of rows of the whole
-    accumulated batch on all devices, so that gradients do not depend on how a batch was cut up. Class weights
-    multiply each row's loss; the divisor stays the number of rows, since the sum of the weights of
-    the other parts is not known.
+    The sum over the rows is divided by ``num_items_in_batch``, the number of rows of the accumulated batch on all
+    devices, so that gradients do not depend on how the batch is split. Class weights multiply the loss of each row;
+    the divisor stays the number of rows, because the weights of the other parts are unknown.
 
     Args:
-        loss: a name or spec, see `orcu.losses.create`.
-        num_classes: how many classes, C.
-        options: of the loss, such as ``scale`` or ``weight``; the reduction is chosen here.
+        loss: name or spec of the loss, see `orcu.losses.create`.
+        num_classes: number of classes.
+        options: options of the loss, such as ``scale`` or ``weight``, without ``reduction``.
 
     Raises:
-        InputError: if an argument cannot be used, or the loss needs a head of its own (POE).
+        InputError: if an argument is invalid, or the loss needs a special head (POE).
 
     Example:
         >>> import torch
@@ -42,36 +41,36 @@ def compute_loss_func(
         0.3466
     """
     if "reduction" in options:
-        raise InputError("reduction: Trainer's sum over the accumulated batch leaves no choice.")
+        raise InputError("reduction: not an option here, because Trainer averages over the accumulated batch.")
     criterion = losses.create(loss, num_classes=num_classes, reduction="sum", **options)
     if criterion.needs_head:
-        raise InputError(f"loss: {loss!r} needs a head of its own; models of transformers lack it.")
+        raise InputError(f"loss: {loss!r} needs a special model head, which models of transformers do not have.")
 
     def function(outputs: Any, labels: Tensor | None, num_items_in_batch: Tensor | int | None = None) -> Tensor:
         if labels is None:
-            raise InputError("labels: the batch has none; the collator must give 'labels'.")
-        rows = len(labels) if num_items_in_batch is None else num_items_in_batch
+            raise InputError("labels: the batch has no labels; the data collator must return 'labels'.")
+        n_rows = len(labels) if num_items_in_batch is None else num_items_in_batch
         total: Tensor = criterion(_logits(outputs), labels)
-        return total / rows
+        return total / n_rows
 
     return function
 
 
 def compute_metrics(
-    num_classes: int, names: Sequence[str] | None = None, *, bins: int = 15
+    num_classes: int, names: Sequence[str] | None = None, *, n_bins: int = 15
 ) -> Callable[..., dict[str, float]]:
-    """Metrics of orcu in the form that ``Trainer(compute_metrics=...)`` takes.
+    """Create the argument ``compute_metrics`` of `Trainer` from metrics of orcu.
 
-    With ``TrainingArguments(batch_eval_metrics=True)`` the rows are tallied batch by batch in constant
-    memory; then the adaptive calibration error (ACE), which needs all rows at once, is left out.
+    With ``TrainingArguments(batch_eval_metrics=True)`` the rows are summed batch by batch in constant memory. The
+    adaptive calibration error (ACE), which needs all rows at once, is then left out.
 
     Args:
-        num_classes: how many classes, C.
-        names: which metrics; all by default.
-        bins: B of the binned errors.
+        num_classes: number of classes.
+        names: names of the metrics; all by default.
+        n_bins: number of bins of the binned errors.
 
     Raises:
-        InputError: if a name is unknown, or ACE is asked for batch by batch.
+        InputError: if a name is unknown, or ACE is requested batch by batch.
 
     Example:
         >>> import numpy as np
@@ -80,23 +79,20 @@ def compute_metrics(
         >>> compute_metrics(2, ["accuracy", "mae"])(prediction)
         {'accuracy': 1.0, 'mae': 0.0}
     """
-    known = [metric.name for metric in all_metrics()]
-    for name in names or []:
-        if name not in known:
-            raise UnknownNameError("metric", name, known)
-    kept = Tally(num_classes, bins=bins)
+    all_metrics(names or ())  # refuses unknown names now, not after the first epoch
+    running = Tally(num_classes, n_bins=n_bins)
 
     def function(prediction: Any, compute_result: bool | None = None) -> dict[str, float]:
-        nonlocal kept
+        nonlocal running
         outputs = prediction.predictions
         logits = as_logits(outputs[0] if isinstance(outputs, tuple | list) else outputs, name="predictions")
-        kept.update(logits=logits, y=prediction.label_ids)
-        if compute_result is False:  # batch by batch, and more are to come
+        running.update(logits=logits, y=prediction.label_ids)
+        if compute_result is False:  # a batch before the last one
             return {}
-        tally, kept = kept, Tally(num_classes, bins=bins)
+        tally, running = running, Tally(num_classes, n_bins=n_bins)
         values = tally.compute()
-        if compute_result is None:  # all rows are here
-            values["ace"] = ace(geometry.probs(logits), prediction.label_ids, bins=bins)
+        if compute_result is None:  # all rows at once
+            values["ace"] = ace(geometry.probs(logits), prediction.label_ids, n_bins=n_bins)
         else:
             del values["ace"]
             if names is not None and "ace" in names:
@@ -107,7 +103,7 @@ def compute_metrics(
 
 
 def _logits(outputs: Any) -> Tensor:
-    """The logits of what a model of transformers gives: an output object, a dict or a tuple."""
+    """Logits of the output of a transformers model: an output object, a dict or a tuple."""
     if isinstance(outputs, Mapping):
         logits: Tensor = outputs["logits"]
     else:

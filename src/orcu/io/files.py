@@ -1,4 +1,4 @@
-"""Files that are either whole or not there, JSON among them, and locks between processes."""
+"""Atomic file writes, JSON files, and locks between processes."""
 
 import json
 import os
@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary path beside ``path`` that takes its name when the block ends well.
+    """Yield a temporary path in the same folder, and rename it to ``path`` when the block ends.
 
-    If the block raises, the temporary file is removed and a file of that name stays as it was.
+    If the block raises, the temporary file is removed and an existing file is left unchanged.
 
     Example:
         >>> target = Path(tempfile.mkdtemp()) / "result.txt"
@@ -32,7 +32,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
-        # mkstemp makes files private; a result gets the permissions any new file gets.
+        # mkstemp makes files private; give the result the default permissions.
         mask = os.umask(0)
         os.umask(mask)
         temporary.chmod(0o666 & ~mask)
@@ -42,49 +42,39 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def write_json(path: str | os.PathLike[str], content: Any) -> None:
-    """Write plain data as JSON; the file appears whole or not at all."""
+    """Write plain data as JSON, atomically."""
     with atomic_write(path) as temporary:
         temporary.write_text(json.dumps(content, indent=1) + "\n")
 
 
-def read_json(path: str | os.PathLike[str], make: Callable[[Any], T]) -> T:
-    """What ``make`` makes of a JSON file's content; every fault names the file.
-
-    Raises:
-        InputError: if the file cannot be read, or ``make`` refuses it.
-
-    Example:
-        >>> path = Path(tempfile.mkdtemp()) / "class_names.json"
-        >>> write_json(path, ["low", "high"])
-        >>> read_json(path, tuple)
-        ('low', 'high')
-    """
+def read_json(path: str | os.PathLike[str], parse: Callable[[Any], T]) -> T:
+    """Read a JSON file and convert its content with ``parse``; an InputError of ``parse`` gets the name of the file."""
     try:
-        return make(json.loads(Path(path).read_text()))
+        return parse(json.loads(Path(path).read_text()))
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file.") from None
     except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"{path}: not a JSON file ({error}).") from None
+        raise InputError(f"{path}: not valid JSON ({error}).") from None
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 
 
 @contextmanager
-def locked(path: str | os.PathLike[str], *, wait: bool = False) -> Iterator[None]:
-    """Hold a lock file; it is free again when the process ends, however it ends.
+def file_lock(path: str | os.PathLike[str], *, wait: bool = False) -> Iterator[None]:
+    """Hold a lock file; the lock is released when the process ends, even if it is killed.
 
     Args:
-        path: of the file, which may stay behind.
-        wait: until another process is done, instead of complaining.
+        path: lock file, which is not removed.
+        wait: whether to wait for another process to release the lock.
 
     Raises:
-        InputError: if another process holds it.
+        InputError: if another process holds the lock.
     """
     from filelock import FileLock, Timeout
 
     try:
         lock = FileLock(path, blocking=wait).acquire()
     except Timeout:
-        raise InputError(f"{Path(path).parent}: another process is writing here; wait for it.") from None
+        raise InputError(f"{path}: another process holds this lock. Wait until it ends.") from None
     with lock:
         yield

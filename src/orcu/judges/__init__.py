@@ -1,20 +1,22 @@
-"""Grades that language models hand out: read, calibrated to people, and used where people would be asked."""
+"""Language models as judges: reading their grades, calibrating them to human grades, and comparing systems."""
 
-from orcu.judges.agreement import agreement, krippendorff
-from orcu.judges.examination import examine
-from orcu.judges.grades import Grades, read
-from orcu.judges.panel import JudgePanel, Verdicts
-from orcu.judges.scale import Scale
+from orcu.judges.agreement import agreement, krippendorff_alpha
+from orcu.judges.audit import JudgeAudit, audit
+from orcu.judges.grades import Grades
+from orcu.judges.levels import GradeLevels
+from orcu.judges.panel import JudgePanel, PanelPredictions
+from orcu.judges.reading import read
 from orcu.judges.systems import compare_systems
 
 __all__ = [
+    "GradeLevels",
     "Grades",
+    "JudgeAudit",
     "JudgePanel",
-    "Scale",
-    "Verdicts",
+    "PanelPredictions",
     "agreement",
+    "audit",
     "compare_systems",
-    "examine",
-    "krippendorff",
+    "krippendorff_alpha",
     "read",
 ]

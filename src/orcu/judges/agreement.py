@@ -1,4 +1,4 @@
-"""How far graders agree: people with each other, which is the ceiling, and judges with people."""
+"""Inter-rater agreement: quadratic weighted kappa, exact agreement and Krippendorff's alpha."""
 
 from typing import NamedTuple
 
@@ -7,90 +7,78 @@ import numpy as np
 from orcu.errors import InputError
 from orcu.inputs import FloatArray
 
-LEVELS = ("nominal", "ordinal", "interval")
-
 
 class Agreement(NamedTuple):
-    """Of graders who graded the same items.
+    """Agreement of raters on items with two or more grades."""
 
-    Attributes:
-        qwk: quadratic weighted kappa over all pairs of grades of an item.
-        alpha: Krippendorff's, ordinal.
-        items: how many have two grades or more.
-        exact: the share of pairs that are the same grade.
-    """
-
-    qwk: float
-    alpha: float
-    items: int
-    exact: float
+    qwk: float  # quadratic weighted kappa over all pairs of grades of an item
+    alpha: float  # Krippendorff's alpha for ordinal data
+    n_items: int  # number of items with two or more grades
+    exact: float  # share of pairs with equal grades
 
 
 def agreement(counts: FloatArray, values: FloatArray | None = None) -> Agreement | None:
-    """Of items with two grades or more; ``None`` where there is no such item.
+    """Compute the agreement of raters; ``None`` if no item has two or more grades.
 
     Args:
-        counts: how often each grade was given to each item, shape (n, C).
-        values: of the grades, for the kappa; 0, 1, ... if not given.
+        counts: count of each grade for each item, shape (n, C).
+        values: numeric values of the grades for the kappa; by default 0, 1, ...
 
     Example:
         >>> agreement(np.array([[2, 0, 0], [0, 1, 1], [0, 0, 2]]))  # doctest: +ELLIPSIS
-        Agreement(qwk=0.793..., alpha=0.777..., items=3, exact=0.666...)
+        Agreement(qwk=0.793..., alpha=0.777..., n_items=3, exact=0.666...)
     """
-    several = counts[counts.sum(axis=1) >= 2]
-    if not len(several):
+    paired = counts[counts.sum(axis=1) >= 2]
+    if not len(paired):
         return None
-    pairs = coincidences(several)
-    grades = np.arange(counts.shape[1], dtype=np.float64) if values is None else values
-    squares = (grades[:, None] - grades) ** 2
+    pairs = coincidences(paired)
+    values = np.arange(counts.shape[1], dtype=np.float64) if values is None else values
+    squares = (values[:, None] - values) ** 2
     shares = pairs.sum(axis=0) / pairs.sum()
     expected = float((squares * np.outer(shares, shares)).sum())
     kappa = float("nan") if expected == 0 else 1 - float((squares * pairs).sum() / pairs.sum()) / expected
-    return Agreement(kappa, krippendorff(several), len(several), float(np.trace(pairs) / pairs.sum()))
+    return Agreement(kappa, krippendorff_alpha(paired), len(paired), float(np.trace(pairs) / pairs.sum()))
 
 
 def coincidences(counts: FloatArray) -> FloatArray:
-    """How often two grades meet in an item, each item's pairs weighing as many as it has grades, shape (C, C).
+    """Coincidence matrix of the grades, shape (C, C); the pairs of an item have a total weight of its grades.
 
-    o_ck = sum_i n_ic (n_ik - [c = k]) / (m_i - 1), with m_i the grades of item i.
+    o_ck = sum_i n_ic (n_ik - [c = k]) / (m_i - 1), with m_i the number of grades of item i.
     """
     totals = counts.sum(axis=1)
-    weighed = counts / (totals - 1)[:, None]
-    pairs: FloatArray = weighed.T @ counts - np.diag(weighed.sum(axis=0))
-    return pairs
+    weighted = counts / (totals - 1)[:, None]
+    return weighted.T @ counts - np.diag(weighted.sum(axis=0))
 
 
-def krippendorff(counts: FloatArray, level: str = "ordinal") -> float:
-    """Krippendorff's alpha, 1 - observed over expected disagreement; NaN where all grades are the same.
+def krippendorff_alpha(counts: FloatArray, level_of_measurement: str = "ordinal") -> float:
+    """Krippendorff's alpha, 1 - observed / expected disagreement; NaN if all grades are equal.
 
-    With o as in `coincidences`, n_c its row sums and n their sum: alpha = 1 - (n - 1) sum o_ck d_ck / sum n_c n_k d_ck.
-    The ordinal distance of two grades is the square of the grades given from one to the other, the two themselves
-    counting half: d_ck = (sum_{c <= g <= k} n_g - (n_c + n_k) / 2)^2.
+    With o the `coincidences`, n_c its row sums and n their sum, alpha = 1 - (n - 1) sum o_ck d_ck / sum n_c n_k d_ck.
+    The ordinal distance is d_ck = (sum_{c <= g <= k} n_g - (n_c + n_k) / 2)^2.
 
     Args:
-        counts: how often each grade was given to each item, shape (n, C); items with a single grade do not count.
-        level: "nominal", "ordinal" or "interval".
+        counts: count of each grade for each item, shape (n, C); items with one grade are ignored.
+        level_of_measurement: "nominal", "ordinal" or "interval".
 
     Raises:
-        InputError: if there is no such level.
+        InputError: if the level of measurement is unknown.
 
     Example:
-        >>> round(krippendorff(np.array([[2, 0, 0], [0, 1, 1], [0, 0, 2]])), 3)
+        >>> round(krippendorff_alpha(np.array([[2, 0, 0], [0, 1, 1], [0, 0, 2]])), 3)
         0.778
     """
-    several = counts[counts.sum(axis=1) >= 2]
-    pairs = coincidences(several)
+    pairs = coincidences(counts[counts.sum(axis=1) >= 2])
     totals = pairs.sum(axis=0)
-    if level == "nominal":
+    if level_of_measurement == "nominal":
         distance = 1.0 - np.eye(len(totals))
-    elif level == "ordinal":
-        middles = np.cumsum(totals) - totals / 2  # what lies between the middles of two grades
-        distance = (middles[:, None] - middles) ** 2
-    elif level == "interval":
-        grades = np.arange(len(totals))
-        distance = (grades[:, None] - grades).astype(np.float64) ** 2
+    elif level_of_measurement == "ordinal":
+        midranks = np.cumsum(totals) - totals / 2
+        distance = (midranks[:, None] - midranks) ** 2
+    elif level_of_measurement == "interval":
+        values = np.arange(len(totals))
+        distance = (values[:, None] - values).astype(np.float64) ** 2
     else:
-        raise InputError(f"level: expected one of {', '.join(LEVELS)}, got {level!r}.")
+        raise InputError(f"level_of_measurement: expected nominal, ordinal or interval, got {level_of_measurement!r}.")
     expected = float((np.outer(totals, totals) * distance).sum())
     if expected == 0:
         return float("nan")

@@ -1,4 +1,4 @@
-"""Grades in chat completions, as OpenAI-compatible servers and vLLM write them: a JSON object per line."""
+"""Reader of grades in chat completions, as OpenAI-compatible servers and vLLM write them: one JSON object per line."""
 
 import gzip
 import json
@@ -11,152 +11,121 @@ from typing import Any
 
 from orcu.errors import InputError, first_line
 from orcu.io.files import read_json
-from orcu.judges.replies import OutsideError, Replies, Reply, Unread, UnreadableError, need_replies
-from orcu.judges.scale import Scale
-from orcu.judges.tokens import TokenGrades, token_grades
-from orcu.judges.wording import Mention, Wording
-from orcu.predictions.labels import canonical, is_missing
+from orcu.judges.levels import GradeLevels
+from orcu.judges.parsing import GradeMatch, GradeParser
+from orcu.judges.replies import OutOfRangeError, ParsedLog, ParseFailure, Reply, ReplyError
+from orcu.judges.tokens import TokenProbs, token_probs
+from orcu.predictions.labels import canonical_label, is_missing
 
 ITEM_KEYS = ("custom_id", "item")
-NAMELESS = "judge"  # a judge without a name
-MOST_OUTSIDE = 0.05  # the share of replies with a grade outside the scale that may be slips
+DEFAULT_JUDGE = "judge"  # name of a judge without a name
+MAX_OUT_OF_RANGE = 0.05  # share of replies with a grade outside the levels up to which they count as slips
+_NO_LOGPROBS = (
+    "no logprobs, but other lines have them; grades with and without probabilities cannot be mixed, so put judges "
+    "without logprobs into a separate file"
+)
+_TRUNCATED = "cut at the token limit inside the grade (1 may become 10); allow one more token"
 
 
 @dataclass(frozen=True)
-class _Grading:
-    """A grade that was read from a choice, in both ways in which a judge may write numbers.
-
-    Attributes:
-        where, item, judge: it comes from; the judge is "" if nothing names it.
-        grade: in the text.
-        was_cut: whether more than the grade was written, and ended by the limit of tokens.
-        doubtful: whether another grade stands in the text too, and nothing says which is meant.
-        tokens: what its tokens say, and what they say should this judge's numbers be one token each; ``None`` without
-            logprobs.
-        goes_on: whether the limit of tokens cut it where the grade may go on, in both cases.
-    """
+class _ChoiceGrade:
+    """Grade of a choice; pairs are for judges whose numbers have several tokens, and for those with one."""
 
     where: str
     item: str
-    judge: str
-    grade: int
-    was_cut: bool
-    doubtful: bool
-    tokens: tuple[TokenGrades | None, TokenGrades | None]
-    goes_on: tuple[bool, bool]
-
-    def reply(self, joined: bool) -> Reply:
-        """The reply of a judge whose numbers are one token each, or not."""
-        tokens = self.tokens[joined]
-        probs, mass = (None, None) if tokens is None else (tokens.probs, tokens.mass)
-        return Reply(self.item, self.judge or NAMELESS, probs, self.grade, mass)
+    judge: str  # "" if the line does not name it
+    grade: int  # 0..C-1
+    is_cut: bool  # whether the text has more than the grade and was cut at the token limit
+    is_ambiguous: bool
+    tokens: tuple[TokenProbs | None, TokenProbs | None]  # None without logprobs
+    is_truncated: tuple[bool, bool]  # whether the token limit may have cut the grade itself
 
 
 def read_completions(
     path: str | os.PathLike[str],
-    scale: Scale,
+    levels: GradeLevels,
     *,
     pattern: str | None = None,
-    words: bool = False,
+    number_words: bool = False,
     item: str | None = None,
     judge: str | None = None,
-) -> Replies:
-    r"""The grades in a file of chat completions.
+) -> ParsedLog:
+    """Read the grades in a file of chat completions.
 
     Each line is a completion (``choices[].message.content`` and, for probabilities,
-    ``choices[].logprobs.content[].top_logprobs``), a line of OpenAI's batch output, or an object that holds a
-    completion under ``completion``, ``response`` or ``body``. Every choice is a reply. `Wording` says where the grade
-    stands in the text, `token_grades` how its tokens become probabilities of all grades.
+    ``choices[].logprobs.content[].top_logprobs``), a line of OpenAI's batch output, or an object with a completion
+    under ``completion``, ``response`` or ``body``. Every choice is a reply. See `GradeParser` for how the grade is
+    found in the text, and `token_probs` for how its tokens become probabilities of all grades.
 
-    Where a judge returns a token of two digits anywhere, its numbers are one token each, and a token "1" that was not
-    taken is 1; otherwise it may as well have become 10, and is divided.
+    If a judge returns a token of two digits anywhere, each of its numbers is one token, and a token "1" that was not
+    sampled is the grade 1. Otherwise that token could also have become 10, and its probability is divided.
 
-    Args:
-        path: of JSON lines (``.jsonl``, ``.jsonl.gz``), or of a ``.json`` file that holds a list.
-        scale: of the grades.
-        pattern: a regular expression with one group around the grade, of which the last match counts, such as
-            ``Score: (\d+)``; by default the last number, or the last name of a grade where grades are words.
-        words: whether "four" is 4. "One" is a common word: name a pattern, or let judges answer in a word.
-        item: the key of the item's name in a line; dots lead into objects. By default ``custom_id`` or ``item``.
-        judge: the key of the judge's name. By default ``judge``, or the completion's ``model``.
-
-    Raises:
-        InputError: if the pattern or the file cannot be used, or nothing in it can be read.
-
-    Example:
-        >>> import tempfile
-        >>> line = {"item": "a", "model": "m", "choices": [{"message": {"content": "Score: 4/5"}}]}
-        >>> path = Path(tempfile.mkdtemp()) / "answers.jsonl"
-        >>> _ = path.write_text(json.dumps(line))
-        >>> read_completions(path, Scale.of("1..5")).replies
-        [Reply(item='a', judge='m', probs=None, grade=3, mass=None)]
+    The keys ``item`` and ``judge`` may have dots for nested objects. By default the item name is ``custom_id`` or
+    ``item``, and the judge name ``judge`` or the completion's ``model``.
     """
-    wording, path = Wording(Scale.of(scale), pattern=pattern, words=words), Path(path)
-    entries = [entry for where, line in _lines(path) for entry in _gradings(where, line, wording, item, judge)]
-    tokens = [(entry.judge, entry.tokens[0]) for entry in entries if isinstance(entry, _Grading) and entry.tokens[0]]
-    joining = {name for name, token in tokens if token.joins}
-    unread, read = list[Unread](), list[_Grading]()
+    parser, path = GradeParser(levels, pattern=pattern, number_words=number_words), Path(path)
+    entries = [entry for where, line in _read_lines(path) for entry in _parse_line(where, line, parser, item, judge)]
+    tokens = [
+        (entry.judge, entry.tokens[0]) for entry in entries if isinstance(entry, _ChoiceGrade) and entry.tokens[0]
+    ]
+    single_token_judges = {name for name, token in tokens if token.has_two_digits}
+    failures, grades, replies = list[ParseFailure](), list[_ChoiceGrade](), list[Reply]()
     for entry in entries:
-        if isinstance(entry, Unread):
-            unread.append(entry)
+        if isinstance(entry, ParseFailure):
+            failures.append(entry)
         elif tokens and entry.tokens[0] is None:
-            unread.append(Unread(entry.where, entry.item, _NO_LOGPROBS))
-        elif entry.goes_on[entry.judge in joining]:
-            unread.append(Unread(entry.where, entry.item, _GOES_ON))
+            failures.append(ParseFailure(entry.where, entry.item, _NO_LOGPROBS))
+        elif entry.is_truncated[entry.judge in single_token_judges]:
+            failures.append(ParseFailure(entry.where, entry.item, _TRUNCATED))
         else:
-            read.append(entry)
-    replies = [entry.reply(entry.judge in joining) for entry in read]
-    notes = _notes(read, joining, by_default=pattern is None)
-    _check_scale(unread, len(entries), path.name)
-    return need_replies(Replies(replies, unread, notes), path.name)
+            token = entry.tokens[entry.judge in single_token_judges]
+            probs = None if token is None else token.probs
+            replies.append(Reply(entry.item, entry.judge or DEFAULT_JUDGE, probs, entry.grade))
+            grades.append(entry)
+    notes = _notes(grades, single_token_judges, has_pattern=pattern is not None)
+    _check_levels(failures, len(entries), path.name)
+    return ParsedLog(replies, failures, notes).require_replies(path.name)
 
 
-def _check_scale(unread: list[Unread], replies: int, name: str) -> None:
-    """Refuse a file whose grades are of another scale: what is left of it would be a selection.
-
-    Raises:
-        InputError: if more than a few replies give a grade that is none of the scale.
-    """
-    outside = [one for one in unread if one.outside]
-    if len(outside) > max(1, MOST_OUTSIDE * replies):
+def _check_levels(failures: list[ParseFailure], n_replies: int, name: str) -> None:
+    """Raise if many grades are outside the levels, because the remaining replies would be a biased selection."""
+    outside = [failure for failure in failures if failure.is_out_of_range]
+    if len(outside) > max(1, MAX_OUT_OF_RANGE * n_replies):
         raise InputError(
-            f"{name}: {len(outside):,} of {replies:,} replies give a grade outside the scale, the first in "
-            f"{outside[0].where}: {outside[0].reason} If these are no grades, say where the grade stands with pattern= "
+            f"{name}: {len(outside):,} of {n_replies:,} replies have a grade outside the levels, the first in "
+            f"{outside[0].where}: {outside[0].reason} If these numbers are not grades, locate the grade with pattern= "
             "(--pattern)."
         )
 
 
-_NO_LOGPROBS = (
-    "no logprobs, where other lines have them: a bare grade beside probabilities would count unevenly; read judges "
-    "without logprobs from a file of their own"
-)
-_GOES_ON = "cut at its token limit where the grade may go on, as 1 to 10; allow a token more"
-
-
-def _notes(read: list[_Grading], joining: set[str], *, by_default: bool) -> list[str]:
-    """What there is to say about the replies of a file."""
-    tokens = [token for entry in read if (token := entry.tokens[entry.judge in joining]) is not None]
+def _notes(grades: list[_ChoiceGrade], single_token_judges: set[str], *, has_pattern: bool) -> list[str]:
+    """Remarks about the replies of a file, with counts."""
+    tokens = [token for entry in grades if (token := entry.tokens[entry.judge in single_token_judges]) is not None]
     counts = {
-        "name no judge (no key judge, no model) and are taken as those of one": sum(not entry.judge for entry in read),
-        "were cut at their token limit, so their last number may not be the grade; name a pattern": (
-            sum(entry.was_cut for entry in read) if by_default else 0
+        f"do not name a judge (no key judge or model); all are assigned to {DEFAULT_JUDGE!r}": sum(
+            not entry.judge for entry in grades
         ),
-        "hold several grades, of which the last was taken; name a pattern, such as 'Score: (\\d+)'": sum(
-            entry.doubtful for entry in read
+        "were cut at the token limit, so the last number may not be the grade; set a pattern": (
+            0 if has_pattern else sum(entry.is_cut for entry in grades)
         ),
-        "have no logprobs: their grades were read, without probabilities": len(read) - len(tokens),
-        "returned no token beside the one taken; ask the server for top_logprobs": sum(t.alone for t in tokens),
-        "did not return all grades: the missing probability was divided evenly among those left out, each at most as "
-        "likely as the least likely token returned": sum(t.filled for t in tokens),
-        "returned tokens that begin several grades and were not taken; their probability was divided evenly among "
-        "these grades": sum(t.divided for t in tokens),
-        "put less than half of their probability on grades": sum(t.mass < 0.5 for t in tokens),
+        "have several candidate grades, of which the last is used; set a pattern, such as 'Score: (\\d+)'": sum(
+            entry.is_ambiguous for entry in grades
+        ),
+        "have no logprobs; they give grades without probabilities": len(grades) - len(tokens),
+        "have logprobs of the sampled token only; request top_logprobs from the server": sum(
+            token.no_alternatives for token in tokens
+        ),
+        "lack some grades in top_logprobs; the missing probability is divided evenly among these grades, each at most "
+        "as likely as the least likely returned token": sum(token.is_imputed for token in tokens),
+        "have tokens that begin several grades and were not sampled; their probability is divided evenly among these "
+        "grades": sum(token.is_divided for token in tokens),
+        "put less than half of the probability on grades": sum(token.mass < 0.5 for token in tokens),
     }
-    return [f"{count} of {len(read)} replies {note}" for note, count in counts.items() if count]
+    return [f"{count} of {len(grades)} replies {note}" for note, count in counts.items() if count]
 
 
-def _lines(path: Path) -> Iterator[tuple[str, Any]]:
-    """What each line holds, and where it stands; ``None`` for a line that is not JSON."""
+def _read_lines(path: Path) -> Iterator[tuple[str, Any]]:
+    """Location and content of each line; the content is ``None`` if a line is not JSON."""
     if path.suffix.lower() == ".json":
         content = read_json(path, lambda content: content)
         for number, entry in enumerate(content if isinstance(content, list) else [content], 1):
@@ -167,138 +136,134 @@ def _lines(path: Path) -> Iterator[tuple[str, Any]]:
         with opener(path, "rb") as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
-                    yield f"{path.name}, line {number}", _parsed(line)
+                    yield f"{path.name}, line {number}", _parse_json(line)
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file.") from None
     except (EOFError, OSError, zlib.error) as error:
         raise InputError(f"{path}: not readable ({first_line(error)}).") from None
 
 
-def _parsed(line: bytes) -> Any:
+def _parse_json(line: bytes) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
         return None
 
 
-def _gradings(
-    where: str, line: Any, wording: Wording, item_key: str | None, judge_key: str | None
-) -> Iterator[_Grading | Unread]:
-    """The grades of a line's choices."""
+def _parse_line(
+    where: str, line: Any, parser: GradeParser, item_key: str | None, judge_key: str | None
+) -> Iterator[_ChoiceGrade | ParseFailure]:
+    """Grades of the choices of a line."""
     item = ""
     try:
         if not isinstance(line, dict):
-            raise UnreadableError("not a JSON object")
-        item = _item(line, item_key)
-        completion = _completion(line)
-        judge = _judge(line, completion, judge_key)
+            raise ReplyError("not a JSON object")
+        item = _item_name(line, item_key)
+        completion = _find_completion(line)
+        judge = _judge_name(line, completion, judge_key)
         choices = completion["choices"]
-    except UnreadableError as error:
-        yield Unread(where, item, str(error))
+    except ReplyError as error:
+        yield ParseFailure(where, item, str(error))
         return
     for number, choice in enumerate(choices, 1):
-        place = where if len(choices) == 1 else f"{where}, choice {number}"
+        location = where if len(choices) == 1 else f"{where}, choice {number}"
         try:
-            yield _grading(place, item, judge, choice, wording)
-        except UnreadableError as error:
-            yield Unread(place, item, str(error), isinstance(error, OutsideError))
+            yield _parse_choice(location, item, judge, choice, parser)
+        except ReplyError as error:
+            yield ParseFailure(location, item, str(error), isinstance(error, OutOfRangeError))
 
 
-def _grading(where: str, item: str, judge: str, choice: Any, wording: Wording) -> _Grading:
-    """The grade of a choice.
-
-    Raises:
-        UnreadableError: if it has none.
-    """
-    text, was_cut = _content(choice)
+def _parse_choice(where: str, item: str, judge: str, choice: Any, parser: GradeParser) -> _ChoiceGrade:
+    """Find the grade of a choice."""
+    text, is_cut = _content(choice)
     try:
-        mention = wording.mention(text)
-    except UnreadableError as error:
-        raise type(error)(f"{error} (cut at its token limit)" if was_cut else str(error)) from None
-    at_end = was_cut and len(text) - mention.end < 2  # a decimal point may stand behind it
-    rest = text[mention.start :]
-    apart, joined = (at_end and len(wording.becoming(rest, joined=joined)) > 1 for joined in (False, True))
-    was_cut = was_cut and text.strip() != text[mention.start : mention.end]
-    tokens = _tokens(choice, text, mention, wording)
-    return _Grading(where, item, judge, mention.grade, was_cut, mention.doubtful, tokens, (apart, joined))
+        match = parser.find(text)
+    except ReplyError as error:
+        raise type(error)(f"{error} (cut at the token limit)" if is_cut else str(error)) from None
+    at_end = is_cut and len(text) - match.end < 2  # a decimal point may follow the grade
+    rest = text[match.start :]
+    several, single = (at_end and len(parser.possible_grades(rest, single_token=flag)) > 1 for flag in (False, True))
+    is_cut = is_cut and text.strip() != text[match.start : match.end]
+    tokens = _token_probs(choice, text, match, parser)
+    return _ChoiceGrade(where, item, judge, match.grade, is_cut, match.is_ambiguous, tokens, (several, single))
 
 
-def _tokens(
-    choice: Any, text: str, mention: Mention, wording: Wording
-) -> tuple[TokenGrades | None, TokenGrades | None]:
-    """What the tokens of a choice say, if numbers may have several tokens, and if they have one each."""
-    content = _at(choice, "logprobs.content")
+def _token_probs(
+    choice: Any, text: str, match: GradeMatch, parser: GradeParser
+) -> tuple[TokenProbs | None, TokenProbs | None]:
+    """Token probabilities of a choice if numbers may have several tokens, and if they have one."""
+    content = _get(choice, "logprobs.content")
     if not content:
         return None, None
     if not isinstance(content, list):
-        raise UnreadableError("logprobs.content is no list of tokens")
-    apart = token_grades(content, text, mention, wording)
-    return apart, token_grades(content, text, mention, wording, joined=True) if apart.divided else apart
+        raise ReplyError("logprobs.content is not a list of tokens")
+    several = token_probs(content, text, match, parser)
+    return several, token_probs(content, text, match, parser, single_token=True) if several.is_divided else several
 
 
 def _content(choice: Any) -> tuple[str, bool]:
-    """The text of a choice, and whether it was cut at the limit of tokens."""
-    message = _at(choice, "message")
+    """Text of a choice, and whether it was cut at the token limit."""
+    message = _get(choice, "message")
     if not isinstance(message, dict):
-        raise UnreadableError("no message; expected chat completions, choices[].message.content")
+        raise ReplyError("no message; expected chat completions with choices[].message.content")
     reason, text = choice.get("finish_reason"), message.get("content")
     if message.get("refusal"):
-        raise UnreadableError("the judge refused to answer")
+        raise ReplyError("the judge refused to answer")
     if text is not None and not isinstance(text, str):
-        raise UnreadableError("the content is no text")
+        raise ReplyError("the content is not a text")
     if not text or not text.strip():
-        raise UnreadableError(f"empty content (finish_reason {reason})" if reason else "empty content")
+        raise ReplyError(f"empty content (finish_reason {reason})" if reason else "empty content")
     return text, reason == "length"
 
 
-def _completion(line: dict[str, Any]) -> dict[str, Any]:
-    """The completion in a line."""
-    wrapped = (line, *(_at(line, key) for key in ("response.body", "completion", "response", "body")))
-    holders = [holder for holder in wrapped if isinstance(holder, dict)]
-    for holder in holders:
-        if holder.get("error"):
-            raise UnreadableError(f"an error instead of a completion: {_message(holder['error'])}")
-    for holder in holders:
-        choices = holder.get("choices")
-        if isinstance(choices, list) and choices and isinstance(choices[0], dict):  # a question's choices are texts
-            return holder
-    raise UnreadableError("no choices")
+def _find_completion(line: dict[str, Any]) -> dict[str, Any]:
+    """The completion of a line, at its top or in a wrapper."""
+    wrappers = (line, *(_get(line, key) for key in ("response.body", "completion", "response", "body")))
+    objects = [wrapper for wrapper in wrappers if isinstance(wrapper, dict)]
+    for content in objects:
+        if content.get("error"):
+            raise ReplyError(f"an error instead of a completion: {_error_message(content['error'])}")
+    for content in objects:
+        choices = content.get("choices")
+        if isinstance(choices, list) and choices and isinstance(choices[0], dict):  # choices of a question are texts
+            return content
+    raise ReplyError("no choices")
 
 
-def _message(error: Any) -> str:
+def _error_message(error: Any) -> str:
     text = str(error.get("message") or error.get("code") or error) if isinstance(error, dict) else str(error)
-    return text.strip().splitlines()[0][:200] if text.strip() else "without a message"
+    return text.strip().splitlines()[0][:200] if text.strip() else "no error message"
 
 
-def _item(line: dict[str, Any], key: str | None) -> str:
+def _item_name(line: dict[str, Any], key: str | None) -> str:
     for name in ITEM_KEYS if key is None else (key,):
-        value = _at(line, name)
+        value = _get(line, name)
         if value is not None:
-            return _name(value, name)
+            return _as_name(value, name)
     if key is not None:
-        raise UnreadableError(f"no {key!r} in the line, which should name the item")
-    raise UnreadableError("nothing names the item, neither custom_id nor item; name its key with item=")
+        raise ReplyError(f"the line has no key {key!r} for the item name")
+    raise ReplyError("the line has no item name (custom_id or item); set its key with item=")
 
 
-def _judge(line: dict[str, Any], completion: dict[str, Any], key: str | None) -> str:
-    value = _at(line, "judge" if key is None else key)
+def _judge_name(line: dict[str, Any], completion: dict[str, Any], key: str | None) -> str:
+    value = _get(line, "judge" if key is None else key)
     if value is None and key is not None:
-        raise UnreadableError(f"no {key!r} in the line, which should name the judge")
+        raise ReplyError(f"the line has no key {key!r} for the judge name")
     value = completion.get("model") if value is None else value
-    return "" if value is None else _name(value, key or "judge or model")
+    return "" if value is None else _as_name(value, key or "judge or model")
 
 
-def _name(value: Any, key: str) -> str:
-    """A text as it is, or a number as text."""
+def _as_name(value: Any, key: str) -> str:
+    """A string unchanged, or a number as a string."""
     if not isinstance(value, str | int | float) or isinstance(value, bool) or is_missing(value):
-        raise UnreadableError(f"{key!r} is neither a text nor a number")
-    return value if isinstance(value, str) else canonical(value)
+        raise ReplyError(f"{key!r} is neither a string nor a number")
+    return value if isinstance(value, str) else canonical_label(value)
 
 
-def _at(holder: Any, path: str) -> Any:
-    """What a dotted path leads to; a key that holds dots itself is tried first."""
-    if isinstance(holder, Mapping) and path in holder:
-        return holder[path]
+def _get(content: Any, path: str) -> Any:
+    """Value at a dotted path; a key that contains dots itself takes precedence."""
+    if isinstance(content, Mapping) and path in content:
+        return content[path]
     key, _, rest = path.partition(".")
-    inner = holder.get(key) if isinstance(holder, Mapping) else None
-    return _at(inner, rest) if rest else inner
+    inner = content.get(key) if isinstance(content, Mapping) else None
+    return _get(inner, rest) if rest else inner

@@ -1,142 +1,112 @@
-"""Grades in the logs of Inspect, read by its own package."""
+"""Reader of grades in the logs of Inspect, with the ``inspect_ai`` package."""
 
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from orcu.errors import InputError, UnknownNameError, first_line, require
-from orcu.judges.replies import Replies, Reply, Unread, UnreadableError, need_replies
-from orcu.judges.scale import Scale
+from orcu.judges.levels import GradeLevels
+from orcu.judges.replies import ParsedLog, ParseFailure, Reply, ReplyError
 
 
-def read_inspect(path: str | os.PathLike[str], scale: Scale, *, scorer: str | None = None) -> Replies:
-    """The grades that the scorers of an Inspect log gave, one reply per sample, epoch and scorer.
+def read_inspect(path: str | os.PathLike[str], levels: GradeLevels, *, scorer: str | None = None) -> ParsedLog:
+    """Read the grades of an Inspect log: one reply per sample, epoch and scorer.
 
-    Items are the samples' ids. A judge has its scorer's name, and that of its model where the score's metadata have
-    one as ``model``. Inspect's letters C, I, P and N are grades only where the scale names them.
+    Items are the sample ids. A judge has the name of its scorer, followed by the model if the metadata of the score
+    have a ``model``. Inspect's letters C, I, P and N are grades only if the levels contain them.
 
-    Args:
-        path: of an ``.eval`` or ``.json`` log.
-        scale: of the grades.
-        scorer: the scorer to read, by default each is a judge; ``name.key`` where a score holds several values.
-
-    Raises:
-        InputError: if the log cannot be read, the scorer is not in it or which of its values is meant is not said, or
-            no score is a grade.
-        MissingExtraError: if the package is not installed.
-
-    Example:
-        >>> read_inspect("log.txt", Scale.of("1..5"))
-        Traceback (most recent call last):
-        orcu.errors.InputError: log.txt: expected a log of Inspect, a file .eval or .json.
+    ``scorer`` is the name of a scorer, or ``name.key`` if a score has several values; by default every scorer is a
+    judge.
     """
-    path, scale = Path(path), Scale.of(scale)
-    if path.suffix.lower() not in {".eval", ".json"}:
-        raise InputError(f"{path}: expected a log of Inspect, a file .eval or .json.")
-    log = _log(path)
+    path = Path(path)
+    log = _read_log(path)
     samples = log.samples or []
-    name, key = _scorer(samples, scorer)
-    replies, unread = list[Reply](), list[Unread]()
+    name, key = _split_scorer(samples, scorer)
+    replies, failures = list[Reply](), list[ParseFailure]()
     for sample in samples:
         where, item = f"{path.name}, sample {sample.id}, epoch {sample.epoch}", str(sample.id)
-        try:
-            for judge, score in _scores(sample, name):
-                try:
-                    replies.append(Reply(item, _judge(judge, key, score), None, _grade(judge, score, key, scale), None))
-                except UnreadableError as error:
-                    unread.append(Unread(f"{where}, scorer {judge}", item, str(error)))
-        except UnreadableError as error:
-            unread.append(Unread(where, item, str(error)))
-    notes = [] if log.status == "success" else [f"the log's status is {log.status!r}: samples may be missing"]
-    return need_replies(Replies(replies, unread, notes), path.name)
+        scores = {judge: score for judge, score in (sample.scores or {}).items() if name in (None, judge)}
+        for judge, score in scores.items():
+            try:
+                grade = _grade(judge, score, key, levels)
+                replies.append(Reply(item, _judge_name(judge, key, score), None, grade))
+            except ReplyError as error:
+                failures.append(ParseFailure(f"{where}, scorer {judge}", item, str(error)))
+        if not scores:
+            reason = "no score" if name is None else f"no score of {name!r}"
+            if sample.error is not None:
+                reason = f"the sample failed: {first_line(Exception(sample.error.message))}"
+            failures.append(ParseFailure(where, item, reason))
+    notes = [] if log.status == "success" else [f"the status of the log is {log.status!r}: samples may be missing"]
+    return ParsedLog(replies, failures, notes).require_replies(path.name)
 
 
 def is_inspect_log(path: Path) -> bool:
-    """Whether a file is a log of Inspect: by its ending .eval, or of a .json file by what it holds."""
+    """Whether a file is an Inspect log: by the extension .eval, or by the content of a .json file."""
     if path.suffix.lower() != ".json":
         return path.suffix.lower() == ".eval"
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError):
-        return False  # the reader of completions says what is wrong with it
+        return False  # the reader of completions reports the problem
     return isinstance(content, dict) and "eval" in content
 
 
-def _log(path: Path) -> Any:
-    require("inspect_ai", extra="inspect", what="reading logs of Inspect")
+def _read_log(path: Path) -> Any:
+    require("inspect_ai", extra="inspect", feature="reading logs of Inspect")
     from inspect_ai.log import read_eval_log
 
     if not path.is_file():
         raise InputError(f"{path}: there is no such file.")
     try:
         return read_eval_log(str(path))
-    except Exception as error:  # whatever its parsers raise for a damaged file
-        raise InputError(f"{path}: not a log of Inspect ({first_line(error)}).") from None
+    except Exception as error:  # its parsers raise many types for a damaged file
+        raise InputError(f"{path}: not an Inspect log ({first_line(error)}).") from None
 
 
-def _scorer(samples: list[Any], scorer: str | None) -> tuple[str | None, str | None]:
-    """The scorer and the key of its values that a user named."""
+def _split_scorer(samples: list[Any], scorer: str | None) -> tuple[str | None, str | None]:
+    """Scorer name and value key in the ``scorer`` argument."""
     if scorer is None:
         return None, None
-    known = {name: score.value for sample in samples for name, score in (sample.scores or {}).items()}
-    if scorer in known:
+    scores = [(name, score.value) for sample in samples for name, score in (sample.scores or {}).items()]
+    names = dict.fromkeys(name for name, _ in scores)
+    if scorer in names:
         return scorer, None
     name, _, key = scorer.rpartition(".")
-    if name not in known:
-        raise UnknownNameError("scorer", scorer, known)
-    keys = _keys(score.value for sample in samples for at, score in (sample.scores or {}).items() if at == name)
+    if name not in names:
+        raise UnknownNameError("scorer", scorer, names)
+    keys = dict.fromkeys(
+        key for other, value in scores if other == name and isinstance(value, Mapping) for key in value
+    )
     if key not in keys:
         raise UnknownNameError("scorer", scorer, [f"{name}.{each}" for each in keys] or [name])
     return name, key
 
 
-def _keys(values: Iterator[Any]) -> list[str]:
-    return list(dict.fromkeys(key for value in values if isinstance(value, Mapping) for key in value))
-
-
-def _scores(sample: Any, name: str | None) -> list[tuple[str, Any]]:
-    """A sample's scores by their scorers.
-
-    Raises:
-        UnreadableError: if it has none.
-    """
-    scores = [(scorer, score) for scorer, score in (sample.scores or {}).items() if name in (None, scorer)]
-    if not scores and sample.error is not None:
-        raise UnreadableError(f"the sample failed: {first_line(Exception(sample.error.message))}")
-    if not scores:
-        raise UnreadableError("no score" if name is None else f"no score of {name!r}")
-    return scores
-
-
-def _judge(scorer: str, key: str | None, score: Any) -> str:
+def _judge_name(scorer: str, key: str | None, score: Any) -> str:
     name = scorer if key is None else f"{scorer}.{key}"
     model = (score.metadata or {}).get("model")
     return f"{name} ({model})" if isinstance(model, str) and model else name
 
 
-def _grade(scorer: str, score: Any, key: str | None, scale: Scale) -> int:
-    """The grade of a score.
-
-    Raises:
-        UnreadableError: if it is none of the scale.
-        InputError: if it holds several values and none is named.
-    """
+def _grade(scorer: str, score: Any, key: str | None, levels: GradeLevels) -> int:
+    """Grade 0..C-1 of a score."""
     value = score.value
     if isinstance(value, Mapping) and key is None:
         raise InputError(
-            f"scorer: {scorer!r} gives several values ({', '.join(value)}); name one, such as "
+            f"scorer: {scorer!r} has several values ({', '.join(value)}); select one, such as "
             f"scorer='{scorer}.{next(iter(value), 'key')}'."
         )
     if key is not None:
         value = value.get(key) if isinstance(value, Mapping) else None
     if value is None or (isinstance(value, float) and math.isnan(value)):
-        raise UnreadableError("not scored")
+        raise ReplyError("not scored")
     if not isinstance(value, str | int | float):
-        raise UnreadableError("the score is a list of values, not one")
-    grade = scale.code(value)
+        raise ReplyError("the score is a list of values; expected one value")
+    grade = levels.code(value)
     if grade is None:
-        raise UnreadableError(scale.refusal(value))
+        raise ReplyError(levels.mismatch_message(value))
     return grade

@@ -1,1 +1,5 @@
-"""Closed forms of losses and soft targets in numpy, shared by the torch losses and the boosting objectives."""
+"""Closed forms of loss terms, penalties and soft targets without torch, used by losses and boosting objectives."""
+
+from orcu.kernels import penalties, soft_targets, terms
+
+__all__ = ["penalties", "soft_targets", "terms"]

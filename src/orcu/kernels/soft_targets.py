@@ -1,8 +1,7 @@
-"""Distance-aware soft targets (Eq. 1): how far a class lies from the label, and the mass it gets.
+"""Distance-based soft targets (Eq. 1) and the registry of their distance functions.
 
-A distance takes the class differences d = |y - k| as float64 and answers phi(d). To add one, write
-a function here, or in a module of your own that an entry point of the group ``orcu.targets`` names, under
-``@distances.register("name")``.
+A distance function maps class differences d = |y - k| (float64) to phi(d). To add one, decorate a function with
+``@distances.register("name")``, in this module or in a module of an entry point of the group ``orcu.targets``.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,21 +18,21 @@ distances: Registry[Callable[..., FloatArray]] = Registry("distance", plugins="o
 
 @distances.register("squared")
 def squared(d: FloatArray) -> FloatArray:
-    """Phi = d^2, the paper's choice."""
+    """Phi(d) = d^2, the paper's choice."""
     return d**2
 
 
 @distances.register("absolute")
 def absolute(d: FloatArray) -> FloatArray:
-    """Phi = d."""
+    """Phi(d) = d."""
     return d
 
 
 @distances.register("huber")
 def huber(d: FloatArray, *, delta: float = 1.0) -> FloatArray:
-    """Phi = d^2 / 2 up to delta, then delta (d - delta / 2).
+    """Phi(d) = d^2 / 2 up to delta, then delta (d - delta / 2).
 
-    The paper names the distance but not its delta; 1 is ours.
+    The paper does not give its delta; the default 1 is our choice.
     """
     delta = as_positive(delta, name="delta")
     return np.where(d <= delta, d**2 / 2, delta * (d - delta / 2))
@@ -41,24 +40,24 @@ def huber(d: FloatArray, *, delta: float = 1.0) -> FloatArray:
 
 @distances.register("exponential")
 def exponential(d: FloatArray) -> FloatArray:
-    """Phi = e^d, capped at the largest float (reached at d = 710).
+    """Phi(d) = e^d, capped at the largest float (reached at d = 710).
 
-    The paper names the distance but not its formula; e^d - 1 gives the same targets.
+    The paper does not give its formula; e^d - 1 would give the same targets.
     """
     with np.errstate(over="ignore"):
         return np.minimum(np.exp(d), np.finfo(np.float64).max)
 
 
 def log_targets(num_classes: int, distance: str | Mapping[str, Any] = "squared") -> FloatArray:
-    """Logarithms of the soft targets for every label (Eq. 1): row y is log softmax_k(-phi(|y - k|)).
+    """Logarithms of the soft targets of all labels (Eq. 1): row y is log softmax_k(-phi(|y - k|)).
 
     Args:
-        num_classes: how many classes, C.
-        distance: a name from ``distances.names()``, or a table of the name and its options such as
+        num_classes: number of classes, C.
+        distance: name from ``distances.names()``, or a table of the name and its options such as
             ``{"name": "huber", "delta": 2.0}``.
 
     Returns:
-        Array of shape (C, C). Every entry is finite, also where the target itself underflows to 0.
+        Array of shape (C, C). All entries are finite, also where the target itself underflows to 0.
 
     Raises:
         InputError: if num_classes is below 2, or the distance or an option is unknown.
@@ -73,5 +72,4 @@ def log_targets(num_classes: int, distance: str | Mapping[str, Any] = "squared")
     classes = np.arange(num_classes, dtype=np.float64)
     phi: FloatArray = distances.create(distance, d=np.abs(classes[:, None] - classes))
     log_mass = phi.min(axis=1, keepdims=True) - phi
-    table: FloatArray = log_mass - np.log(np.exp(log_mass).sum(axis=1, keepdims=True))
-    return table
+    return log_mass - np.log(np.exp(log_mass).sum(axis=1, keepdims=True))

@@ -1,4 +1,4 @@
-"""Work in processes of this machine."""
+"""Launcher for processes of this machine."""
 
 import multiprocessing
 import os
@@ -9,21 +9,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from types import TracebackType
 from typing import Any, Self
 
 from orcu.errors import InputError
 from orcu.launchers import LAUNCHERS, Item, Launcher, Result
 
-GRACE = 5.0  # seconds that a worker has to stop
-MOST_DEATHS = 3  # of workers, before the work is given up
+GRACE_PERIOD = 5.0  # seconds that a worker has to stop
+MAX_POOLS = 3  # process pools that may break before the launcher gives up
+_STOPPING = threading.Event()
 
 
 @LAUNCHERS.register("local")
 class Local(Launcher):
-    """Spawned workers, as many as asked for; with one, the work is done in this process.
+    """Spawned worker processes; a single job without GPUs runs in the current process.
 
-    Each worker keeps to its threads and sees one graphics card, if there are any.
+    Each worker uses its number of threads and sees one GPU, if there are any.
 
     Example:
         >>> with Local(jobs=1) as launcher:
@@ -35,90 +35,84 @@ class Local(Launcher):
 
     def __enter__(self) -> Self:
         if self.jobs > 1 or self.gpus:
-            self._pool = self._workers()
+            self._pool = self._start_pool()
         return self
 
-    def _workers(self) -> ProcessPoolExecutor:
+    def _start_pool(self) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")
-        cards = context.Queue()
+        gpus = context.Queue()
         for worker in range(self.jobs):
-            cards.put(self.gpus[worker % len(self.gpus)] if self.gpus else None)
+            gpus.put(self.gpus[worker % len(self.gpus)] if self.gpus else None)
         return ProcessPoolExecutor(
-            self.jobs, mp_context=context, initializer=_start_worker, initargs=(self.threads, cards, os.getpid())
+            self.jobs, mp_context=context, initializer=_start_worker, initargs=(self.threads, gpus, os.getpid())
         )
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Wait for the workers, or stop them when something went wrong."""
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        """Wait for the workers; after an error, stop them."""
         if self._pool is None:
             return
         if error is not None:
             processes = list((self._pool._processes or {}).values())
             self._pool.shutdown(wait=False, cancel_futures=True)
-            for process in processes:  # they let go of their locks; their checkpoints stay
+            for process in processes:  # they release their locks and keep their checkpoints
                 process.terminate()
         self._pool.shutdown(wait=True)
 
-    def results(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result]]:
-        """The results as they are ready; when a worker dies, the others' items are done all the same.
+    def map_unordered(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result]]:
+        """Index and result of each item in order of completion; items of a killed worker run again.
 
         Raises:
-            InputError: if workers keep dying.
+            InputError: if workers are killed repeatedly.
         """
         if self._pool is None:
-            yield from ((position, function(item)) for position, item in enumerate(items))
+            yield from ((index, function(item)) for index, item in enumerate(items))
             return
-        left = dict(enumerate(items))
-        for _ in range(MOST_DEATHS):
-            waiting = {self._pool.submit(_unless_stopping, function, item): at for at, item in left.items()}
+        remaining = dict(enumerate(items))
+        for _ in range(MAX_POOLS):
+            futures = {self._pool.submit(_run, function, item): index for index, item in remaining.items()}
             try:
-                for future in as_completed(waiting):
+                for future in as_completed(futures):
                     result = future.result()
-                    del left[waiting[future]]
-                    yield waiting[future], result
+                    del remaining[futures[future]]
+                    yield futures[future], result
                 return
             except BrokenProcessPool:
                 self._pool.shutdown(wait=False, cancel_futures=True)
-                self._pool = self._workers()
+                self._pool = self._start_pool()
         raise InputError(
-            f"jobs: worker processes were killed {MOST_DEATHS} times, perhaps for want of memory; "
-            f"try fewer at once than {self.jobs}. If a script of yours started them: let it do so under "
-            '`if __name__ == "__main__":`.'
+            f"jobs: worker processes were killed {MAX_POOLS} times, possibly for lack of memory; use fewer than "
+            f'{self.jobs} jobs. A script that starts workers must do so under `if __name__ == "__main__":`.'
         )
 
 
-def _start_worker(threads: int, cards: Any, parent: int) -> None:
-    """Keep a worker to its share of the cores and its card; it stops when its parent says so, or is gone."""
+def _start_worker(threads: int, gpus: Any, parent: int) -> None:
+    """Set the threads and the GPU of a worker, and make it stop on request or when its parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the parent decides
     signal.signal(signal.SIGTERM, _stop)
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    threading.Thread(target=_exit_without_parent, args=(parent,), daemon=True).start()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(threads)
-    card = cards.get()
-    if card is not None:
-        os.environ["CUDA_VISIBLE_DEVICES"] = str(card)
-
-
-_STOPPING = threading.Event()
+    gpu = gpus.get()
+    if gpu is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = str(gpu)
 
 
 def _stop(number: int, frame: Any) -> None:
     _STOPPING.set()
-    last_resort = threading.Timer(GRACE, os._exit, (128 + number,))  # for what does not listen
-    last_resort.daemon = True
-    last_resort.start()
+    timer = threading.Timer(GRACE_PERIOD, os._exit, (128 + number,))  # if the exit below does not take effect
+    timer.daemon = True
+    timer.start()
     sys.exit(128 + number)
 
 
-def _unless_stopping(function: Callable[[Item], Result], item: Item) -> Result:
-    """The function's result; a worker that was told to stop begins nothing new."""
+def _run(function: Callable[[Item], Result], item: Item) -> Result:
+    """The function's result; a worker that is stopping does not start another item."""
     if _STOPPING.is_set():
         sys.exit()
     return function(item)
 
 
-def _end_with(parent: int) -> None:
+def _exit_without_parent(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)

@@ -1,58 +1,43 @@
-"""ACLS: large logits are pushed down and small ones pulled up, each beyond a margin."""
+"""ACLS: squared hinges that push the largest logit down and pull the others up, each beyond a margin."""
 
-from collections.abc import Sequence
-from typing import Any
-
-from torch import Tensor
+import dataclasses
+from typing import Any, Unpack
 
 from orcu.errors import UnknownNameError
 from orcu.inputs import as_positive
 from orcu.kernels.terms import ClassFirst, Term, adaptive_margin
-from orcu.losses.base import IGNORED, LossCard, register_loss, register_regularizer
+from orcu.losses.base import LossCard, LossOptions, register_loss, register_regularizer
 from orcu.losses.ce import CrossEntropyLoss
 from orcu.losses.closed_form import ClosedFormLoss
 from orcu.losses.compose import Composed
 
-FORMULA = "pos max(0, z_top - m)^2 + neg/(C-1) sum_{k not top} max(0, sg(z_top) - z_k - m)^2  (sg: no gradient)"
-PAPER = "Park et al., 2023"
-NOTES = (
-    "The released code penalises the raw top logit, so the value depends on a common shift of the "
+CARD = LossCard(
+    name="acls",
+    title="Adaptive margins on the logits (ACLS)",
+    family="calibration",
+    paper="Park et al., 2023",
+    formula="pos max(0, z_top - m)^2 + neg/(C-1) sum_{k not top} max(0, sg(z_top) - z_k - m)^2  (sg: no gradient)",
+    notes="The released code penalises the raw top logit, so the value depends on a common shift of the "
     "logits; form='paper' takes z_top - min_k z_k there. Defaults as in the authors' configuration; the "
-    "ORCU paper gives none."
+    "ORCU paper gives none.",
 )
 FORMS = ("released", "paper")
 
 
-@register_regularizer(
-    LossCard(
-        name="acls",
-        title="Adaptive margins on the logits (ACLS)",
-        family="calibration",
-        paper=PAPER,
-        formula=FORMULA,
-        notes=NOTES,
-    )
-)
+@register_regularizer(CARD)
 class AdaptiveLogitMargin(ClosedFormLoss):
-    """Squared hinges: on the top logit from above, on the others from below.
+    """Squared hinges on the logits: on the top one from above, on the others from below.
 
     pos max(0, z_top - m)^2 + neg/(C-1) sum_{k not top} max(0, sg(z_top) - z_k - m)^2, where sg stops
-    the gradient: the second part pulls the low logits up and leaves the top alone. Every logit
-    equal to the maximum counts as top. y is not used.
+    the gradient, so the second part changes the low logits only. Every logit equal to the maximum
+    counts as top. The labels are not used.
 
     Args:
-        num_classes: how many classes, C.
         margin: m.
-        pos: the factor of the first part.
-        neg: the factor of the second part.
+        pos: factor of the first part.
+        neg: factor of the second part.
         form: ``"released"`` as in the authors' code; ``"paper"`` has z_top - sg(min_k z_k) - m in the
             first part, which does not depend on a common shift.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        weight: one weight per class, or ``None``.
-        ignore_index: samples with this label do not count.
-
-    Raises:
-        InputError: if an argument cannot be used.
 
     Example:
         >>> import torch
@@ -73,11 +58,9 @@ class AdaptiveLogitMargin(ClosedFormLoss):
         pos: float = 1.0,
         neg: float = 0.1,
         form: str = "released",
-        reduction: str = "mean",
-        weight: Sequence[float] | Tensor | None = None,
-        ignore_index: int | None = IGNORED,
+        **common: Unpack[LossOptions],
     ) -> None:
-        super().__init__(num_classes, reduction=reduction, weight=weight, ignore_index=ignore_index)
+        super().__init__(num_classes, **common)
         self.margin = as_positive(margin, name="margin")
         self.pos = as_positive(pos, name="pos")
         self.neg = as_positive(neg, name="neg")
@@ -86,37 +69,25 @@ class AdaptiveLogitMargin(ClosedFormLoss):
         self.form = form
 
     def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:
-        """The two squared hinges and their gradient, less what is stopped."""
+        """The two squared hinges and their gradient."""
         from_lowest = self.form == "paper"
         return {self.term: adaptive_margin(batch, self.margin, pos=self.pos, neg=self.neg, from_lowest=from_lowest)}
 
 
 @register_loss(
-    LossCard(
-        name="acls",
-        title="ACLS (adaptive conditional label smoothing)",
-        family="calibration",
-        paper=PAPER,
-        formula=f"-log p_y + strength [{FORMULA}]",
-        notes=NOTES,
+    dataclasses.replace(
+        CARD, title="ACLS (adaptive conditional label smoothing)", formula=f"-log p_y + strength [{CARD.formula}]"
     )
 )
 class ACLSLoss(Composed):
     """Cross-entropy plus adaptive margins on the logits, see `AdaptiveLogitMargin`.
 
     Args:
-        num_classes: how many classes, C.
-        strength: the factor of the regularizer.
-        margin: m, how far the top logit may rise and the others may fall behind.
-        pos: the factor of the part that pushes the top logit down.
-        neg: the factor of the part that pulls the others up.
+        strength: factor of the regularizer.
+        margin: m, the largest top logit and the largest distance of the others to it without cost.
+        pos: factor of the part that pushes the top logit down.
+        neg: factor of the part that pulls the others up.
         form: ``"released"`` or ``"paper"``.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        weight: one weight per class, or ``None``.
-        ignore_index: samples with this label do not count.
-
-    Raises:
-        InputError: if an argument cannot be used.
 
     Example:
         >>> import torch
@@ -137,12 +108,7 @@ class ACLSLoss(Composed):
         pos: float = 1.0,
         neg: float = 0.1,
         form: str = "released",
-        reduction: str = "mean",
-        weight: Sequence[float] | Tensor | None = None,
-        ignore_index: int | None = IGNORED,
+        **common: Unpack[LossOptions],
     ) -> None:
         regularizer = AdaptiveLogitMargin(num_classes, margin=margin, pos=pos, neg=neg, form=form)
-        anchor = CrossEntropyLoss(num_classes)
-        super().__init__(
-            anchor, regularizer, strength=strength, reduction=reduction, weight=weight, ignore_index=ignore_index
-        )
+        super().__init__(CrossEntropyLoss(num_classes), regularizer, strength=strength, **common)

@@ -1,39 +1,53 @@
-"""What every loss shares: the checks, the weights, the reduction, the tables, the card."""
+"""Base class of the losses: input checks, weights, reductions, constant tables, catalogue entries, registries."""
 
 import dataclasses
+import inspect
 import math
+import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from orcu.errors import InputError, UnknownNameError
-from orcu.inputs import SUM_TOLERANCE, FloatArray, as_count, label_out_of_range
+from orcu.inputs import SUM_TOLERANCE, FloatArray, as_count, label_range_message
 from orcu.kernels.terms import total_weight
-from orcu.registry import Registry, parameters_of
+from orcu.registry import Registry, accepted_parameters
 
 REDUCTIONS = ("mean", "sum", "none")
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-_COMMON_OPTIONS = ("num_classes", "reduction", "weight", "ignore_index")
-IGNORED = -100  # the label that torch leaves out by default
+_ARGUMENTS = re.compile(r"^Args:\n((?: +.*\n)+)", re.MULTILINE)  # section of a docstring
+_ARGUMENT = re.compile(r"^    (\w+):.*\n(?: {8}.*\n)*", re.MULTILINE)  # entry of that section
 
 LossT = TypeVar("LossT", bound="type[OrdinalLoss]")
 
 
+class LossOptions(TypedDict, total=False):
+    """Keyword arguments that all losses accept, described in `OrdinalLoss`.
+
+    A loss that takes ``**common: Unpack[LossOptions]`` and passes it to ``super().__init__`` gets the complete
+    signature and docstring from `OrdinalLoss`.
+    """
+
+    reduction: str
+    weight: Sequence[float] | Tensor | None
+    ignore_index: int | None
+
+
 @dataclasses.dataclass(frozen=True)
 class LossCard:
-    """What the catalogue says of a loss.
+    """Catalogue entry of a loss.
 
     Args:
-        name: the registry name.
-        title: the name people use.
+        name: name in the registry.
+        title: name in the literature.
         family: ``"nominal"``, ``"ordinal"``, ``"calibration"`` or ``"ordinal calibration"``.
         paper: authors and year.
-        formula: the per-sample loss in plain text, in the paper's symbols.
-        notes: where a choice is ours, or a trap; may be empty.
-        defaults: the loss's own options; filled from its signature on registration.
+        formula: per-sample loss in plain text, in the paper's symbols.
+        notes: choices that the paper does not make, and pitfalls; may be empty.
+        defaults: options of this loss beyond the common ones, with defaults; set from the signature on registration.
     """
 
     name: str
@@ -46,31 +60,44 @@ class LossCard:
 
 
 class OrdinalLoss(nn.Module):
-    """Base of all losses: ``loss(logits, y)``, drop-in for ``nn.CrossEntropyLoss()``.
+    """Base class of all losses: ``loss(logits, y)``, a drop-in replacement for ``nn.CrossEntropyLoss()``.
 
-    A loss file writes `per_sample` (or, for a batch statistic, `evaluate`) and registers itself;
-    shapes, labels, ignored ones, half precision, weights and reductions are handled here.
+    A subclass defines `per_sample` (or `evaluate`, for a batch statistic) and is registered with `register_loss`. The
+    base class handles shapes, label checks, ignored labels, half precision, weights and reductions.
 
     Args:
-        num_classes: C, at least 2.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        weight: one non-negative weight per class; sample n counts ``weight[y_n]``. ``"mean"``
-            divides by the sum of the weights.
-        ignore_index: samples with this label do not count; ``None`` refuses all labels but 0..C-1.
+        num_classes: number of classes, C, at least 2.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``; a batch statistic has no ``"none"``.
+        weight: one non-negative weight per class; sample n has the weight ``weight[y_n]``, and ``"mean"`` divides by
+            the sum of the weights.
+        ignore_index: label of samples to leave out; ``None`` accepts the labels 0..C-1 only.
 
     Raises:
-        InputError: if an argument cannot be used.
+        InputError: if an argument has an invalid value.
     """
 
     card: ClassVar[LossCard]
-    term: ClassVar[str] = "loss"  # what `parts` calls this loss
+    term: ClassVar[str] = "loss"  # key of this loss in `parts`
     soft_labels: bool = True  # whether y may be label distributions, of the shape of the logits
-    dense: bool = False  # whether `evaluate` takes (n, C, ...) as it is; else it gets rows
-    default_strength: ClassVar[float] = 1.0  # the factor of this term in a sum
-    head: ClassVar[str] = "linear"  # which of `orcu.models.heads.HEADS` it takes the output of
-    batch_statistic: bool = False  # whether the value is no mean over samples
-    stops_gradient: ClassVar[bool] = False  # whether autograd sees less than the whole derivative
-    shift_invariant: ClassVar[bool] = True  # whether z + constant has the same value as z
+    dense: bool = False  # whether `evaluate` takes logits (n, C, ...); otherwise it gets rows
+    default_strength: ClassVar[float] = 1.0  # factor of this term as the regularizer of a sum
+    head: ClassVar[str] = "linear"  # key in `orcu.models.heads.HEADS` of the head whose output the loss takes
+    batch_statistic: bool = False  # whether the value is not a mean over samples
+    stops_gradient: ClassVar[bool] = False  # whether part of the formula is detached from the gradient
+    shift_invariant: ClassVar[bool] = True  # whether adding a constant to the logits leaves the value unchanged
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Complete the signature and the docstring of a subclass by the common arguments."""
+        super().__init_subclass__(**arguments)
+        init = cls.__dict__.get("__init__", OrdinalLoss.__init__)
+        signature = inspect.signature(init)
+        *parameters, last = signature.parameters.values()
+        if last.annotation == Unpack[LossOptions]:
+            common = inspect.signature(OrdinalLoss.__init__).parameters
+            parameters += [common[name] for name in LossOptions.__annotations__]
+            init.__signature__ = signature.replace(parameters=parameters)
+        if cls.__dict__.get("__doc__"):
+            cls.__doc__ = _complete_docstring(cls.__doc__ or "", list(inspect.signature(cls).parameters))
 
     def __init__(
         self,
@@ -78,7 +105,7 @@ class OrdinalLoss(nn.Module):
         *,
         reduction: str = "mean",
         weight: Sequence[float] | Tensor | None = None,
-        ignore_index: int | None = IGNORED,
+        ignore_index: int | None = -100,  # the default of nn.CrossEntropyLoss
     ) -> None:
         super().__init__()
         self.num_classes = as_count(num_classes, name="num_classes", minimum=2)
@@ -100,28 +127,28 @@ class OrdinalLoss(nn.Module):
             self.add_table("weight", _class_weights(weight, self.num_classes))
 
     def forward(self, logits: Tensor, y: Tensor, *, sample_weight: Tensor | None = None) -> Tensor:
-        """The loss of a batch; a sample is a row, or a pixel, voxel or token of a dense output.
+        """Compute the loss of a batch; a sample is a row, or a pixel, voxel or token of a dense output.
 
         Args:
-            logits: shape (n, C), (n, C, d1, ...) or (C,), any floating type. Half types are computed in float32.
+            logits: logits of shape (n, C), (n, C, d1, ...) or (C,), any floating type. Half types are computed in
+                float32.
             y: integer labels 0..C-1 (or ``ignore_index``), shape (n,), (n, d1, ...) or (); or label distributions of
                 the shape of the logits, for which the loss is the average over labels.
-            sample_weight: of the shape of the labels, non-negative; multiplies the class weights. With label
-                distributions a sample's class weight is the average over its labels.
+            sample_weight: non-negative weights of the shape of the labels; multiplied by the class weights. With
+                label distributions a sample's class weight is the average over its labels.
 
         Returns:
             A scalar, or the shape of the labels with ``reduction="none"``; float32 for half inputs. Ignored samples
-            have the value 0 and no gradient, and a mean is over the others. Where all are ignored it is 0
-            (torch's is NaN, which no training survives).
+            have the value 0 and no gradient, and the mean is taken over the others. If all samples are ignored, the
+            loss is 0 (torch returns NaN).
 
         Raises:
-            InputError: if shapes, types, labels or weights do not fit. Under `torch.compile` and
-                `torch.func` only shapes and types are checked; on CUDA a bad label trips an
-                asynchronous assertion.
+            InputError: if a shape, a type, a label or a weight is invalid. Under `torch.compile` and `torch.func`
+                only shapes and types are checked; on CUDA an invalid label triggers an asynchronous assertion.
         """
         ignored = self._check(logits, y, sample_weight)
-        device = "cpu" if logits.is_cpu else logits.device.type  # the type's name takes as long as an addition
-        if torch.is_autocast_enabled(device):  # or the products in here would be taken in half
+        device = "cpu" if logits.is_cpu else logits.device.type  # reading device.type takes as long as an addition
+        if torch.is_autocast_enabled(device):  # autocast would compute the products in half precision
             with torch.autocast(device, enabled=False):
                 return self.forward(logits, y, sample_weight=sample_weight)
         if logits.dim() == 1:
@@ -132,7 +159,7 @@ class OrdinalLoss(nn.Module):
         if logits.dtype in (torch.float16, torch.bfloat16):
             logits = logits.float()
         y = y.to(logits.dtype) if y.is_floating_point() else _long(y)
-        if ignored is not None:  # what is left out may be anything, NaN too
+        if ignored is not None:  # the logits of ignored samples may be NaN
             logits, y = logits.masked_fill(ignored.unsqueeze(1), 0.0), y.masked_fill(ignored, 0)
             counts = (~ignored).to(logits.dtype)
             sample_weight = counts if sample_weight is None else counts * sample_weight
@@ -145,30 +172,30 @@ class OrdinalLoss(nn.Module):
         )
         return value.reshape(labels_shape(logits)) if self.reduction == "none" else value
 
-    if TYPE_CHECKING:  # of a module it would be Any
+    if TYPE_CHECKING:  # nn.Module declares it as Any
 
         def __call__(self, logits: Tensor, y: Tensor, *, sample_weight: Tensor | None = None) -> Tensor: ...  # noqa: D102
 
     def per_sample(self, logits: Tensor, y: Tensor) -> Tensor:
-        """The unweighted loss of each sample: checked (n, C) logits and (n,) labels to (n,)."""
+        """Compute the unweighted loss of each sample, shape (n,), from checked logits (n, C) and labels (n,)."""
         if type(self).evaluate is OrdinalLoss.evaluate:
             raise TypeError(f"{type(self).__name__} must define per_sample or evaluate")
         return self.evaluate(logits, y, None, "none")
 
     def evaluate(self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
-        """The reduced loss; a batch statistic or a fused kernel defines this instead of `per_sample`."""
+        """Compute the reduced loss; batch statistics and fused kernels define this instead of `per_sample`."""
         value = reduce(self.per_sample(logits, y), weight, reduction)
         self.record({self.term: value})
         return value
 
     @property
     def needs_head(self) -> bool:
-        """Whether it takes the output of its own head, not logits."""
+        """Whether the loss takes the output of a specific head instead of logits."""
         return self.head != OrdinalLoss.head
 
     @property
     def parts(self) -> dict[str, Tensor]:
-        """After a forward: each term of the loss, reduced like the loss and detached."""
+        """Terms of the last forward pass, reduced like the loss and detached."""
         if self._part_numbers is not None:
             numbers, dtype = self._part_numbers
             self._parts = {name: torch.tensor(value, dtype=dtype) for name, value in numbers.items()}
@@ -176,39 +203,38 @@ class OrdinalLoss(nn.Module):
         return self._parts
 
     def set_parts(self, numbers: dict[str, float], dtype: torch.dtype) -> None:
-        """Keep the parts of a value on the CPU as numbers: most steps of a training do not look at them."""
-        self.__dict__["_part_numbers"] = numbers, dtype  # modules look long at what is set
+        """Store the parts as Python floats; tensors are created only if `parts` is read."""
+        self.__dict__["_part_numbers"] = numbers, dtype  # nn.Module.__setattr__ is slow
 
     def record(self, parts: dict[str, Tensor]) -> None:
-        """Keep the parts of the value for logging; under `torch.func` they are not tensors to keep."""
+        """Store the parts for logging, except under `torch.func`, whose tensors must not outlive the transform."""
         if not torch._C._are_functorch_transforms_active():
             self._parts, self._part_numbers = {name: value.detach() for name, value in parts.items()}, None
 
     def add_table(self, name: str, values: FloatArray) -> None:
-        """Keep a constant table as a buffer in float64; it follows the device, not the type."""
+        """Register a constant table as a float64 buffer that follows the device but not the data type."""
         self.register_buffer(name, torch.from_numpy(values.copy()), persistent=False)
 
-    def table(self, name: str, like: Tensor, *, transpose: bool = False) -> Tensor:
-        """The table in the type and on the device of ``like``, converted once."""
-        key = (name, like.dtype, like.device, transpose)
-        kept = self._cast_tables.get(key)
-        if kept is None or is_traced():
-            kept = self.get_buffer(name).to(device=like.device, dtype=like.dtype)
-            kept = kept.t().contiguous() if transpose else kept
+    def table(self, name: str, like: Tensor) -> Tensor:
+        """Return a table in the data type and on the device of ``like``; the conversion is cached."""
+        key = (name, like.dtype, like.device)
+        table: Tensor | None = self._cast_tables.get(key)
+        if table is None or is_traced():
+            table = self.get_buffer(name).to(device=like.device, dtype=like.dtype)
             if not is_traced() and not torch.is_inference_mode_enabled():
-                self._cast_tables[key] = kept
-        return kept
+                self._cast_tables[key] = table
+        return table
 
     def array(self, name: str, dtype: np.dtype[Any]) -> FloatArray:
-        """The table as an array of numpy's, converted once."""
-        kept = self._cast_tables.get((name, dtype))
-        if kept is None:
-            kept = self._cast_tables[name, dtype] = self.get_buffer(name).numpy().astype(dtype)
-        return kept
+        """Return a table as a numpy array of a data type; the conversion is cached."""
+        array: FloatArray | None = self._cast_tables.get((name, dtype))
+        if array is None:
+            array = self._cast_tables[name, dtype] = self.get_buffer(name).numpy().astype(dtype)
+        return array
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "OrdinalLoss":
-        # `.half()` must not round the tables, and `.to("mps")` must not fail on float64: they take
-        # only the device from fn, and the widest type that it has.
+        # `.half()` must not round the tables and `.to("mps")`, which has no float64, must not fail: the tables take
+        # the device from fn and keep the widest type of that device.
         tables = {name: table for name, table in self._buffers.items() if table is not None}
         self._buffers.clear()
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
@@ -234,7 +260,7 @@ class OrdinalLoss(nn.Module):
         return sample_weight if weight is None else weight * sample_weight
 
     def _check(self, logits: Tensor, y: Tensor, sample_weight: Tensor | None) -> Tensor | None:
-        """Refuse what cannot be used; the mask of the labels that are ignored, or ``None`` if there are none."""
+        """Check the inputs and return the mask of the ignored samples, or ``None`` if there are none."""
         if not isinstance(logits, Tensor) or not logits.is_floating_point():
             raise InputError(f"logits: expected a floating-point tensor, got {_describe(logits)}.")
         shape, num_classes = tuple(logits.shape), self.num_classes
@@ -244,7 +270,7 @@ class OrdinalLoss(nn.Module):
                 f"got {shape}."
             )
         if 0 in shape:
-            raise InputError("logits: the batch is empty; a loss needs at least one row.")
+            raise InputError(f"logits: shape {shape} is empty; expected at least one row.")
         soft = isinstance(y, Tensor) and y.is_floating_point() and y.dim() == len(shape)
         if soft and not self.soft_labels:
             raise InputError(f"y: {type(self).__name__} takes integer labels, not label distributions.")
@@ -269,15 +295,15 @@ class OrdinalLoss(nn.Module):
                     f"got values from {lowest.item():g} to {highest.item():g}."
                 )
         if not soft:
-            return self._ignored(_long(y))
+            return self._ignored_mask(_long(y))
         if not is_traced():
             self._check_distributions(y)
         return None
 
-    def _ignored(self, y: Tensor) -> Tensor | None:
+    def _ignored_mask(self, y: Tensor) -> Tensor | None:
         if is_traced():
             return None if self.ignore_index is None else y == self.ignore_index
-        on_cuda = y.is_cuda  # where an eager look would stall the GPU at every step
+        on_cuda = y.is_cuda  # reading values would synchronise the GPU in each step
         if not on_cuda and (self.ignore_index is None or not 0 <= self.ignore_index < self.num_classes):
             lowest, highest = torch.aminmax(y)
             if lowest.item() >= 0 and highest.item() < self.num_classes:
@@ -287,12 +313,12 @@ class OrdinalLoss(nn.Module):
             ignored = y == self.ignore_index
             bad &= ~ignored
         if on_cuda:
-            torch._assert_async(~bad.any(), f"y: a label lies outside 0..{self.num_classes - 1}")
+            torch._assert_async(~bad.any(), f"y: a label is outside 0..{self.num_classes - 1}")
             return ignored
         if bad.any():
-            place = np.unravel_index(int(bad.flatten().int().argmax()), tuple(y.shape))
-            row = int(place[0]) if len(place) == 1 else tuple(int(at) for at in place)
-            raise InputError(label_out_of_range("y", row, int(y[place]), self.num_classes))
+            index = tuple(map(int, np.unravel_index(int(bad.flatten().int().argmax()), tuple(y.shape))))
+            row = index[0] if len(index) == 1 else index
+            raise InputError(label_range_message("y", row, int(y[index]), self.num_classes))
         return ignored if ignored is not None and ignored.any() else None
 
     def _check_distributions(self, y: Tensor) -> None:
@@ -310,51 +336,67 @@ class OrdinalLoss(nn.Module):
 
 
 def _long(y: Tensor) -> Tensor:
-    """Labels as int64, which most are: to ask is quicker than to call."""
+    """Convert labels to int64; checking the type first is faster than calling ``long``."""
     return y if y.dtype is torch.int64 else y.long()
 
 
 def is_traced() -> bool:
-    """Whether a compiler or a function transform looks on: nothing may depend on values or be kept."""
+    """Whether `torch.compile` or `torch.func` traces the code: it must not depend on values or cache tensors."""
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
 def labels_shape(logits: Tensor) -> tuple[int, ...]:
-    """The shape of the labels of (n, C), (n, C, d1, ...) or (C,) logits."""
+    """Shape of the labels of logits of shape (n, C), (n, C, d1, ...) or (C,)."""
     shape = tuple(logits.shape)
     return shape[:1] + shape[2:] if len(shape) > 1 else ()
 
 
 def as_rows(dense: Tensor) -> Tensor:
-    """(n, C, d1, ...) as (n d1 ..., C), and (C,) as (1, C)."""
+    """Reshape (n, C, d1, ...) to (n d1 ..., C), and (C,) to (1, C)."""
     return dense.movedim(1, -1).flatten(0, -2) if dense.dim() > 1 else dense[None]
 
 
-def register_loss(card: LossCard) -> Callable[[LossT], LossT]:
-    """Decorator that gives a loss its card and files it under the card's name."""
-    return _registrar(LOSSES, card)
+def _complete_docstring(text: str, parameters: list[str]) -> str:
+    """Add the descriptions of common arguments in `OrdinalLoss` to the docstring of a loss."""
+    text = inspect.cleandoc(text) + "\n"
+    entries = _argument_docs(inspect.cleandoc(OrdinalLoss.__doc__ or "")) | _argument_docs(text)
+    section = "Args:\n" + "".join(entries[name] for name in parameters if name in entries)
+    if "Args:\n" in text:
+        return _ARGUMENTS.sub(lambda _: section, text)
+    summary, example, code = text.partition("Example:\n")
+    return f"{summary.rstrip()}\n\n{section}\n{example}{code}"
 
 
-def register_regularizer(card: LossCard) -> Callable[[LossT], LossT]:
-    """Decorator that gives a regularizer its card and files it under the card's name."""
-    return _registrar(REGULARIZERS, card)
+def _argument_docs(text: str) -> dict[str, str]:
+    return {entry[1]: entry[0] for section in _ARGUMENTS.findall(text) for entry in _ARGUMENT.finditer(section)}
 
 
-def _registrar(registry: "Registry[type[OrdinalLoss]]", card: LossCard) -> Callable[[LossT], LossT]:
-    def add(loss: LossT) -> LossT:
-        parameters = parameters_of(loss).values()
-        defaults = {p.name: p.default for p in parameters if p.name not in _COMMON_OPTIONS}
+LOSSES: Registry[type[OrdinalLoss]] = Registry("loss", package="orcu.losses", plugins="orcu.losses")
+REGULARIZERS: Registry[type[OrdinalLoss]] = Registry("regularizer", package="orcu.losses", plugins="orcu.losses")
+
+
+def register_loss(card: LossCard, registry: Registry[type[OrdinalLoss]] = LOSSES) -> Callable[[LossT], LossT]:
+    """Decorator that registers a loss under the name of its card."""
+
+    def decorate(loss: LossT) -> LossT:
+        common = ("num_classes", *LossOptions.__annotations__)
+        defaults = {p.name: p.default for p in accepted_parameters(loss).values() if p.name not in common}
         loss.card = dataclasses.replace(card, defaults=defaults)
         if loss.term == OrdinalLoss.term:
             loss.term = card.name
         registry.register(card.name)(loss)
         return loss
 
-    return add
+    return decorate
+
+
+def register_regularizer(card: LossCard) -> Callable[[LossT], LossT]:
+    """Decorator that registers a regularizer under the name of its card."""
+    return register_loss(card, REGULARIZERS)
 
 
 def reduce(values: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
-    """Weigh and reduce per-sample values; ``"mean"`` divides by the sum of the weights, and is 0 where that is 0.
+    """Weight and reduce per-sample values; ``"mean"`` divides by the sum of the weights and is 0 where that is 0.
 
     Deviation: torch's cross-entropy with probability targets divides by n instead.
     """
@@ -384,8 +426,4 @@ def _class_weights(weight: Any, num_classes: int) -> FloatArray:
 def _describe(value: Any) -> str:
     if isinstance(value, Tensor):
         return f"{str(value.dtype).removeprefix('torch.')} of shape {tuple(value.shape)}"
-    return f"{type(value).__name__}"
-
-
-LOSSES: Registry[type[OrdinalLoss]] = Registry("loss", package="orcu.losses", plugins="orcu.losses")
-REGULARIZERS: Registry[type[OrdinalLoss]] = Registry("regularizer", package="orcu.losses", plugins="orcu.losses")
+    return type(value).__name__

@@ -1,14 +1,12 @@
-"""CDW-CE: every wrong class pays for its probability, the more the farther it lies."""
+"""CDW-CE: penalises the probability of each wrong class by a power of its distance to the label."""
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
-from torch import Tensor
 
 from orcu.inputs import as_fraction, as_positive
-from orcu.kernels.terms import ClassFirst, Term, distance_weighted, distance_weighted_beyond
-from orcu.losses.base import IGNORED, LossCard, register_loss
+from orcu.kernels.terms import ClassFirst, Term, distance_weighted, distance_weighted_with_margin
+from orcu.losses.base import LossCard, LossOptions, register_loss
 from orcu.losses.closed_form import ClosedFormLoss
 
 
@@ -19,27 +17,20 @@ from orcu.losses.closed_form import ClosedFormLoss
         family="ordinal",
         paper="Polat et al., 2022",
         formula="-sum_k |k - y|^alpha log(1 - p_k)",
-        notes="alpha = 5, the low end of the 5-7 its authors recommend on LIMUC; the ORCU paper gives "
+        notes="alpha = 5, the low end of the 5-7 that its authors recommend on LIMUC; the ORCU paper gives "
         "none. With a margin m the argument is min(1, 1 - p_k + m). The value is large (7^5 = 16807): "
-        "mind thresholds and gradient clipping.",
+        "adapt thresholds and gradient clipping.",
     )
 )
 class CDWCELoss(ClosedFormLoss):
     """Class distance weighted cross-entropy: -sum_k |k - y|^alpha log(1 - p_k).
 
-    log(1 - p_k) is taken as the log-sum-exp of the other classes less that of all, so that a wrong
-    class close to certainty keeps its gradient.
+    log(1 - p_k) is computed as the log-sum-exp of the other classes minus that of all classes, so that the gradient
+    does not vanish when a wrong class is close to certain.
 
     Args:
-        num_classes: how many classes, C.
-        alpha: the power of the distance.
-        margin: m >= 0; a wrong class with p_k <= m costs nothing.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        weight: one weight per class, or ``None``.
-        ignore_index: samples with this label do not count.
-
-    Raises:
-        InputError: if an argument cannot be used.
+        alpha: power of the distance.
+        margin: m >= 0; a wrong class with p_k <= m has no cost.
 
     Example:
         >>> import torch
@@ -49,24 +40,17 @@ class CDWCELoss(ClosedFormLoss):
     """
 
     def __init__(
-        self,
-        num_classes: int,
-        *,
-        alpha: float = 5.0,
-        margin: float = 0.0,
-        reduction: str = "mean",
-        weight: Sequence[float] | Tensor | None = None,
-        ignore_index: int | None = IGNORED,
+        self, num_classes: int, *, alpha: float = 5.0, margin: float = 0.0, **common: Unpack[LossOptions]
     ) -> None:
-        super().__init__(num_classes, reduction=reduction, weight=weight, ignore_index=ignore_index)
+        super().__init__(num_classes, **common)
         self.alpha = as_positive(alpha, name="alpha")
         self.margin = as_fraction(margin, name="margin")
         distance = np.abs(np.subtract.outer(np.arange(num_classes), np.arange(num_classes)))
         self.add_table("costs", distance.astype(np.float64) ** self.alpha)
 
     def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:
-        """The weighted sum over wrong classes and its gradient."""
+        """Weighted sum over the wrong classes and its gradient."""
         costs = self.columns("costs", batch, y)
         if self.margin:
-            return {self.term: distance_weighted_beyond(batch, costs, self.margin)}
+            return {self.term: distance_weighted_with_margin(batch, costs, self.margin)}
         return {self.term: distance_weighted(batch, costs)}

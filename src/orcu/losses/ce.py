@@ -1,15 +1,14 @@
-"""Plain cross-entropy, the reference that ignores the order of the classes."""
+"""Cross-entropy, which ignores the order of the classes."""
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch.nn.functional as F
 from torch import Tensor
 
 from orcu.kernels.terms import ClassFirst, Term, cross_entropy
-from orcu.losses.base import IGNORED, LossCard, reduce, register_loss
-from orcu.losses.soft_targets import SoftTargetLoss
+from orcu.losses.base import LossCard, LossOptions, reduce, register_loss
+from orcu.losses.closed_form import SoftTargetLoss
 
 
 @register_loss(LossCard(name="ce", title="Cross-entropy", family="nominal", paper="textbook", formula="-log p_y"))
@@ -23,23 +22,16 @@ class CrossEntropyLoss(SoftTargetLoss):
         0.5514
     """
 
-    def __init__(
-        self,
-        num_classes: int,
-        *,
-        reduction: str = "mean",
-        weight: Sequence[float] | Tensor | None = None,
-        ignore_index: int | None = IGNORED,
-    ) -> None:
-        super().__init__(num_classes, reduction=reduction, weight=weight, ignore_index=ignore_index)
+    def __init__(self, num_classes: int, **common: Unpack[LossOptions]) -> None:
+        super().__init__(num_classes, **common)
         self.add_table("targets", np.eye(self.num_classes))
 
     def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:
-        """As any soft target, without making one for labels."""
+        """Cross-entropy, without one-hot targets if the labels are integers."""
         return {self.term: cross_entropy(batch, y)} if y.ndim == 1 else super().terms(batch, y)
 
     def evaluate(self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
-        """The reduced cross-entropy, from torch's own kernel; as a part of a sum it is `terms`."""
+        """Compute the reduced cross-entropy with torch's kernel; `terms` serves sums such as `Composed`."""
         if weight is None:
             value = F.cross_entropy(logits, y, reduction=reduction)
         else:

@@ -1,7 +1,7 @@
-"""Losses that state their gradient beside their value (see `orcu.kernels.terms`), and the one autograd node that uses it.
+"""Losses with a gradient in closed form (see `orcu.kernels.terms`), evaluated in a single autograd node.
 
-Where the closed form is not wanted (second derivatives, `torch.compile`, weights that are learned) autograd
-differentiates the value as usual.
+Autograd differentiates the value as usual for second derivatives, under `torch.compile`, and for weights that require
+a gradient.
 """
 
 from abc import ABC, abstractmethod
@@ -12,37 +12,37 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from orcu.geometry import namespace
+from orcu.geometry import array_namespace
 from orcu.inputs import FloatArray
-from orcu.kernels.terms import ClassFirst, Term, columns, total_weight
+from orcu.kernels.terms import ClassFirst, Term, columns, soft_cross_entropy, total_weight
 from orcu.losses.base import OrdinalLoss, as_rows, is_traced, labels_shape, reduce
 
-# Samples worked on at a time on a CPU: fewer pay for the calls, more for memory fresh from the system.
-CHUNK = 16384
-SMALL = 1 << 15  # logits of a batch, up to which numpy is quicker than torch: its calls cost a third
+# Samples per block on the CPU: smaller blocks cost function calls, larger ones leave the cache.
+BLOCK_SIZE = 16384
+MAX_NUMPY_SIZE = 1 << 15  # largest number of logits for which numpy, with its cheaper calls, is faster than torch
 
 
 def class_first(logits: Tensor) -> Tensor:
-    """(n, C, ...) logits as (C, samples): a fresh tensor, or a view of a single dense output, which is so already."""
+    """Reshape (n, C, ...) logits to (C, samples): a copy, or a view of a single dense output."""
     if logits.dim() > 2:
         return logits.transpose(0, 1).flatten(1)
     if len(logits) > 32 * logits.shape[1] and not is_traced():
-        return torch.stack(logits.unbind(1))  # column by column, which is twice as quick for many rows
+        return torch.stack(logits.unbind(1))  # column by column, which is twice as fast for many rows
     return logits.t().clone(memory_format=torch.contiguous_format)
 
 
 class ClosedFormLoss(OrdinalLoss, ABC):
-    """A loss that defines `terms`."""
+    """Base class of losses that define `terms`."""
 
     dense = True
-    closed: bool = True  # whether `terms` can be had; a sum has them if both of its parts do
+    has_closed_form: bool = True  # whether `terms` is available; a sum has it if both of its parts do
 
     @abstractmethod
     def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:
-        """The named parts whose sum is the loss; of tensors, or of numpy's arrays."""
+        """Named terms whose sum is the loss, for tensors or numpy arrays."""
 
     def evaluate(self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
-        """The reduced loss, with its gradient in closed form where that serves."""
+        """Compute the reduced loss, with the gradient in closed form where possible."""
         closed = (
             logits.requires_grad
             and torch.is_grad_enabled()
@@ -51,12 +51,11 @@ class ClosedFormLoss(OrdinalLoss, ABC):
             and not y.requires_grad
         )
         if closed:
-            value: Tensor = _Node.apply(logits, y, weight, self, reduction)
-            return value
+            return _Node.apply(logits, y, weight, self, reduction)
         return self.evaluate_open(logits, y, weight, reduction)
 
     def evaluate_open(self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
-        """The reduced loss as autograd sees it."""
+        """Compute the reduced loss with operations that autograd differentiates."""
         weight = None if weight is None else weight.flatten()
         labels = as_rows(y) if y.dim() == logits.dim() else y.flatten()
         terms = self.terms(ClassFirst(class_first(logits), weight), labels)
@@ -69,19 +68,27 @@ class ClosedFormLoss(OrdinalLoss, ABC):
     def value_and_gradient(
         self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str
     ) -> tuple[Tensor, Tensor]:
-        """The reduced loss and its gradient in the logits; of the values of each sample with ``"none"``."""
-        work = _in_numpy if logits.is_cpu and logits.numel() <= SMALL else _in_torch
-        return work(logits, y, weight, self, reduction)
+        """Compute the reduced loss and its gradient in the logits (with ``"none"``, that of the sum)."""
+        compute = _with_numpy if logits.is_cpu and logits.numel() <= MAX_NUMPY_SIZE else _with_torch
+        return compute(logits, y, weight, self, reduction)
 
     def columns(self, name: str, batch: ClassFirst, y: Any) -> Any:
-        """The table's row of each label as columns, (K, n), averaged over a label distribution."""
-        if namespace(batch.z) is np:
+        """Rows of a table selected by label, as columns (K, n); averaged over a label distribution."""
+        if array_namespace(batch.z) is np:
             return columns(self.array(name, batch.z.dtype), y)
         return columns(self.table(name, batch.z), y)
 
 
+class SoftTargetLoss(ClosedFormLoss):
+    """-sum_k t_k log p_k, where t is row y of the table ``targets`` that a subclass adds."""
+
+    def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:
+        """Cross-entropy with the gradient p - t (Eq. 62)."""
+        return {self.term: soft_cross_entropy(batch, self.columns("targets", batch, y))}
+
+
 class _Node(torch.autograd.Function):
-    """Value and gradient of a `ClosedFormLoss` in one node of the graph; backward only scales."""
+    """Autograd node that computes value and gradient of a `ClosedFormLoss`; backward only scales the gradient."""
 
     @staticmethod
     def forward(
@@ -94,70 +101,61 @@ class _Node(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        (logits,) = ctx.saved_tensors  # which is refused after the graph has been freed
+        (logits,) = ctx.saved_tensors  # raises if the graph has been freed
         gradient = ctx.gradient
         if torch.is_grad_enabled():  # create_graph=True: autograd differentiates the open form
             loss, y, weight, reduction = ctx.open_form
             value = loss.evaluate_open(logits, y, weight, reduction)
             (gradient,) = torch.autograd.grad(value, logits, upstream, create_graph=True)
-            return gradient, None, None, None, None
-        if upstream.dim():
+        elif upstream.dim():
             gradient = gradient * upstream.unsqueeze(1)
-        elif not upstream.is_cpu or upstream.item() != 1:  # it is 1 if the loss itself goes backward
+        elif not upstream.is_cpu or upstream.item() != 1:  # it is 1 for loss.backward()
             gradient = gradient * upstream
         return gradient, None, None, None, None
 
 
 class Blocks:
-    """The samples of a batch in blocks that stay in a core's cache, class-first, and their gradient.
+    """Iterator over class-first blocks of at most ``size`` samples of a batch, and the buffer of their gradients."""
 
-    Args:
-        logits: shape (n, C) or (n, C, d1, ...).
-        y: labels, or label distributions of the shape of the logits.
-        weight: of the shape of the labels, or ``None``.
-        most: samples of a block.
-    """
-
-    def __init__(self, logits: Tensor, y: Tensor, weight: Tensor | None, most: int) -> None:
+    def __init__(self, logits: Tensor, y: Tensor, weight: Tensor | None, size: int) -> None:
         n, num_classes = logits.shape[:2]
-        self._logits, self._weight = logits.detach().reshape(n, num_classes, -1), weight
+        self._logits = logits.detach().reshape(n, num_classes, -1)
         self._soft = y.dim() == logits.dim()
         positions = self._logits.shape[2]
         self._y = y.reshape(n, num_classes, -1) if self._soft else y.reshape(n, -1)
         self._weight = None if weight is None else weight.reshape(n, -1)
-        # a large output is worked on where it lies, small ones side by side
-        self._one_by_one = positions >= most
-        shape = (n, num_classes, positions) if self._one_by_one else (num_classes, n, positions)
+        # a block is a part of one large dense output, which needs no copy, or several small outputs
+        self._splits_outputs = positions >= size
+        shape = (n, num_classes, positions) if self._splits_outputs else (num_classes, n, positions)
         self._gradient = torch.empty(shape, dtype=logits.dtype, device=logits.device)
-        self._cuts = []
-        if self._one_by_one:
-            self._cuts = [(i, i + 1, a, a + most) for i in range(n) for a in range(0, positions, most)]
+        if self._splits_outputs:
+            self._bounds = [(i, i + 1, a, a + size) for i in range(n) for a in range(0, positions, size)]
         else:
-            together = max(1, most // positions)
-            self._cuts = [(i, i + together, 0, positions) for i in range(0, n, together)]
+            rows = max(1, size // positions)
+            self._bounds = [(i, i + rows, 0, positions) for i in range(0, n, rows)]
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor, Tensor | None, Tensor]]:
-        """Of each block logits (C, m), labels (m,) or (m, C), weights (m,), and where its gradient goes, (C, m)."""
-        for i, j, a, b in self._cuts:
+        """Logits (C, m), labels (m,) or (m, C), weights (m,) and gradient buffer (C, m) of each block."""
+        for i, j, a, b in self._bounds:
             z = self._logits[i:j, :, a:b]
             z = class_first(z[:, :, 0] if z.shape[2] == 1 else z)
             y = as_rows(self._y[i:j, :, a:b]) if self._soft else self._y[i:j, a:b].flatten()
             weight = None if self._weight is None else self._weight[i:j, a:b].flatten()
-            gradient = self._gradient[i, :, a:b] if self._one_by_one else self._gradient[:, i:j].flatten(1)
+            gradient = self._gradient[i, :, a:b] if self._splits_outputs else self._gradient[:, i:j].flatten(1)
             yield z, y, weight, gradient
 
     def gradient(self, logits: Tensor) -> Tensor:
-        """That of all blocks, of the shape of the logits."""
-        gradient = self._gradient if self._one_by_one else self._gradient.transpose(0, 1)
+        """Gradient of all blocks in the shape of the logits."""
+        gradient = self._gradient if self._splits_outputs else self._gradient.transpose(0, 1)
         return gradient.reshape(logits.shape)
 
 
-def _in_torch(
+def _with_torch(
     logits: Tensor, y: Tensor, weight: Tensor | None, loss: ClosedFormLoss, reduction: str
 ) -> tuple[Tensor, Tensor]:
-    """The reduced value and its gradient."""
-    whole = loss.batch_statistic or not logits.is_cpu
-    blocks = Blocks(logits, y, weight, y.numel() if whole else CHUNK)
+    """Reduced value and its gradient, computed by torch in blocks."""
+    single_block = loss.batch_statistic or not logits.is_cpu
+    blocks = Blocks(logits, y, weight, y.numel() if single_block else BLOCK_SIZE)
     values: dict[str, list[Tensor]] = {}
     terms: dict[str, Term] = {}
     for z, labels, weights, gradient in blocks:
@@ -176,14 +174,14 @@ def _in_torch(
     return torch.stack(list(parts.values())).sum(0), gradient
 
 
-def _in_numpy(
+def _with_numpy(
     logits: Tensor, y: Tensor, weight: Tensor | None, loss: ClosedFormLoss, reduction: str
 ) -> tuple[Tensor, Tensor]:
-    """As `_in_torch`, of a batch whose arithmetic is little."""
+    """Reduced value and its gradient, computed by numpy; for small batches."""
     labels = (as_rows(y) if y.dim() == logits.dim() else y.flatten()).numpy()
     weights = None if weight is None else weight.flatten().numpy()
-    with np.errstate(all="ignore"):  # infinite logits give NaN, as in torch: without a word
-        terms = loss.terms(ClassFirst(array_of(logits), weights), labels)
+    with np.errstate(all="ignore"):  # infinite logits give NaN without a warning, as in torch
+        terms = loss.terms(ClassFirst(class_first_array(logits), weights), labels)
         gradient = _gradient(terms)
         if weights is not None:
             gradient *= weights
@@ -207,18 +205,18 @@ def _in_numpy(
 
 
 def scalar(value: float, like: FloatArray) -> Tensor:
-    """The number as a tensor of the type of an array; by way of numpy, in a third of the time."""
+    """Convert a number to a tensor of an array's data type; ``from_numpy`` is three times as fast as ``tensor``."""
     return torch.from_numpy(np.asarray(value, dtype=like.dtype))
 
 
-def array_of(logits: Tensor) -> FloatArray:
-    """(n, C, ...) logits as a fresh array of numpy's, (C, samples)."""
+def class_first_array(logits: Tensor) -> FloatArray:
+    """Copy (n, C, ...) logits to a numpy array of shape (C, samples)."""
     array = logits.detach().numpy()
     return array.T.copy() if array.ndim == 2 else array.swapaxes(0, 1).copy().reshape(array.shape[1], -1)
 
 
 def from_class_first(gradient: Any, logits: Tensor) -> Tensor:
-    """A (C, samples) gradient as one of the shape of the logits."""
+    """Reshape a (C, samples) gradient to the shape of the logits."""
     if logits.dim() == 2:
         return torch.from_numpy(gradient.T)
     n, num_classes = logits.shape[:2]
@@ -226,7 +224,7 @@ def from_class_first(gradient: Any, logits: Tensor) -> Tensor:
 
 
 def _gradient(terms: dict[str, Term]) -> Any:
-    """The gradient of their sum."""
+    """Gradient of the sum of the terms."""
     total = None
     for term in terms.values():
         gradient = term.gradient()

@@ -1,8 +1,8 @@
-"""Any anchor with any regularizer, and the specs that name a loss in TOML and on the command line."""
+"""Sums of an anchor and a regularizer, and the specs of losses in TOML files and on the command line."""
 
 import tomllib
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any, Unpack, cast
 
 from torch import Tensor
 
@@ -10,26 +10,26 @@ from orcu.errors import InputError, UnknownNameError
 from orcu.inputs import as_positive
 from orcu.kernels.soft_targets import distances
 from orcu.kernels.terms import ClassFirst, Term
-from orcu.losses.base import IGNORED, LOSSES, REGULARIZERS, OrdinalLoss
+from orcu.losses.base import LOSSES, REGULARIZERS, LossOptions, OrdinalLoss
 from orcu.losses.closed_form import ClosedFormLoss
 
 COMPOSED_KEYS = ("anchor", "regularizer", "strength")
+COMPOSED_OPTIONS = ("strength", *LossOptions.__annotations__)
 
 
 class Composed(ClosedFormLoss):
     """anchor + strength * regularizer.
 
     Args:
-        anchor: a loss that says where the mass belongs, such as `SORDLoss`.
-        regularizer: a loss or penalty on the same logits, such as `LogBarrier`.
-        strength: the factor of the regularizer, above 0; by default the one its authors use
-            (0.1 for ``mbls`` and ``acls``, else 1).
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``; those of the two terms are not used.
-        weight: one weight per class, or ``None``; those of the two terms are not used.
-        ignore_index: samples with this label do not count.
+        anchor: loss that attracts the probability mass, such as `SORDLoss`.
+        regularizer: loss or penalty on the same logits, such as `LogBarrier`.
+        strength: factor of the regularizer, above 0; by default that of its authors (0.1 for ``mbls`` and ``acls``,
+            else 1).
+
+    The reduction, weight and ignore_index of the two terms are not used.
 
     Raises:
-        InputError: if the terms disagree on the number of classes, or an argument cannot be used.
+        InputError: if the terms have different numbers of classes, or an argument has an invalid value.
 
     Example:
         >>> import torch
@@ -48,23 +48,22 @@ class Composed(ClosedFormLoss):
         regularizer: OrdinalLoss,
         *,
         strength: float | None = None,
-        reduction: str = "mean",
-        weight: Sequence[float] | Tensor | None = None,
-        ignore_index: int | None = IGNORED,
+        **common: Unpack[LossOptions],
     ) -> None:
         for name, term in (("anchor", anchor), ("regularizer", regularizer)):
             if not isinstance(term, OrdinalLoss):
-                raise InputError(f"{name}: expected a loss of orcu, got {type(term).__name__}.")
+                raise InputError(f"{name}: expected an orcu.losses.OrdinalLoss, got {type(term).__name__}.")
             if term.needs_head:
-                raise InputError(f"{name}: {term.term} needs its own head and cannot be part of a sum.")
-            if term.batch_statistic and reduction == "none":
+                raise InputError(
+                    f"{name}: {term.term} takes the output of the head {term.head!r}, expected a loss of logits."
+                )
+            if term.batch_statistic and common.get("reduction") == "none":
                 raise InputError(f"reduction: {term.term} has no per-sample values; use 'mean' or 'sum'.")
         if anchor.num_classes != regularizer.num_classes:
             raise InputError(
-                f"regularizer: made for {regularizer.num_classes} classes, the anchor for "
-                f"{anchor.num_classes}; both must agree."
+                f"regularizer: has {regularizer.num_classes} classes, expected {anchor.num_classes} as the anchor has."
             )
-        super().__init__(anchor.num_classes, reduction=reduction, weight=weight, ignore_index=ignore_index)
+        super().__init__(anchor.num_classes, **common)
         self.anchor: OrdinalLoss = anchor
         self.regularizer: OrdinalLoss = regularizer
         if strength is None:
@@ -72,40 +71,40 @@ class Composed(ClosedFormLoss):
         self.strength = as_positive(strength, name="strength")
         self.batch_statistic = anchor.batch_statistic or regularizer.batch_statistic
         self.soft_labels = anchor.soft_labels and regularizer.soft_labels
-        self.dense = self.closed = all(
-            isinstance(term, ClosedFormLoss) and term.closed for term in (anchor, regularizer)
+        self.dense = self.has_closed_form = all(
+            isinstance(term, ClosedFormLoss) and term.has_closed_form for term in (anchor, regularizer)
         )
 
     def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:
-        """Those of the anchor, and those of the regularizer times the strength."""
+        """Terms of the anchor, and of the regularizer times the strength."""
         anchor, regularizer = (cast(ClosedFormLoss, self.anchor), cast(ClosedFormLoss, self.regularizer))
         terms = dict(anchor.terms(batch, y))
         for name, term in regularizer.terms(batch, y).items():
-            terms[_unused(name, terms)] = term._replace(factor=self.strength * term.factor)
+            terms[_unique_name(name, terms)] = term._replace(factor=self.strength * term.factor)
         return terms
 
     def evaluate(self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
-        """The sum of the two reduced terms: in one node if both know their gradient."""
-        if self.closed:
+        """Compute the sum of the two reduced terms, in a single autograd node if both have a closed form."""
+        if self.has_closed_form:
             return super().evaluate(logits, y, weight, reduction)
         anchor = self.anchor.evaluate(logits, y, weight, reduction)
         regularizer = self.strength * self.regularizer.evaluate(logits, y, weight, reduction)
         parts = {self.anchor.term: anchor}
-        parts[_unused(self.regularizer.term, parts)] = regularizer
+        parts[_unique_name(self.regularizer.term, parts)] = regularizer
         self.record(parts)
         return anchor + regularizer
 
 
-def _unused(name: str, taken: Mapping[str, Any]) -> str:
-    """The name, or with a number behind it if it is taken: two terms of a kind both count."""
-    unused, number = name, 2
-    while unused in taken:
-        unused, number = f"{name}_{number}", number + 1
-    return unused
+def _unique_name(name: str, names: Mapping[str, Any]) -> str:
+    """Append a number to the name of a term if both terms of a sum have the same one."""
+    unique, number = name, 2
+    while unique in names:
+        unique, number = f"{name}_{number}", number + 1
+    return unique
 
 
 def create(spec: str | Mapping[str, Any], /, *, num_classes: int, **options: Any) -> OrdinalLoss:
-    """Make a loss from a short spec, as TOML files and the command line give it.
+    """Create a loss from a name or a table.
 
     Args:
         spec: a name (``"orcu"``); a table of a name and options (``{"name": "orcu", "scale": 3.0}``);
@@ -113,11 +112,11 @@ def create(spec: str | Mapping[str, Any], /, *, num_classes: int, **options: Any
             optionally with ``"strength"``), where the anchor is a distance of the soft targets or
             a loss and either may be a table; or such a table as TOML text
             (``'{anchor = "huber", regularizer = "softplus"}'``).
-        num_classes: how many classes, C.
+        num_classes: number of classes, C.
         options: further options of the loss, such as ``reduction`` and ``weight``.
 
     Raises:
-        InputError: if a name, a key or an option is unknown, or the text is no table.
+        InputError: if a name, a key or an option is unknown, or the text is not a TOML table.
 
     Example:
         >>> create("cdw_ce", num_classes=5, alpha=5).alpha
@@ -129,11 +128,12 @@ def create(spec: str | Mapping[str, Any], /, *, num_classes: int, **options: Any
     if isinstance(spec, str) and spec.lstrip().startswith("{"):
         spec = _parse(spec)
     if isinstance(spec, Mapping) and "num_classes" in spec:
-        raise InputError("loss: num_classes is given by the data, not in the table of a loss.")
+        raise InputError(
+            "loss: the table has the key num_classes; remove it, the number of classes comes from the data."
+        )
     if isinstance(spec, Mapping) and "name" not in spec:
         return _compose(spec, num_classes, options)
-    loss: OrdinalLoss = LOSSES.create(spec, num_classes=num_classes, **options)
-    return loss
+    return LOSSES.create(spec, num_classes=num_classes, **options)
 
 
 def _parse(text: str) -> Mapping[str, Any]:
@@ -141,7 +141,7 @@ def _parse(text: str) -> Mapping[str, Any]:
         table: Mapping[str, Any] = tomllib.loads(f"spec = {text}")["spec"]
     except tomllib.TOMLDecodeError as error:
         raise InputError(
-            f'loss: {text!r} is no TOML table ({error}). Write it as {{name = "orcu", scale = 3.0}}.'
+            f'loss: {text!r} is not a TOML table ({error}). Example: {{name = "orcu", scale = 3.0}}.'
         ) from error
     return table
 
@@ -162,6 +162,6 @@ def _compose(spec: Mapping[str, Any], num_classes: int, options: dict[str, Any])
         raise UnknownNameError("anchor", name, [*distances.names(), *LOSSES.names()])
     second = REGULARIZERS.create(spec["regularizer"], num_classes=num_classes)
     for option in options:
-        if option not in ("reduction", "strength", "weight", "ignore_index"):
-            raise UnknownNameError("option of a sum", option, ("reduction", "strength", "weight", "ignore_index"))
+        if option not in COMPOSED_OPTIONS:
+            raise UnknownNameError("option of a sum", option, COMPOSED_OPTIONS)
     return Composed(first, second, **(options | {k: spec[k] for k in ("strength",) if k in spec}))

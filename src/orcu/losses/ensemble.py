@@ -1,4 +1,4 @@
-"""Several losses on one body: each teaches a head of its own, and all of them the body."""
+"""Mean of several losses, each on its own linear head of a shared backbone."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -6,18 +6,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from orcu.defaults import NETWORK_LOSSES
 from orcu.errors import InputError
 from orcu.losses.base import LOSSES, LossCard, OrdinalLoss, register_loss
 
-MEMBERS = ("ce", "sord", "orcu")
-
 
 class EnsembleOutput(NamedTuple):
-    """What `orcu.models.heads.EnsembleHead` hands to the loss.
+    """Output of `orcu.models.heads.EnsembleHead` and input of `EnsembleLoss`.
 
     Attributes:
-        logits: the mean of the heads' log-probabilities, shape (n, C); what a prediction is made from.
-        by_loss: the logits of every head, shape (M, n, C).
+        logits: mean of the heads' log-probabilities, shape (n, C), used for predictions.
+        by_loss: logits of each head, shape (M, n, C).
     """
 
     logits: Tensor
@@ -29,22 +28,19 @@ class EnsembleOutput(NamedTuple):
         name="ensemble",
         title="Ensemble of heads",
         family="ordinal calibration",
-        paper="ours",
-        formula="(1/M) sum_m L_m(z_m, y), a head of logits z_m for each loss L_m",
-        notes="Takes the output of its own head, whose logits are the mean of the heads' log-probabilities.",
+        paper="orcu",
+        formula="(1/M) sum_m L_m(z_m, y),  z_m: logits of the head of loss L_m",
+        notes="Takes the output of EnsembleHead; predictions use the mean of the heads' log-probabilities.",
     )
 )
 class EnsembleLoss(OrdinalLoss):
-    """The mean of several losses, each on the logits of its own head: (1/M) sum_m L_m(z_m, y).
+    """Mean of several losses, each on the logits of its own head: (1/M) sum_m L_m(z_m, y).
 
     Args:
-        num_classes: how many classes, C.
-        losses: names or tables, as for `orcu.losses.create`; in the order of the head's slices.
-        reduction: ``"mean"`` or ``"sum"``.
-        weight: one weight per class, or ``None``.
+        losses: names or tables of the losses, as for `orcu.losses.create`, in the order of the heads.
 
     Raises:
-        InputError: if an argument cannot be used, or a loss needs a head of its own.
+        InputError: if an argument has an invalid value, or a loss does not take logits.
 
     Example:
         >>> from orcu.models.heads import EnsembleHead
@@ -56,44 +52,46 @@ class EnsembleLoss(OrdinalLoss):
     """
 
     head = "ensemble"
-    batch_statistic = True  # a member may be one
+    batch_statistic = True  # a member may be a batch statistic
 
     def __init__(
         self,
         num_classes: int,
         *,
-        losses: Sequence[Any] = MEMBERS,
+        losses: Sequence[Any] = NETWORK_LOSSES,
         reduction: str = "mean",
         weight: Sequence[float] | Tensor | None = None,
     ) -> None:
         super().__init__(num_classes, reduction=reduction, weight=weight)
         if isinstance(losses, str) or not losses:
-            raise InputError(f"losses: expected names such as ('ce', 'orcu'), got {losses!r}.")
+            raise InputError(f"losses: expected a sequence of names such as ('ce', 'orcu'), got {losses!r}.")
         options = {"num_classes": self.num_classes, "reduction": reduction, "weight": weight}
         self.members = torch.nn.ModuleList(LOSSES.create(spec, **options) for spec in losses)
         for member in self.members:
             if member.needs_head:
-                raise InputError(f"losses: {member.term} needs a head of its own and cannot be one of several.")
+                raise InputError(
+                    f"losses: {member.term} takes the output of the head {member.head!r}, expected losses of logits."
+                )
         self.soft_labels = all(bool(member.soft_labels) for member in self.members)
 
-    def forward(  # type: ignore[override]  # its own head's output in place of logits
+    def forward(  # type: ignore[override]  # takes the output of its head instead of logits
         self, output: EnsembleOutput, y: Tensor, *, sample_weight: Tensor | None = None
     ) -> Tensor:
-        """The loss of a batch of head outputs; see `OrdinalLoss.forward` for the other arguments."""
+        """Compute the loss of a batch of head outputs; see `OrdinalLoss.forward` for the other arguments."""
         if not isinstance(output, EnsembleOutput) or len(output.by_loss) != len(self.members):
-            slices = f"{len(output.by_loss)} heads" if isinstance(output, EnsembleOutput) else type(output).__name__
+            heads = f"{len(output.by_loss)} heads" if isinstance(output, EnsembleOutput) else type(output).__name__
             raise InputError(
-                f"output: an ensemble of {len(self.members)} losses needs the output of its own head, got {slices}. "
+                f"output: expected an EnsembleOutput of {len(self.members)} heads, one per loss, got {heads}. "
                 "Put orcu.models.heads.EnsembleHead(in_features, num_classes, losses=...) on the model's features."
             )
         if output.by_loss.dim() != 3:
             raise InputError(
-                f"output: an ensemble judges one row per sample, by_loss of shape (heads, n, {self.num_classes}), got "
-                f"{tuple(output.by_loss.shape)}; for dense outputs choose one loss."
+                f"output: expected by_loss of shape (heads, n, {self.num_classes}), got {tuple(output.by_loss.shape)}; "
+                "the ensemble loss does not take dense outputs."
             )
         values = {
-            f"{place}_{member.term}" if place else str(member.term): member(logits, y, sample_weight=sample_weight)
-            for place, (member, logits) in enumerate(zip(self.members, output.by_loss, strict=True))
+            f"{index}_{member.term}" if index else str(member.term): member(logits, y, sample_weight=sample_weight)
+            for index, (member, logits) in enumerate(zip(self.members, output.by_loss, strict=True))
         }
         self.record(values)
         return torch.stack(list(values.values())).mean()

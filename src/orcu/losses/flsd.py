@@ -1,19 +1,16 @@
-"""Focal loss whose exponent depends on the sample: FLSD-53."""
+"""FLSD-53: focal loss with a sample-dependent exponent."""
 
 import math
-from collections.abc import Sequence
-from typing import Any
-
-from torch import Tensor
+from typing import Any, Unpack
 
 from orcu.errors import InputError
-from orcu.geometry import indicator
 from orcu.inputs import as_positive
+from orcu.kernels.penalties import indicator
 from orcu.kernels.terms import ClassFirst, Term, focal
-from orcu.losses.base import IGNORED, LossCard, register_loss
+from orcu.losses.base import LossCard, LossOptions, register_loss
 from orcu.losses.closed_form import ClosedFormLoss
 
-THRESHOLD_SLACK = 1e-6
+THRESHOLD_SLACK = 1e-6  # relative distance below the threshold that counts as equal to it
 
 
 @register_loss(
@@ -29,20 +26,13 @@ THRESHOLD_SLACK = 1e-6
 class FLSDLoss(ClosedFormLoss):
     """Sample-dependent focal loss: -(1 - p_y)^g log p_y with g = 5 where p_y < 0.2, else 3.
 
-    A p_y within a millionth of the threshold counts as on it, so that float32 and float64 agree
+    A p_y less than a relative 1e-6 below the threshold counts as equal to it, so that float32 and float64 agree
     (five equal logits give p_y = 0.2, which float32 rounds below).
 
     Args:
-        num_classes: how many classes, C.
-        gamma_hard: the exponent where p_y is below the threshold.
-        gamma: the exponent elsewhere.
-        threshold: the confidence that divides them.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        weight: one weight per class, or ``None``.
-        ignore_index: samples with this label do not count.
-
-    Raises:
-        InputError: if an argument cannot be used.
+        gamma_hard: exponent where p_y is below the threshold.
+        gamma: exponent elsewhere.
+        threshold: probability p_y that separates the two exponents.
 
     Example:
         >>> import torch
@@ -60,27 +50,25 @@ class FLSDLoss(ClosedFormLoss):
         gamma_hard: float = 5.0,
         gamma: float = 3.0,
         threshold: float = 0.2,
-        reduction: str = "mean",
-        weight: Sequence[float] | Tensor | None = None,
-        ignore_index: int | None = IGNORED,
+        **common: Unpack[LossOptions],
     ) -> None:
-        super().__init__(num_classes, reduction=reduction, weight=weight, ignore_index=ignore_index)
+        super().__init__(num_classes, **common)
         self.gamma_hard = _as_exponent(gamma_hard, "gamma_hard")
         self.gamma = _as_exponent(gamma, "gamma")
         self.threshold = as_positive(threshold, name="threshold")
 
     def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:
-        """The focal loss with each sample's exponent."""
-        least = -math.log(self.threshold * (1 - THRESHOLD_SLACK))
+        """Focal loss with the exponent of each sample."""
+        largest_nll = -math.log(self.threshold * (1 - THRESHOLD_SLACK))
 
         def gamma(nll: Any) -> Any:
-            return self.gamma + (self.gamma_hard - self.gamma) * indicator(nll > least, nll)
+            return self.gamma + (self.gamma_hard - self.gamma) * indicator(nll > largest_nll, nll)
 
         return {self.term: focal(batch, y, gamma)}
 
 
 class FocalLoss(ClosedFormLoss):
-    """Focal loss (Lin et al., 2017): -(1 - p_y)^gamma log p_y; a base of MDCA."""
+    """Focal loss (Lin et al., 2017): -(1 - p_y)^gamma log p_y with gamma of at least 1; a base of MDCA."""
 
     soft_labels = False
     term = "focal"
@@ -90,12 +78,12 @@ class FocalLoss(ClosedFormLoss):
         self.gamma = _as_exponent(gamma, "gamma")
 
     def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:
-        """The focal loss."""
+        """Focal loss and its gradient."""
         return {self.term: focal(batch, y, lambda _: self.gamma)}
 
 
 def _as_exponent(value: float, name: str) -> float:
     exponent = as_positive(value, name=name)
-    if exponent < 1:  # the slope of (1 - p)^gamma would be infinite at p = 1
+    if exponent < 1:  # the derivative of (1 - p)^gamma would be infinite at p = 1
         raise InputError(f"{name}: expected a number of at least 1, got {value!r}.")
     return exponent

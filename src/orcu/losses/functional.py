@@ -1,4 +1,4 @@
-"""The losses as functions, for code that keeps no modules."""
+"""Functional forms of the losses."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,19 +17,19 @@ def ordinal_loss(
     sample_weight: Tensor | None = None,
     **options: Any,
 ) -> Tensor:
-    """Any loss, made and called at once: as ``create(loss, num_classes=C, **options)(logits, y)``.
+    """Compute a loss by name: ``create(loss, num_classes=C, **options)(logits, y)``.
 
-    A loop that calls it often is better off with the module, which keeps its tables.
+    In a training loop the module is faster, because it caches its tables.
 
     Args:
-        logits: shape (n, C), (n, C, d1, ...) or (C,); C is taken from here.
+        logits: logits of shape (n, C), (n, C, d1, ...) or (C,); the number of classes is read from the shape.
         y: labels or label distributions, see `orcu.losses.OrdinalLoss.forward`.
-        loss: a name or table, as for `orcu.losses.create`.
-        sample_weight: of the shape of the labels.
-        options: of the loss, such as ``reduction``, ``weight``, ``ignore_index`` and its own.
+        loss: name or table, as for `orcu.losses.create`.
+        sample_weight: non-negative weights of the shape of the labels.
+        options: options of the loss, such as ``reduction``, ``weight`` or ``scale``.
 
     Raises:
-        InputError: if an argument cannot be used.
+        InputError: if an argument has an invalid value.
 
     Example:
         >>> import torch
@@ -37,15 +37,13 @@ def ordinal_loss(
         0.9753
     """
     if not isinstance(logits, Tensor) or not logits.dim():
-        raise InputError(
-            "logits: expected a tensor of shape (n, C) or (n, C, ...), which says how many classes there are."
-        )
+        raise InputError(f"logits: expected a tensor of shape (n, C) or (n, C, ...), got {type(logits).__name__}.")
     num_classes = int(logits.shape[min(1, logits.dim() - 1)])
     return create(loss, num_classes=num_classes, **options)(logits, y, sample_weight=sample_weight)
 
 
 def orcu_loss(logits: Tensor, y: Tensor, *, sample_weight: Tensor | None = None, **options: Any) -> Tensor:
-    """The ORCU loss of logits, see `orcu.ORCULoss` for ``scale`` and the other options.
+    """Compute the ORCU loss; see `orcu.ORCULoss` for ``scale`` and the other options.
 
     Example:
         >>> import torch

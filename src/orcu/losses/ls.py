@@ -1,14 +1,13 @@
-"""Label smoothing: a little mass on every class, whatever its distance."""
+"""Label smoothing: uniform mass on all classes, independent of their distance to the label."""
 
-from collections.abc import Sequence
+from typing import Unpack
 
 import numpy as np
-from torch import Tensor
 
 from orcu.errors import UnknownNameError
 from orcu.inputs import as_fraction
-from orcu.losses.base import IGNORED, LossCard, register_loss
-from orcu.losses.soft_targets import SoftTargetLoss
+from orcu.losses.base import LossCard, LossOptions, register_loss
+from orcu.losses.closed_form import SoftTargetLoss
 
 SPREADS = ("K", "K-1")
 
@@ -21,22 +20,15 @@ SPREADS = ("K", "K-1")
         paper="Szegedy et al., 2016",
         formula="-sum_k t_k log p_k,  t = (1 - alpha) onehot(y) + alpha / K",
         notes="alpha = 0.05 as in the configurations of MbLS (Liu et al., 2022) and ACLS (Park et al., "
-        "2023); the ORCU paper gives none. over='K-1' spares the label's class, as MDCA's code does.",
+        "2023); the ORCU paper gives none. over='K-1' leaves out the label's class, as MDCA's code does.",
     )
 )
 class LabelSmoothingLoss(SoftTargetLoss):
     """Cross-entropy with smoothed targets: t = (1 - alpha) onehot(y) + alpha / K.
 
     Args:
-        num_classes: C (K in that paper).
-        alpha: the mass taken from the label, in [0, 1).
-        over: ``"K"`` spreads alpha over all classes, ``"K-1"`` over the others only.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        weight: one weight per class, or ``None``.
-        ignore_index: samples with this label do not count.
-
-    Raises:
-        InputError: if an argument cannot be used.
+        alpha: mass taken from the label, in [0, 1).
+        over: classes that share alpha: all (``"K"``) or all but the label (``"K-1"``).
 
     Example:
         >>> import torch
@@ -46,16 +38,9 @@ class LabelSmoothingLoss(SoftTargetLoss):
     """
 
     def __init__(
-        self,
-        num_classes: int,
-        *,
-        alpha: float = 0.05,
-        over: str = "K",
-        reduction: str = "mean",
-        weight: Sequence[float] | Tensor | None = None,
-        ignore_index: int | None = IGNORED,
+        self, num_classes: int, *, alpha: float = 0.05, over: str = "K", **common: Unpack[LossOptions]
     ) -> None:
-        super().__init__(num_classes, reduction=reduction, weight=weight, ignore_index=ignore_index)
+        super().__init__(num_classes, **common)
         alpha = as_fraction(alpha, name="alpha")
         if over not in SPREADS:
             raise UnknownNameError("spread of label smoothing", over, SPREADS)

@@ -1,4 +1,4 @@
-"""POE: cross-entropy over sampled embeddings, with a KL term and an ordinal triplet term."""
+"""POE: cross-entropy over sampled embeddings plus a KL term and an ordinal triplet term."""
 
 import numbers
 from collections.abc import Callable, Sequence
@@ -13,20 +13,16 @@ from orcu.losses.base import LossCard, OrdinalLoss, reduce, register_loss
 
 
 class POEOutput(NamedTuple):
-    """What `orcu.models.heads.POEHead` hands to the POE loss.
+    """Output of `orcu.models.heads.POEHead` and input of `POELoss`.
 
-    Attributes:
-        logits: of the mean embedding, or with ``average_samples`` the log of the averaged softmax (up
-            to a constant), shape (n, C); what a prediction is made from.
-        mean: of the embedding, shape (n, D).
-        log_var: log-variance of the embedding, shape (n, D).
-        sample_logits: of the sampled embeddings in training, shape (T, n, C), else ``None``.
+    The logits, used for predictions, are those of the mean embedding, or with ``average_samples`` the logarithm of the
+    averaged softmax up to a constant.
     """
 
-    logits: Tensor
-    mean: Tensor
-    log_var: Tensor
-    sample_logits: Tensor | None
+    logits: Tensor  # (n, C)
+    mean: Tensor  # mean of the embedding, (n, D)
+    log_var: Tensor  # log-variance of the embedding, (n, D)
+    sample_logits: Tensor | None  # logits of the sampled embeddings, (T, n, C), in training
 
 
 def symmetric_kl(mean_a: Tensor, log_var_a: Tensor, mean_b: Tensor, log_var_b: Tensor) -> Tensor:
@@ -70,7 +66,7 @@ DISTANCES: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = {
         family="ordinal",
         paper="Li et al., 2021",
         formula="mean_t -log p_y(e_t) + kl KL(N(mu, var) || N(0, I)) + triplet max(0, D_near - D_far + m)",
-        notes="Changes the architecture: it needs orcu.models.heads.POEHead and takes its output, not "
+        notes="Changes the architecture: it takes the output of orcu.models.heads.POEHead instead of "
         "logits. KL 1e-4, triplet 1e-4, margin 5 and symmetric KL as in the authors' training script; "
         "the ORCU paper gives none. A statistic of the batch.",
     )
@@ -78,24 +74,17 @@ DISTANCES: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = {
 class POELoss(OrdinalLoss):
     """Cross-entropy over the samples + kl * KL to a standard normal + triplet * ordinal triplet term.
 
-    For anchor i, j = i + 1 and k is the sample whose label distance to i comes closest to that of
-    j without equalling it; the embedding distances D must be ordered like the label distances, by a
-    margin. The triplet term averages over the violated triplets.
+    For anchor i, j = i + 1 and k is the sample whose label distance to i is closest to that of j without being equal;
+    the embedding distances D must have the order of the label distances, by a margin. The triplet term averages over
+    the violated triplets and is not weighted. After a forward pass, ``parts`` holds the weighted terms ``ce``, ``kl``
+    and ``triplet``.
 
     Args:
-        num_classes: how many classes, C.
-        kl: the factor of the KL term.
-        triplet: the factor of the triplet term.
-        margin: m of the triplet term.
-        distance: D between Gaussians: ``"symmetric_kl"``, ``"bhattacharyya"``, ``"wasserstein"`` or
+        kl: factor of the KL term.
+        triplet: factor of the triplet term.
+        margin: margin m of the triplet term.
+        distance: distance D between Gaussians: ``"symmetric_kl"``, ``"bhattacharyya"``, ``"wasserstein"`` or
             ``"hellinger"``.
-        reduction: ``"mean"`` or ``"sum"``.
-        weight: one weight per class, or ``None``; the triplet term is not weighted.
-
-    After a forward, ``parts`` holds the weighted terms ``ce``, ``kl`` and ``triplet``.
-
-    Raises:
-        InputError: if an argument cannot be used, or plain logits are given.
 
     Example:
         >>> import torch
@@ -130,19 +119,19 @@ class POELoss(OrdinalLoss):
             raise UnknownNameError("distance between Gaussians", distance, DISTANCES)
         self.kl, self.triplet, self.margin, self.distance = kl, triplet, margin, distance
 
-    def forward(  # type: ignore[override]  # its own head's output in place of logits
+    def forward(  # type: ignore[override]  # takes the output of its head instead of logits
         self, output: POEOutput, y: Tensor, *, sample_weight: Tensor | None = None
     ) -> Tensor:
-        """The loss of a batch of head outputs; see `OrdinalLoss.forward` for the other arguments."""
+        """Compute the loss of a batch of head outputs; see `OrdinalLoss.forward` for the other arguments."""
         if not isinstance(output, POEOutput):
             raise InputError(
-                f"output: POE needs the output of its own head, got {type(output).__name__}. Put "
-                "orcu.models.heads.POEHead(in_features, num_classes) on the features of the model."
+                f"output: expected a POEOutput, got {type(output).__name__}. "
+                "Put orcu.models.heads.POEHead(in_features, num_classes) on the model's features."
             )
         if output.logits.dim() != 2:
             raise InputError(
-                f"output: POE judges one row per sample, logits of shape (n, {self.num_classes}), got "
-                f"{tuple(output.logits.shape)}; for dense outputs choose another loss."
+                f"output: expected logits of shape (n, {self.num_classes}), got {tuple(output.logits.shape)}; "
+                "the POE loss does not take dense outputs."
             )
         self._check(output.logits, y, sample_weight)
         y = y.long()
@@ -161,16 +150,16 @@ class POELoss(OrdinalLoss):
 
     def _triplet(self, mean: Tensor, log_var: Tensor, y: Tensor) -> Tensor:
         second = torch.arange(1, len(y) + 1, device=y.device) % len(y)
-        apart = (y[:, None] - y).abs()
+        label_distance = (y[:, None] - y).abs()
         to_second = (y - y[second]).abs()
-        # closest label distance to that of the second, but another one; never the anchor itself
-        offset = (apart - to_second[:, None]).abs()
-        barred = offset.masked_fill(offset == 0, 2 * self.num_classes).fill_diagonal_(4 * self.num_classes)
-        third = barred.argmin(1)
-        order = torch.sign(to_second - apart.gather(1, third[:, None])[:, 0])
-        between = DISTANCES[self.distance]
-        to_second_embedding = between(mean, log_var, mean[second], log_var[second])
-        to_third_embedding = between(mean, log_var, mean[third], log_var[third])
+        # the third sample: label distance closest to that of the second but not equal, and not the anchor itself
+        offset = (label_distance - to_second[:, None]).abs()
+        masked = offset.masked_fill(offset == 0, 2 * self.num_classes).fill_diagonal_(4 * self.num_classes)
+        third = masked.argmin(1)
+        order = torch.sign(to_second - label_distance.gather(1, third[:, None])[:, 0])
+        distance = DISTANCES[self.distance]
+        to_second_embedding = distance(mean, log_var, mean[second], log_var[second])
+        to_third_embedding = distance(mean, log_var, mean[third], log_var[third])
         violation = order * (to_third_embedding - to_second_embedding) + self.margin
         active = (order != 0) & (violation > 0)
         return (violation * active).sum() / active.sum().clamp(min=1)

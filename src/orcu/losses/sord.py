@@ -1,14 +1,13 @@
-"""SORD: cross-entropy against distance-aware soft targets, the anchor of ORCU."""
+"""SORD: cross-entropy with distance-based soft targets, the anchor of ORCU."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
-from torch import Tensor
 
 from orcu.kernels.soft_targets import log_targets
-from orcu.losses.base import IGNORED, LossCard, register_loss
-from orcu.losses.soft_targets import SoftTargetLoss
+from orcu.losses.base import LossCard, LossOptions, register_loss
+from orcu.losses.closed_form import SoftTargetLoss
 
 
 @register_loss(
@@ -22,18 +21,11 @@ from orcu.losses.soft_targets import SoftTargetLoss
     )
 )
 class SORDLoss(SoftTargetLoss):
-    """Cross-entropy against soft targets, SoftCE (Eqs. 1-2): -sum_k t_k log p_k.
+    """Cross-entropy with soft targets, SoftCE (Eqs. 1-2): -sum_k t_k log p_k.
 
     Args:
-        num_classes: how many classes, C.
-        distance: how fast the target falls off: ``"squared"``, ``"absolute"``, ``"huber"``,
+        distance: distance phi of the soft targets: ``"squared"``, ``"absolute"``, ``"huber"``,
             ``"exponential"``, or a table such as ``{"name": "huber", "delta": 2.0}``.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-        weight: one weight per class, or ``None``.
-        ignore_index: samples with this label do not count.
-
-    Raises:
-        InputError: if an argument cannot be used.
 
     Example:
         >>> import torch
@@ -45,15 +37,9 @@ class SORDLoss(SoftTargetLoss):
     term: ClassVar[str] = "softce"
 
     def __init__(
-        self,
-        num_classes: int,
-        *,
-        distance: str | Mapping[str, Any] = "squared",
-        reduction: str = "mean",
-        weight: Sequence[float] | Tensor | None = None,
-        ignore_index: int | None = IGNORED,
+        self, num_classes: int, *, distance: str | Mapping[str, Any] = "squared", **common: Unpack[LossOptions]
     ) -> None:
-        super().__init__(num_classes, reduction=reduction, weight=weight, ignore_index=ignore_index)
+        super().__init__(num_classes, **common)
         self.distance = distance
         self.add_table("targets", np.exp(log_targets(num_classes, distance)))
 

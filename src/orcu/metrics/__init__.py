@@ -1,10 +1,10 @@
-"""Metrics on class probabilities: plain functions ``metric(probs, y)`` that return fractions.
+"""Metrics of class probabilities: functions ``metric(probs, y)`` that return fractions.
 
-Everything is computed in float64; each docstring names its convention, the paper's by default.
+All are computed in float64. Each docstring states its convention; the default is the paper's.
 """
 
-from orcu.metrics.calibration import ace, class_ce, ece, mce, sce, threshold_ce
-from orcu.metrics.ordinal import accuracy, balanced_accuracy, macro_mae, mae, qwk, unimodality, within_one
+from orcu.metrics.calibration import ace, classwise_ece, ece, mce, sce, threshold_ce
+from orcu.metrics.ordinal import accuracy, balanced_accuracy, macro_mae, mae, off_by_one_accuracy, qwk, unimodality
 from orcu.metrics.scorers import scorer
 from orcu.metrics.scoring import Decomposition, brier, nll, overconfidence, rps, rps_decomposition, sharpness
 
@@ -14,12 +14,13 @@ __all__ = [
     "ace",
     "balanced_accuracy",
     "brier",
-    "class_ce",
+    "classwise_ece",
     "ece",
     "macro_mae",
     "mae",
     "mce",
     "nll",
+    "off_by_one_accuracy",
     "overconfidence",
     "qwk",
     "rps",
@@ -29,5 +30,4 @@ __all__ = [
     "sharpness",
     "threshold_ce",
     "unimodality",
-    "within_one",
 ]

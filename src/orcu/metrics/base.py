@@ -1,9 +1,11 @@
-"""What a metric is, and the registry of all."""
+"""The definition of a metric, the registry of all metrics, and the decorators that build the public functions."""
 
-from collections.abc import Callable
+import functools
+import inspect
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Literal, get_args
+from typing import Any, Literal, ParamSpec, TypeVar, get_args
 
 import numpy as np
 
@@ -12,45 +14,60 @@ from orcu.inputs import FloatArray
 from orcu.metrics.sums import Sums
 from orcu.registry import Registry
 
+Family = Literal["calibration", "decision", "distribution"]
+Better = Literal["higher", "lower", "zero", ""]
+Formula = Callable[[Sums], Any]
+P = ParamSpec("P")
+Checked = TypeVar("Checked")
+Result = TypeVar("Result")
+# Arguments of the public functions, documented once: `documented` writes them into the docstrings.
+ARGUMENTS = {
+    "probs": "class probabilities, shape (n, C).",
+    "y": "labels 0..C-1, shape (n,).",
+    "pred": "decided classes, shape (n,), instead of probs.",
+    "logits": "logits, shape (n, C), instead of probs: no probability then underflows to 0.",
+    "n_bins": "number of bins; the paper does not state it, 15 is usual.",
+    "convention": "bin convention: paper, mdca, torchmetrics, nixon or netcal (ace: weighted, not torchmetrics).",
+    "normalized": "whether to divide by C - 1, so that the score lies in [0, 1].",
+    "tolerance": "largest step in the wrong direction that is ignored; 0 is the paper's definition.",
+    "uncertainty": "score of each row, shape (n,), such as the disagreement of an ensemble, instead of the confidence.",
+    "sample_weight": "non-negative row weights, shape (n,).",
+}
+
 
 def total_gap(gaps: FloatArray) -> FloatArray:
-    """The sum over bins (..., G)."""
+    """Sum over the bins (..., G)."""
     return gaps.sum(-1)
 
 
 def largest_gap(gaps: FloatArray) -> FloatArray:
-    """The largest of the bins (..., G)."""
+    """Maximum over the bins (..., G)."""
     return gaps.max(-1)
-
-
-Family = Literal["calibration", "decision", "distribution"]
-Better = Literal["higher", "lower", "zero", ""]
-Formula = Callable[[Sums], Any]
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One number of a report: how it is called, read and computed."""
+    """A number of a report: its name, how to read it, and its formula."""
 
     name: str
     title: str
     family: Family
     better: Better
-    percent: bool  # a fraction, shown as percent in printed tables
-    convention: str  # {bins} stands for the number of bins, see `convention_for`
+    percent: bool  # a fraction, printed as a percentage in tables
+    convention: str  # {bins} is replaced by the number of bins, see `convention_for`
     rank: int
     formula: Formula
-    # A binned error gives the signed gap of every bin in place of its value, and how |gaps| add up.
+    # For a binned error the formula returns the signed gap of every bin, and `reduce` turns |gaps| into the error.
     reduce: Callable[[FloatArray], FloatArray] | None = None
 
     def __call__(self, sums: Sums) -> FloatArray:
-        """The metric of each of the sums, shape (...)."""
+        """Value of the metric for each leading index of the sums, shape (...)."""
         with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 is NaN: not defined
             value = np.asarray(self.formula(sums), dtype=np.float64)
         return value if self.reduce is None else self.reduce(np.abs(value))
 
     def cost(self, value: Any) -> Any:
-        """The value, or an array of values, turned so that lower is better; as it is where neither way is better.
+        """Value, or array of values, transformed so that lower is better; unchanged if no direction is better.
 
         Example:
             >>> accuracy = Metric("accuracy", "Accuracy", "decision", "higher", True, "", 0, lambda sums: sums)
@@ -61,13 +78,13 @@ class Metric:
             return -value
         return abs(value) if self.better == "zero" else value
 
-    def convention_for(self, bins: int = 15) -> str:
-        """How it is computed, in words, with this many bins."""
-        return self.convention.replace("{bins}", str(bins))
+    def convention_for(self, n_bins: int = 15) -> str:
+        """Definition in words, with this number of bins."""
+        return self.convention.replace("{bins}", str(n_bins))
 
     @property
     def binned(self) -> bool:
-        """Whether it sums absolute gaps, so that noise alone makes it larger."""
+        """Whether it sums absolute gaps, so that noise alone increases it."""
         return self.reduce is not None
 
 
@@ -85,29 +102,89 @@ def metric(
     convention: str = "",
     reduce: Callable[[FloatArray], FloatArray] | None = None,
 ) -> Callable[[Formula], Metric]:
-    """Decorator that makes a function of `Sums` a metric of every evaluation.
+    """Decorator that registers a formula of `Sums` as a metric of all evaluations.
 
-    With ``reduce`` the function gives signed gaps (..., G) and the metric is reduce(|gaps|). In ``convention`` the
-    number of bins is written as ``{bins}``.
+    Put `metric_function` above it to turn the formula into a public function.
+
+    Args:
+        name: name of the metric in results, gates and tables.
+        title: title in reports.
+        family: part of a report in which the metric is listed.
+        better: direction in which the metric is better; empty if neither is.
+        percent: whether tables show the value as a percentage.
+        convention: definition in words; ``{bins}`` is replaced by the number of bins.
+        reduce: for a binned error, whose formula returns signed gaps (..., G): the metric is reduce(|gaps|).
 
     Raises:
-        UnknownNameError: if the family or the direction is none of those that reports know.
+        UnknownNameError: if the family or the direction does not exist.
     """
     if family not in get_args(Family):
         raise UnknownNameError(f"family of the metric {name!r}", family, get_args(Family))
     if better not in get_args(Better):
         raise UnknownNameError(f"direction of the metric {name!r}", better, get_args(Better))
 
-    def add(formula: Formula) -> Metric:
+    def register(formula: Formula) -> Metric:
         return METRICS.register(name, source=formula)(
             Metric(name, title, family, better, percent, convention, next(_ranks), formula, reduce)
         )
 
-    return add
+    return register
 
 
-def all_metrics() -> list[Metric]:
-    """The registered metrics in the order of a report."""
+def metric_function(inputs: Callable[P, Sums]) -> Callable[[Metric], Callable[P, float]]:
+    """Decorator that builds the public function of a metric, see `function_of`."""
+
+    def decorate(registered: Metric) -> Callable[P, float]:
+        def value(sums: Sums) -> float:
+            return float(registered(sums))
+
+        functools.update_wrapper(value, registered.formula, updated=()).__annotations__ = {"return": float}
+        return function_of(inputs)(value)
+
+    return decorate
+
+
+def function_of(inputs: Callable[P, Checked]) -> Callable[[Callable[[Checked], Result]], Callable[P, Result]]:
+    """Decorator that builds a public function from a function of checked rows or sums.
+
+    The public function has the signature of ``inputs``, which checks the arguments and returns what the decorated
+    function takes, and is documented by `documented`.
+
+    Example:
+        >>> from orcu.metrics.sums import decision_sums
+        >>> @function_of(decision_sums)
+        ... def row_count(sums: Sums) -> int:
+        ...     return int(sums.total)
+        >>> row_count(y=[0, 1, 1], pred=[0, 0, 1])
+        3
+    """
+
+    def decorate(function: Callable[[Checked], Result]) -> Callable[P, Result]:
+        @functools.wraps(function)
+        def public(*args: P.args, **kwargs: P.kwargs) -> Result:
+            return function(inputs(*args, **kwargs))
+
+        public.__annotations__ = {**inputs.__annotations__, "return": function.__annotations__.get("return", Any)}
+        returned = public.__annotations__["return"]
+        vars(public)["__signature__"] = inspect.signature(inputs).replace(return_annotation=returned)
+        return documented(public)
+
+    return decorate
+
+
+def documented(function: Callable[P, Result]) -> Callable[P, Result]:
+    """Decorator that adds the sections Args and Raises to a docstring, before its example."""
+    text, _, example = inspect.cleandoc(function.__doc__ or "").partition("\n\nExample:\n")
+    arguments = [
+        f"    {name}: {ARGUMENTS[name]}" for name in inspect.signature(function).parameters if name in ARGUMENTS
+    ]
+    raises = "Raises:\n    InputError: if an argument is invalid; the message names the row."
+    function.__doc__ = "\n".join([text, "", "Args:", *arguments, "", raises, "", "Example:", example])
+    return function
+
+
+def all_metrics(names: Iterable[str] | None = None) -> list[Metric]:
+    """Registered metrics in the order of a report: those with the names, or all."""
     families = get_args(Family)
-    metrics = [METRICS.get(name) for name in METRICS.names()]
+    metrics = [METRICS.get(name) for name in (METRICS.names() if names is None else names)]
     return sorted(metrics, key=lambda m: (families.index(m.family), m.rank))

@@ -1,4 +1,4 @@
-"""Equal-width and equal-count bins, under the rules that libraries and papers use."""
+"""Equal-width and equal-count bins under the conventions of the paper and of other libraries."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from orcu.inputs import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class BinRule:
-    """Which side of an equal-width bin is closed, and where the value at the open end of [0, 1] goes.
+    """Closed side of the equal-width bins, and the bin of the value at the open end of [0, 1].
 
-    That value is 0 where bins are closed on the right, and 1 where they are closed on the left.
+    The value at the open end is 0 if bins are closed on the right, and 1 if they are closed on the left.
 
     Example:
-        >>> CONVENTIONS["torchmetrics"].width(bins=15)
+        >>> CONVENTIONS["torchmetrics"].width(n_bins=15)
         16
     """
 
@@ -26,12 +26,12 @@ class BinRule:
     open_end: Literal["end bin", "extra bin", "no bin"]
     words: str
 
-    def width(self, bins: int) -> int:
-        """How many bins there are, the extra one included."""
-        return bins + (self.open_end == "extra bin")
+    def width(self, n_bins: int) -> int:
+        """Number of bins including the extra one."""
+        return n_bins + (self.open_end == "extra bin")
 
 
-_NEAR = 1e-6  # of an edge, in units of bins: far more than a product of numbers up to a million is off by rounding
+_NEAR_EDGE = 1e-6  # in bins; far above the rounding error of products up to a million
 PAPER = BinRule("right", "end bin", "(a, b], 0 in the first bin")
 CONVENTIONS = {
     "paper": PAPER,
@@ -42,84 +42,80 @@ CONVENTIONS = {
 }
 
 
-def check_convention(name: str, known: Iterable[str] = CONVENTIONS) -> str:
-    """The name itself.
-
-    Raises:
-        UnknownNameError: if there is no such convention.
-    """
-    if name not in known:
-        raise UnknownNameError("convention", name, list(known))
+def check_convention(name: str, conventions: Iterable[str] = CONVENTIONS) -> str:
+    """Return the name of a convention, or raise `UnknownNameError`."""
+    if name not in conventions:
+        raise UnknownNameError("convention", name, list(conventions))
     return name
 
 
-def bin_index(values: FloatArray, bins: int, rule: BinRule = PAPER) -> IntArray:
-    """The bin of each value in [0, 1]; by default bin i is (i/B, (i+1)/B] and 0 is in the first.
+def bin_index(values: FloatArray, n_bins: int, rule: BinRule = PAPER) -> IntArray:
+    """Index of the bin of each value in [0, 1]; by default bin i is (i/B, (i+1)/B] and 0 is in the first.
 
-    The value at the open end gets B under the rules that have an extra bin for it, or none.
+    Under rules with an extra bin, or no bin, the value at the open end has index B.
 
     Example:
-        >>> bin_index(np.array([0.0, 0.2, 0.21, 1.0]), bins=5)
+        >>> bin_index(np.array([0.0, 0.2, 0.21, 1.0]), n_bins=5)
         array([0, 0, 1, 4])
-        >>> bin_index(np.array([0.0, 0.2, 0.21, 1.0]), bins=5, rule=CONVENTIONS["torchmetrics"])
+        >>> bin_index(np.array([0.0, 0.2, 0.21, 1.0]), n_bins=5, rule=CONVENTIONS["torchmetrics"])
         array([0, 1, 1, 5])
     """
-    edges = np.arange(bins + 1) / bins
-    product = values * bins
+    edges = np.arange(n_bins + 1) / n_bins
+    product = values * n_bins
     if rule.closed == "right":
         upper = np.ceil(product)
         index: IntArray = upper.astype(np.intp)
         index -= 1
-        np.minimum(index, bins - 1, out=index)  # a cumulative sum passes 1 by as much as its row does
-        # The product may round across an edge, so near one the edges themselves decide.
+        np.minimum(index, n_bins - 1, out=index)  # a cumulative sum exceeds 1 by its rounding error
+        # The product may round across an edge, so values near an edge are compared with the edges themselves.
         np.rint(product, out=upper)
         product -= upper
         np.abs(product, out=product)
-        near = np.flatnonzero(product < _NEAR)
+        near = np.flatnonzero(product < _NEAR_EDGE)
         if len(near):
-            place = np.clip(index[near], 0, bins - 1)
-            place -= values[near] <= edges.take(place)
-            place += values[near] > edges.take(place + 1)
-            index[near] = np.clip(place, 0, bins - 1)
+            nearest = np.clip(index[near], 0, n_bins - 1)
+            nearest -= values[near] <= edges.take(nearest)
+            nearest += values[near] > edges.take(nearest + 1)
+            index[near] = np.clip(nearest, 0, n_bins - 1)
         if rule.open_end != "end bin":
-            index[values == 0] = bins
+            index[values == 0] = n_bins
     else:
         index = product.astype(np.intp)
-        np.minimum(index, bins - 1, out=index)
+        np.minimum(index, n_bins - 1, out=index)
         index -= values < edges.take(index)
         index += values >= edges.take(index + 1)
         if rule.open_end == "end bin":
-            np.minimum(index, bins - 1, out=index)
+            np.minimum(index, n_bins - 1, out=index)
     return index
 
 
-def even_groups(values: FloatArray, groups: int) -> npt.NDArray[np.intp]:
-    """The group of each value when the stably sorted values are dealt out as evenly as can be.
+def equal_count_bins(values: FloatArray, n_bins: int) -> npt.NDArray[np.intp]:
+    """Bin of each value when the stably sorted values are cut into bins of equal count.
 
-    The first n mod R groups hold one value more, as ``numpy.array_split`` cuts.
+    The first n mod R bins contain one value more, as in ``numpy.array_split``.
 
     Example:
-        >>> even_groups(np.array([0.3, 0.1, 0.2, 0.9, 0.5]), groups=2)
+        >>> equal_count_bins(np.array([0.3, 0.1, 0.2, 0.9, 0.5]), n_bins=2)
         array([0, 0, 0, 1, 1])
     """
-    starts = group_starts(len(values), groups)[1:]
+    starts = equal_count_starts(len(values), n_bins)[1:]
     starts = starts[starts < len(values)]
-    first = np.partition(values, starts)[starts]  # of each group but the lowest: all that a sort would be needed for
-    group: npt.NDArray[np.intp] = np.searchsorted(first, values, side="right")
-    upto = np.cumsum(np.bincount(group, minlength=groups))
-    tied = np.flatnonzero(values == np.append(np.nan, first)[group])
-    for k in np.unique(group[tied]):  # values that equal the first of a group are dealt in their order
-        mine = tied[group[tied] == k]
-        group[mine] = np.searchsorted(starts, upto[k - 1] + np.arange(len(mine)), side="right")
-    return group
+    first = np.partition(values, starts)[starts]  # smallest value of each bin but the lowest, without a full sort
+    index: npt.NDArray[np.intp] = np.searchsorted(first, values, side="right")
+    cumulative = np.cumsum(np.bincount(index, minlength=n_bins))
+    tied = np.flatnonzero(values == np.append(np.nan, first)[index])
+    for k in np.unique(index[tied]):  # values equal to the first of a bin are assigned in their order
+        members = tied[index[tied] == k]
+        index[members] = np.searchsorted(starts, cumulative[k - 1] + np.arange(len(members)), side="right")
+    return index
 
 
-def group_starts(rows: int, groups: int) -> IntArray:
-    """The position in sorted order where each of R groups begins, shape (R,).
+def equal_count_starts(rows: int, n_bins: int) -> IntArray:
+    """Position in sorted order at which each of R bins of equal count starts, shape (R,).
 
     Example:
-        >>> group_starts(5, 2)
+        >>> equal_count_starts(5, 2)
         array([0, 3])
     """
-    r = np.arange(groups)
-    return r * (rows // groups) + np.minimum(r, rows % groups)
+    r = np.arange(n_bins)
+    return r * (rows // n_bins) + np.minimum(r, rows % n_bins)

@@ -1,55 +1,62 @@
-"""Where each sum sits in one flat vector."""
+"""Positions of all sums in one flat vector."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
+from orcu.errors import UnknownNameError
 from orcu.inputs import FloatArray
 from orcu.metrics.base import METRICS
 from orcu.metrics.binning import PAPER
 from orcu.metrics.rows import Rows
-from orcu.metrics.sums import PARTS, Sums, Term
+from orcu.metrics.sums import PARTS, TABLES, Sums, Term
 
 
 class Layout:
-    """Where each sum sits in one flat vector, for C classes and B bins.
+    """Positions of all sums in one flat vector, for C classes and B bins.
+
+    Row scores that are registered later do not change it. ``row_scores`` are their names in order, by default all that
+    are registered.
 
     Example:
-        >>> Layout(num_classes=3, bins=15).size
+        >>> Layout(num_classes=3, n_bins=15).size
         421
     """
 
-    def __init__(self, num_classes: int, bins: int) -> None:
-        METRICS.names()  # all modules have registered their row scores
-        self.num_classes, self.bins = num_classes, bins
-        self.shapes = {name: part.shape(num_classes, bins) for name, part in PARTS.items()}
+    def __init__(self, num_classes: int, n_bins: int, row_scores: Sequence[str] | None = None) -> None:
+        METRICS.names()  # imports all modules that register row scores
+        registered = [name for name in PARTS if name not in TABLES]
+        self.num_classes, self.n_bins = num_classes, n_bins
+        self.row_scores = registered if row_scores is None else list(row_scores)
+        for name in self.row_scores:
+            if name not in registered:
+                raise UnknownNameError("row score", name, registered)
+        self._parts = {name: PARTS[name] for name in (*TABLES, *self.row_scores)}
+        self.shapes = {name: part.shape(num_classes, n_bins) for name, part in self._parts.items()}
         sizes = [int(np.prod(shape)) for shape in self.shapes.values()]
-        ends = np.cumsum(sizes)
-        self.slices = {
-            name: slice(int(end - size), int(end)) for name, size, end in zip(self.shapes, sizes, ends, strict=True)
-        }
-        self.size = int(ends[-1])
+        ends = [0, *np.cumsum(sizes).tolist()]
+        self.slices = dict(zip(self.shapes, map(slice, ends, ends[1:]), strict=True))
+        self.size = ends[-1]
 
-    @property
-    def scores(self) -> list[str]:
-        """The names of the row scores, in the order of their sums."""
-        return [name for name, shape in self.shapes.items() if shape == ()]
+    def __reduce__(self) -> tuple[Any, ...]:  # the functions of the parts cannot be pickled
+        return Layout, (self.num_classes, self.n_bins, self.row_scores)
 
     def sums(self, vector: FloatArray, total: float | None = None) -> Sums:
-        """The sums that a flat vector of shape (..., size) holds; with the total, its binned tables are enough."""
+        """Sums in a flat vector of shape (..., size); with the total, the part of the binned tables is enough."""
         return Sums(partial(self._part, vector), total)
-
-    @property
-    def binned(self) -> slice:
-        """The part of the vector that holds the binned tables."""
-        return slice(0, self.slices["confusion"].start)
 
     def _part(self, vector: FloatArray, name: str) -> FloatArray:
         return vector[..., self.slices[name]].reshape((*vector.shape[:-1], *self.shapes[name]))
 
+    @property
+    def binned(self) -> slice:
+        """Part of the vector with the binned tables."""
+        return slice(0, self.slices["confusion"].start)
+
     def terms(self, rows: Rows) -> Iterator[Term]:
-        """What every row adds to the vector, one term at a time."""
+        """Contributions of the rows to the vector, one term at a time."""
         for name, where in self.slices.items():
-            for start, width, column, value in PARTS[name].terms(rows, self.bins, PAPER):
+            for start, width, column, value in self._parts[name].terms(rows, self.n_bins, PAPER):
                 yield where.start + start, width, column, value

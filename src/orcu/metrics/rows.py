@@ -1,4 +1,4 @@
-"""Checked rows, and what follows from each of them."""
+"""Checked predictions and the quantities that follow from each row."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -9,133 +9,129 @@ import numpy as np
 
 from orcu import geometry
 from orcu.decisions.rules import decide_checked
-from orcu.errors import InputError
-from orcu.inputs import BoolArray, FloatArray, IntArray, as_labels, as_logits, as_probs, as_weight
-from orcu.metrics.binning import even_groups
+from orcu.inputs import BoolArray, FloatArray, IntArray, as_labels, as_probs, as_sample_weight
+from orcu.metrics.binning import equal_count_bins
 
 if TYPE_CHECKING:
-    from orcu.predictions.predictions import Predictions
+    from orcu.predictions import Predictions
 
-
-_IN_CACHE = 1 << 14  # rows that are turned at once
+_CHUNK = 1 << 14  # rows transposed at once, so that they stay in the cache
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Checked predictions: probabilities (n, C), labels (n,), weights (n,) or none.
+    """Checked predictions with their labels."""
 
-    ``log_likelihood`` comes from logits where there are logits; zeros of probabilities give -inf.
-    """
-
-    probs: FloatArray
-    y: IntArray
-    weight: FloatArray | None = None
-    logits: FloatArray | None = None
-    rule: Any = "argmax"  # of the decisions, see orcu.decide
-    doubt: FloatArray | None = None  # (n,): by which rows are referred, in place of the confidence
-    groups: IntArray | None = None  # (C, n): the group of even count of each class's probability, see `grouped`
+    probs: FloatArray  # class probabilities, shape (n, C)
+    y: IntArray  # labels, shape (n,)
+    sample_weight: FloatArray | None = None  # shape (n,)
+    logits: FloatArray | None = None  # shape (n, C); log-likelihoods are computed from them if present
+    rule: Any = "argmax"  # decision rule, see orcu.decide
+    uncertainty: FloatArray | None = None  # scores of the referral curve, shape (n,); None for the confidence
+    adaptive_bins: IntArray | None = None  # equal-count bin of each class's probability, shape (C, n)
 
     @classmethod
-    def of(cls, predictions: "Predictions", decide: Any = "argmax", groups: IntArray | None = None) -> "Rows":
-        """The rows of predictions, decided by a rule.
-
-        Raises:
-            InputError: if there are no labels.
+    def from_predictions(
+        cls, predictions: "Predictions", rule: Any = "argmax", adaptive_bins: IntArray | None = None
+    ) -> "Rows":
+        """Rows of labelled predictions, decided by a rule.
 
         Example:
             >>> from orcu import Predictions
-            >>> rows = Rows.of(Predictions(probs=[[0.4, 0.25, 0.35]], y=[1]), decide="median")
+            >>> rows = Rows.from_predictions(Predictions(probs=[[0.4, 0.25, 0.35]], y=[1]), rule="median")
             >>> rows.pred.tolist(), rows.decision.tolist()
             ([0], [1])
         """
-        values = predictions.probs, predictions.labels, predictions.weight, predictions.logits
-        return cls(*values, decide, predictions.doubt, groups)
+        values = predictions.probs, predictions.labels, predictions.sample_weight, predictions.logits
+        return cls(*values, rule, predictions.uncertainty, adaptive_bins)
 
     @classmethod
-    def of_logits(cls, logits: FloatArray, y: IntArray, weight: FloatArray | None = None) -> "Rows":
-        """Rows from checked logits."""
-        return cls(geometry.probs(logits), y, weight, logits)
+    def from_logits(cls, logits: FloatArray, y: IntArray, sample_weight: FloatArray | None = None) -> "Rows":
+        """Rows of checked logits."""
+        return cls(geometry.probs(logits), y, sample_weight, logits)
 
     def __len__(self) -> int:
         return len(self.probs)
 
     def __getitem__(self, rows: Any) -> "Rows":
-        part = Rows(
-            self.probs[rows],
-            self.y[rows],
-            None if self.weight is None else self.weight[rows],
-            None if self.logits is None else self.logits[rows],
-            self.rule,
-            None if self.doubt is None else self.doubt[rows],
-            None if self.groups is None else self.groups[:, rows],
-        )
-        if isinstance(rows, slice) and "columns" in self.__dict__:  # a view of what is made already
+        optional = {
+            name: None if (array := getattr(self, name)) is None else array[rows]
+            for name in ("sample_weight", "logits", "uncertainty")
+        }
+        bins = None if self.adaptive_bins is None else self.adaptive_bins[:, rows]
+        part = Rows(self.probs[rows], self.y[rows], rule=self.rule, adaptive_bins=bins, **optional)
+        if isinstance(rows, slice) and "columns" in self.__dict__:  # a view of the cached transpose
             part.__dict__["columns"] = self.columns[:, rows]
         return part
 
-    def grouped(self, count: int, cut: Callable[[FloatArray, int], IntArray] = even_groups) -> "Rows":
-        """The same rows, their probabilities cut into groups of even count, class by class, as the ACE needs."""
-        groups = np.empty((self.num_classes, len(self)), dtype=np.int64)
-        for k in range(self.num_classes):
-            groups[k] = cut(self.probs[:, k], count)
-        return replace(self, groups=groups)
+    def with_adaptive_bins(
+        self, n_bins: int, assign: Callable[[FloatArray, int], IntArray] = equal_count_bins
+    ) -> "Rows":
+        """The same rows with the equal-count bin of each class's probability, which the ACE needs."""
+        bins = [assign(self.probs[:, k], n_bins) for k in range(self.num_classes)]
+        return replace(self, adaptive_bins=np.stack(bins))
 
     @property
     def num_classes(self) -> int:
-        """C."""
+        """Number of classes, C."""
         return int(self.probs.shape[1])
 
     @property
     def total(self) -> float:
-        """N, the number of the rows, or their weight."""
-        return float(len(self) if self.weight is None else self.weight.sum())
+        """Number of rows, or the sum of their weights."""
+        return float(len(self) if self.sample_weight is None else self.sample_weight.sum())
+
+    @property
+    def weights(self) -> FloatArray:
+        """Row weights, all 1 if there are none."""
+        return np.ones(len(self)) if self.sample_weight is None else self.sample_weight
 
     @cached_property
     def columns(self) -> FloatArray:
-        """The probabilities class by class, shape (C, n), contiguous."""
+        """Probabilities by class, shape (C, n), contiguous."""
         return np.ascontiguousarray(self.probs.T)
 
     @cached_property
     def cumulative(self) -> FloatArray:
         """F(k) = P(Y <= k) for the thresholds k = 0..C-2, shape (C-1, n)."""
         cumulative = self.columns[:-1].copy()
-        for k in range(1, len(cumulative)):  # numpy.cumsum gives the same bits in ten times the time
+        for k in range(1, len(cumulative)):  # the same bits as numpy.cumsum, ten times as fast
             cumulative[k] += cumulative[k - 1]
         return cumulative
 
     def threshold_squares(self) -> Iterator[FloatArray]:
-        """(F(k) - 1[y <= k])^2 of each row, threshold by threshold."""
+        """(F(k) - 1[y <= k])^2 of each row, one threshold at a time."""
         columns = self.__dict__.get("columns", self.probs.T)
-        below = columns[0].copy()  # F(k); two columns at a time, as whole matrices would take most of the time
+        below = columns[0].copy()  # F(k), updated in place: whole matrices would take most of the time
         for k in range(self.num_classes - 1):
-            miss = below - (self.y <= k)
-            miss *= miss
-            yield miss
+            difference = below - (self.y <= k)
+            difference *= difference
+            yield difference
             below += columns[k + 1]
 
     @cached_property
     def pred(self) -> IntArray:
-        """The first argmax of each row."""
+        """First argmax of each row."""
         return self._top[0]
 
     @cached_property
     def decision(self) -> IntArray:
-        """The decided class of each row; the first argmax unless another rule was asked for."""
+        """Class decided by the rule for each row."""
         if isinstance(self.rule, str) and self.rule == "argmax":
             return self.pred
         return decide_checked(self.probs, self.rule)
 
     @cached_property
     def confidence(self) -> FloatArray:
-        """The largest probability of each row."""
+        """Largest probability of each row."""
         return self._top[1]
 
     @cached_property
     def _top(self) -> tuple[IntArray, FloatArray]:
-        """The first argmax and the largest probability; class by class, several times quicker than numpy along rows."""
+        """First argmax and largest probability, by columns: several times as fast as numpy along rows."""
         pred, confidence = np.zeros(len(self), dtype=np.int64), np.empty(len(self))
-        for start in range(0, len(self), _IN_CACHE):
-            part = slice(start, start + _IN_CACHE)
+        for start in range(0, len(self), _CHUNK):
+            part = slice(start, start + _CHUNK)
             columns = self.__dict__["columns"][:, part] if "columns" in self.__dict__ else self.probs[part].T.copy()
             top = np.max(columns, axis=0, out=confidence[part])
             for k in reversed(range(self.num_classes)):
@@ -150,84 +146,39 @@ class Rows:
     @property
     def likelihood(self) -> FloatArray:
         """p_y of each row."""
-        return _entry(self.probs, self.y)
+        return _take_columns(self.probs, self.y)
 
     @cached_property
     def log_likelihood(self) -> FloatArray:
-        """Log p_y of each row, -inf where p_y is 0."""
+        """Log p_y of each row, -inf where p_y is 0; from logits if present."""
         if self.logits is not None:
-            return _entry(geometry.log_probs(self.logits), self.y)
+            return _take_columns(geometry.log_probs(self.logits), self.y)
         with np.errstate(divide="ignore"):
             return np.log(self.likelihood)
 
 
-def _entry(matrix: FloatArray, column: IntArray) -> FloatArray:
-    """The entry of each row in its column; flat positions are quicker than pairs of indices."""
+def _take_columns(matrix: FloatArray, column: IntArray) -> FloatArray:
+    """Entry of each row in its column; flat indices are faster than pairs."""
     return matrix.take(column + np.arange(0, matrix.size, matrix.shape[1]))
 
 
-def checked_rows(probs: Any, y: Any, weight: Any = None) -> Rows:
-    """Probabilities, labels and weights of equal length.
-
-    Raises:
-        InputError: if an argument cannot be used; the text names the row.
-    """
+def checked_rows(probs: Any, y: Any, *, sample_weight: Any = None) -> Rows:
+    """Rows from probabilities, labels and weights of equal length; raises `InputError`."""
     probs = as_probs(probs)
-    return Rows(probs, as_labels(y, probs.shape[1], rows=len(probs)), _checked_weight(weight, len(probs)))
+    return Rows(probs, as_labels(y, probs.shape[1], rows=len(probs)), checked_weight(sample_weight, len(probs)))
 
 
-def checked_distributions(probs: Any, weight: Any = None) -> Rows:
-    """Rows for what does not look at labels; all of them are 0 here.
-
-    Raises:
-        InputError: if an argument cannot be used; the text names the row.
-    """
-    probs = as_probs(probs)
-    return Rows(probs, np.zeros(len(probs), dtype=np.int64), _checked_weight(weight, len(probs)))
+def checked_weight(sample_weight: Any, rows: int) -> FloatArray | None:
+    """Row weights as float64, or ``None``; raises `InputError`."""
+    return None if sample_weight is None else as_sample_weight(sample_weight, rows=rows)
 
 
-def checked_likelihoods(probs: Any, y: Any, logits: Any, weight: Any = None) -> Rows:
-    """Rows for what reads the log-likelihood alone, from probabilities or logits.
-
-    Raises:
-        InputError: if not exactly one of ``probs`` and ``logits`` is given, or one cannot be used.
-    """
-    if (probs is None) == (logits is None):
-        raise InputError("probs, logits: give exactly one of the two.")
-    if logits is None:
-        return checked_rows(probs, y, weight)
-    logits = as_logits(logits)
-    y = as_labels(y, logits.shape[1], rows=len(logits))
-    # Logits stand where probabilities belong: nobody looks there, and to compute them would double the time.
-    return Rows(logits, y, _checked_weight(weight, len(logits)), logits)
-
-
-def checked_confusion(probs: Any, y: Any, pred: Any, weight: Any) -> FloatArray:
-    """Weighted counts of (label, prediction), shape (C, C), from probabilities or decisions.
-
-    Raises:
-        InputError: if not exactly one of ``probs`` and ``pred`` is given, or one cannot be used.
-    """
-    if (probs is None) == (pred is None):
-        raise InputError("probs, pred: give exactly one of the two: probabilities or decisions.")
-    if probs is not None:
-        rows = checked_rows(probs, y, weight)
-        return confusion_counts(rows.pred, rows.y, rows.num_classes, rows.weight)
-    pred = as_labels(pred, None, name="pred")
-    y = as_labels(y, None, rows=len(pred))
-    return confusion_counts(pred, y, int(max(pred.max(), y.max())) + 1, _checked_weight(weight, len(pred)))
-
-
-def confusion_counts(pred: IntArray, y: IntArray, num_classes: int, weight: Any = None) -> FloatArray:
-    """Counts of (label, prediction) in checked arrays, shape (C, C)."""
-    counts = np.bincount(confusion_cells(pred, y, num_classes), weights=weight, minlength=num_classes**2)
+def confusion_counts(pred: IntArray, y: IntArray, num_classes: int, sample_weight: Any = None) -> FloatArray:
+    """Weighted counts of (label, prediction) in checked arrays, shape (C, C)."""
+    counts = np.bincount(confusion_cells(pred, y, num_classes), weights=sample_weight, minlength=num_classes**2)
     return counts.reshape(num_classes, num_classes).astype(np.float64)
 
 
 def confusion_cells(pred: IntArray, y: IntArray, num_classes: int) -> IntArray:
-    """Where each row stands in the flat matrix of (label, prediction)."""
+    """Flat index of each row in the (C, C) matrix of (label, prediction)."""
     return y * num_classes + pred
-
-
-def _checked_weight(weight: Any, rows: int) -> FloatArray | None:
-    return None if weight is None else as_weight(weight, rows=rows)

@@ -1,4 +1,4 @@
-"""Scorers for scikit-learn: any metric, for estimators that know the order of their classes."""
+"""Scorers for scikit-learn: any metric, for estimators whose classes have an order."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,43 +8,47 @@ from orcu.metrics.base import METRICS
 from orcu.metrics.rows import checked_rows
 from orcu.metrics.sums import row_sums
 
-BINS = 15
+N_BINS = 15
 
 
 @dataclass(frozen=True)
 class Scorer:
-    """A metric of an estimator on labelled rows, turned so that higher is better.
+    """Metric of an estimator on labelled rows, transformed so that higher is better.
 
     Attributes:
-        name: of the metric.
+        name: name of the metric.
     """
 
     name: str
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The score; labels are matched to the estimator's ``classes_`` by value."""
-        from orcu.predictions.labels import canonical, label_codes, need_order  # not needed for the formulas
+        """Score; labels are matched to the estimator's ``classes_`` by value."""
+        from orcu.predictions.labels import (  # not needed for the formulas
+            canonical_label,
+            check_class_order,
+            label_codes,
+        )
 
-        need_order(estimator)
-        classes = tuple(canonical(label) for label in estimator.classes_)
-        codes, _ = label_codes(y, classes, given=False)
-        rows = checked_rows(estimator.predict_proba(X), codes, sample_weight).grouped(BINS)
+        check_class_order(estimator)
+        classes = tuple(canonical_label(label) for label in estimator.classes_)
+        codes, _ = label_codes(y, classes, explicit_order=False)
+        rows = checked_rows(estimator.predict_proba(X), codes, sample_weight=sample_weight).with_adaptive_bins(N_BINS)
         metric = METRICS.get(self.name)
-        return -float(metric.cost(float(metric(row_sums(rows, BINS)))))
+        return -float(metric.cost(float(metric(row_sums(rows, N_BINS)))))
 
 
 def scorer(name: str) -> Scorer:
-    """A scorer for scikit-learn's ``scoring=``, by the name of a metric.
+    """Scorer for scikit-learn's ``scoring=``, by the name of a metric.
 
-    It knows the order of the classes from the estimator, where scikit-learn's own scorers know the alphabet's, and
-    which way the metric is better: errors and scores such as the RPS are negated, of what should be 0 the size is.
+    The order of the classes comes from the estimator; scikit-learn's own scorers sort them. Metrics that are better
+    when lower, such as the RPS, are negated; for metrics that should be 0 the absolute value is negated.
 
     Args:
-        name: of a metric that is better one way or the other.
+        name: name of a metric that is better in one direction.
 
     Raises:
         UnknownNameError: if there is no such metric.
-        InputError: if it is better neither high nor low; when it scores, if the order of the classes is not known.
+        InputError: if the metric has no better direction; when scoring, if the order of the classes is unknown.
 
     Example:
         >>> from sklearn.linear_model import LogisticRegression
@@ -53,6 +57,6 @@ def scorer(name: str) -> Scorer:
         >>> cross_val_score(LogisticRegression(), X, [0, 0, 1, 1, 2, 2], scoring=scorer("rps"), cv=2).round(3)
         array([-0.235, -0.235])
     """
-    if not METRICS.get(name).better:  # an unknown name is refused now, not in the first fold
-        raise InputError(f"scorer: {name} is better neither high nor low; choose another metric.")
+    if not METRICS.get(name).better:  # checked here, so that an unknown name fails before the first fold
+        raise InputError(f"scorer: {name} has no better direction; choose another metric.")
     return Scorer(name)

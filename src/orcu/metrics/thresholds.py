@@ -1,6 +1,6 @@
-"""What a clinic asks of each cumulative threshold: "grade k or worse", yes or no.
+"""Discrimination, calibration lines and decision rates of the cumulative events "class k or above".
 
-Threshold k = 1..C-1 splits the classes into below k and k or above; the event is Y >= k with
+Threshold k = 1..C-1 divides the classes into those below k and those from k. The event is Y >= k with
 probability 1 - P(Y <= k-1), and the decision is whether the first argmax is k or above.
 """
 
@@ -9,71 +9,55 @@ from typing import Any
 
 import numpy as np
 
+from orcu import geometry
 from orcu.inputs import FloatArray
+from orcu.metrics.base import function_of
 from orcu.metrics.rows import Rows, checked_rows
 
 _NEWTON_STEPS = 50
 _TOLERANCE = 1e-10
-_SEPARATED = 1e3  # a slope beyond this only grows: the event can be told without error
+_MAX_COEFFICIENT = 1e3  # a larger coefficient diverges: the event is perfectly separated
 
 
 @dataclass(frozen=True)
 class ThresholdFit:
-    """AUC, calibration intercept and slope of one threshold, with each row's influence on them.
+    """AUC, calibration intercept and slope of one threshold, with the influence of each row on them.
 
-    NaN where they are not defined: no row, or every row, has the event, or (slope) the event is
-    separated without error.
+    NaN where they are not defined: if no row or all rows have the event, or (slope) if the event is perfectly
+    separated.
     """
 
     auc: float
     intercept: float
     slope: float
-    influence: FloatArray  # (3, n): of auc, intercept, slope; the means are 0
+    influence: FloatArray  # (3, n): on auc, intercept and slope; the means are 0. NaN if the likelihood is flat
 
 
-def auc(probs: Any, y: Any, *, weight: Any = None) -> FloatArray:
+@function_of(checked_rows)
+def auc(rows: Rows) -> FloatArray:
     """Area under the ROC curve of each threshold, shape (C-1,); NaN where it is not defined.
 
-    The chance that a row with Y >= k gets a larger P(Y >= k) than one without, ties counted half.
-
-    Args:
-        probs: class probabilities, shape (n, C).
-        y: labels 0..C-1, shape (n,).
-        weight: one non-negative weight per row.
-
-    Raises:
-        InputError: if an argument cannot be used; the text names the row.
+    The probability that a row with Y >= k gets a larger P(Y >= k) than a row without; ties count half.
 
     Example:
         >>> auc([[0.8, 0.2], [0.4, 0.6], [0.5, 0.5], [0.5, 0.5]], [0, 1, 1, 0])
         array([0.875])
     """
-    rows = checked_rows(probs, y, weight)
-    weights = np.ones(len(rows)) if rows.weight is None else rows.weight
-    return np.array([_auc(-below, rows.y > k, weights)[0] for k, below in enumerate(rows.cumulative)])
+    return np.array([_auc(-below, rows.y > k, rows.weights)[0] for k, below in enumerate(rows.cumulative)])
 
 
-def calibration_line(probs: Any, y: Any, *, weight: Any = None) -> FloatArray:
+@function_of(checked_rows)
+def calibration_line(rows: Rows) -> FloatArray:
     """Calibration intercept and slope of each threshold, shape (C-1, 2); (0, 1) is calibrated.
 
-    Logistic regression of the event on the log-odds of its probability: the slope from
-    logit P = a + b log-odds (below 1: too extreme), the intercept with b = 1 (above 0: the event
-    is more frequent than said). Log-odds of 0 and 1 are taken at half the smallest positive
-    probability of the event or its complement.
-
-    Args:
-        probs: class probabilities, shape (n, C).
-        y: labels 0..C-1, shape (n,).
-        weight: one non-negative weight per row.
-
-    Raises:
-        InputError: if an argument cannot be used; the text names the row.
+    Logistic regression of the event on the log-odds of its probability. The slope b is fitted in
+    logit P = a + b log-odds (below 1: too extreme), the intercept with b = 1 (above 0: the event is more frequent
+    than predicted). Log-odds of 0 and 1 use half the smallest positive probability of the event or its complement.
 
     Example:
         >>> calibration_line([[0.8, 0.2], [0.4, 0.6], [0.6, 0.4], [0.4, 0.6]], [0, 1, 1, 0]).round(3)
         array([[0.227, 0.968]])
     """
-    rows = checked_rows(probs, y, weight)
     fits = [threshold_fit(rows, k) for k in range(rows.num_classes - 1)]
     return np.array([(fit.intercept, fit.slope) for fit in fits])
 
@@ -88,8 +72,8 @@ def decision_rates(confusion: FloatArray) -> dict[str, FloatArray]:
     """
     square = np.ones(confusion.shape[-2:])
 
-    def within(part: FloatArray) -> FloatArray:
-        """What the lower of label and decision adds, (..., C); the whole of a square of classes is its running sum."""
+    def diagonal_increments(part: FloatArray) -> FloatArray:
+        """Counts by the smaller (or larger) of label and decision, (..., C); their running sums count squares."""
         return np.einsum("...ij,ij->...i", confusion, part) + np.einsum(
             "...ij,ji->...j", confusion, part - np.eye(len(part))
         )
@@ -97,24 +81,24 @@ def decision_rates(confusion: FloatArray) -> dict[str, FloatArray]:
     def above(classes: FloatArray) -> FloatArray:
         return np.cumsum(classes[..., ::-1], axis=-1)[..., -2::-1]
 
-    def upto(classes: FloatArray) -> FloatArray:
+    def below(classes: FloatArray) -> FloatArray:
         return np.cumsum(classes, axis=-1)[..., :-1]
 
-    hit, clear = above(within(np.triu(square))), upto(within(np.tril(square)))
+    true_positive = above(diagonal_increments(np.triu(square)))
+    true_negative = below(diagonal_increments(np.tril(square)))
     labels, decisions = confusion.sum(-1), confusion.sum(-2)
     with np.errstate(invalid="ignore", divide="ignore"):
         return {
-            "sensitivity": hit / above(labels),
-            "specificity": clear / upto(labels),
-            "ppv": hit / above(decisions),
-            "npv": clear / upto(decisions),
+            "sensitivity": true_positive / above(labels),
+            "specificity": true_negative / below(labels),
+            "ppv": true_positive / above(decisions),
+            "npv": true_negative / below(decisions),
         }
 
 
 def threshold_fit(rows: Rows, k: int) -> ThresholdFit:
-    """AUC and calibration line of the event Y > k, and their influence functions."""
-    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-    weight = weight / weight.mean()
+    """AUC and calibration line of the event Y > k, with their influence functions."""
+    weight = rows.weights / rows.weights.mean()
     event = rows.y > k
     area, area_influence = _auc(-rows.cumulative[k], event, weight)
     odds = log_odds(rows, k)
@@ -127,7 +111,7 @@ def threshold_fit(rows: Rows, k: int) -> ThresholdFit:
 def log_odds(rows: Rows, k: int) -> FloatArray:
     """Log P(Y > k) - log P(Y <= k) of each row, finite.
 
-    From logits it is exact; from probabilities 0 becomes half the smallest positive value.
+    Exact for logits; for probabilities, 0 is replaced by half the smallest positive value.
     """
     if rows.logits is not None:
         low, high = rows.logits[:, : k + 1], rows.logits[:, k + 1 :]
@@ -140,14 +124,14 @@ def log_odds(rows: Rows, k: int) -> FloatArray:
 
 
 def _auc(score: FloatArray, event: Any, weight: FloatArray) -> tuple[float, FloatArray]:
-    """The area, and each row's influence on it (its placement among the other kind's rows)."""
+    """Area under the curve, and the influence of each row (its placement among the rows of the other kind)."""
     n = len(score)
     positive, negative = weight * event, weight * ~event
     if positive.sum() == 0 or negative.sum() == 0:
         return np.nan, np.zeros(n)
-    # Sums of printed probabilities differ in the last bits: 0.1 + 0.2 must tie with 0.3.
+    # Sums of rounded probabilities differ in the last bits: 0.1 + 0.2 must tie with 0.3.
     _, cell = np.unique(score.round(12), return_inverse=True)
-    below = _share_below(np.bincount(cell, weights=negative))[cell]  # negatives under each row
+    below = _share_below(np.bincount(cell, weights=negative))[cell]  # negatives with lower scores
     above = 1 - _share_below(np.bincount(cell, weights=positive))[cell]
     area = float((positive * below).sum() / positive.sum())
     influence = np.where(
@@ -157,38 +141,51 @@ def _auc(score: FloatArray, event: Any, weight: FloatArray) -> tuple[float, Floa
 
 
 def _share_below(cells: Any) -> FloatArray:
-    """The share of mass in lower cells, plus half of the cell's own."""
-    upto = np.cumsum(cells)
-    return (upto - cells / 2) / upto[-1]
+    """Share of the mass in lower cells, plus half of the cell's own."""
+    cumulative = np.cumsum(cells)
+    return (cumulative - cells / 2) / cumulative[-1]
 
 
 def _logistic(odds: FloatArray, event: Any, weight: FloatArray, *, slope: bool) -> tuple[float, FloatArray]:
-    """Weighted logistic regression on the log-odds by safeguarded Newton steps.
+    """Weighted logistic regression on the log-odds.
 
-    With ``slope`` it fits a + b odds and answers for b, else a + odds and answers for a: the
-    coefficient, and each row's influence on it, shape (n,).
+    With ``slope`` it fits a + b odds and returns b, else a + odds and returns a: the coefficient, and the influence
+    of each row on it, shape (n,).
     """
     undefined = float("nan"), np.zeros(len(odds))
     if not (weight * event).any() or not (weight * ~event).any():
         return undefined
-    beta, step, loss = np.array([0.0, 1.0]), np.zeros(2), np.inf
+    with np.errstate(over="ignore", invalid="ignore"):
+        fit = _newton(odds, event, weight, np.array([0.0, 1.0]), slope=slope)
+        if fit is None and slope:  # for log-odds of hundreds the likelihood is flat at slope 1, but not at 0
+            fit = _newton(odds, event, weight, np.zeros(2), slope=slope)
+    if fit is None and not slope:
+        fit = _flat_intercept(odds, event, weight), np.full(len(odds), np.nan)
+    return undefined if fit is None else fit
+
+
+def _newton(
+    odds: FloatArray, event: Any, weight: FloatArray, beta: FloatArray, *, slope: bool
+) -> tuple[float, FloatArray] | None:
+    """Safeguarded Newton steps of `_logistic` from a start (a, b); ``None`` if they do not converge."""
+    step, loss = np.zeros(2), np.inf
     free = slice(0, 2) if slope else slice(0, 1)
     for _ in range(_NEWTON_STEPS):
         z = beta[0] + beta[1] * odds
         small = np.exp(-np.abs(z))
-        now = float(weight @ (np.log1p(small) + np.maximum(z, 0) - event * z))
-        if now > loss * (1 + 1e-12) and np.abs(step).max() > _TOLERANCE:
-            step = step / 2  # overshot: go back half of the way
+        new_loss = float(weight @ (np.log1p(small) + np.maximum(z, 0) - event * z))
+        if new_loss > loss * (1 + 1e-12) and np.abs(step).max() > _TOLERANCE:
+            step = step / 2  # overshot: halve the step
             beta = beta - step
             continue
-        loss = now
+        loss = new_loss
         p = np.where(z >= 0, 1.0, small) / (1 + small)
-        residual, spread = weight * (event - p), weight * p * (1 - p)
-        mixed = spread * odds
+        residual, variance = weight * (event - p), weight * p * (1 - p)
+        mixed = variance * odds
         score = np.array([residual.sum(), residual @ odds])[free]
-        hessian = np.array([[spread.sum(), mixed.sum()], [mixed.sum(), mixed @ odds]])[free, free]
-        if not _condition(hessian) < 1e14 or np.abs(beta).max() > _SEPARATED:
-            return undefined
+        hessian = np.array([[variance.sum(), mixed.sum()], [mixed.sum(), mixed @ odds]])[free, free]
+        if not _condition(hessian) < 1e14 or np.abs(beta).max() > _MAX_COEFFICIENT:
+            return None
         step = np.zeros(2)
         step[free] = np.linalg.solve(hessian, score)
         if np.abs(step).max() < _TOLERANCE:
@@ -196,11 +193,23 @@ def _logistic(odds: FloatArray, event: Any, weight: FloatArray, *, slope: bool) 
             influence = residual * (row[0] + row[1] * odds if slope else row[0])
             return float(beta[1] if slope else beta[0]), len(odds) * influence
         beta = beta + step
-    return undefined
+    return None
+
+
+def _flat_intercept(odds: FloatArray, event: Any, weight: FloatArray) -> float:
+    """Intercept that equates mean prediction and observed rate; the middle of the interval if many do."""
+    from scipy.optimize import brentq
+
+    def excess(intercept: float, target: float) -> float:
+        return float(weight @ (event - geometry.sigmoid(intercept + odds))) - target
+
+    margin = 1e-9 * min((weight * event).sum(), (weight * ~event).sum())
+    ends = -odds.max() - 100, -odds.min() + 100
+    return float(np.mean([brentq(excess, *ends, args=(target,), maxiter=1000) for target in (margin, -margin)]))
 
 
 def _condition(matrix: FloatArray) -> float:
-    """The ratio of the eigenvalues of a symmetric, non-negative matrix of one or two rows, in closed form."""
+    """Ratio of the eigenvalues of a symmetric non-negative matrix of one or two rows, in closed form."""
     if len(matrix) == 1:
         return 1.0 if matrix[0, 0] > 0 else np.inf
     half, determinant = (matrix[0, 0] + matrix[1, 1]) / 2, matrix[0, 0] * matrix[1, 1] - matrix[0, 1] ** 2

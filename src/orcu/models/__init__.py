@@ -1,5 +1,5 @@
-"""Models and the heads that turn features into logits."""
+"""Neural networks: backbones, heads, and ensembles of them."""
 
 from orcu.errors import require
 
-require("torch", extra="train", what="orcu.models")
+require("torch", extra="train", feature="orcu.models")

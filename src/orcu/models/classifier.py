@@ -1,5 +1,6 @@
-"""A classifier: a backbone that gives features, and a head that gives logits."""
+"""A classifier: a backbone that computes features, and a head that computes logits."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -11,12 +12,12 @@ from orcu.models.tabular import Mlp
 
 
 class Output(NamedTuple):
-    """What a classifier gives.
+    """Output of a classifier.
 
     Attributes:
-        logits: shape (n, C); what predictions are made from.
+        logits: shape (n, C).
         features: shape (n, D).
-        for_loss: what the loss takes: the logits, or the output of the loss's own head.
+        for_loss: input of the loss: the logits, or the output of a head that the loss requires.
     """
 
     logits: Tensor
@@ -28,13 +29,13 @@ class Classifier(nn.Module):
     """Backbone and head.
 
     Args:
-        backbone: a module with an attribute ``width``, from inputs to features (n, width).
-        num_classes: how many classes, C.
-        head: one of `orcu.models.heads.HEADS`.
+        backbone: module with an attribute ``width``, from inputs to features (n, width).
+        num_classes: number of classes, C.
+        head: name in `orcu.models.heads.HEADS`.
 
     Example:
         >>> from orcu.models.tabular import Mlp
-        >>> model = Classifier(Mlp(4, hidden=(8,)), num_classes=3, head="unimodal")
+        >>> model = Classifier(Mlp(4, hidden_layer_sizes=(8,)), num_classes=3, head="unimodal")
         >>> output = model(torch.randn(5, 4))
         >>> tuple(output.logits.shape), tuple(output.features.shape)
         ((5, 3), (5, 8))
@@ -48,28 +49,28 @@ class Classifier(nn.Module):
         self.head: nn.Module = HEADS[head](backbone.width, num_classes)
 
     def forward(self, inputs: Any) -> Output:
-        """Inputs as the backbone takes them, to an `Output`."""
+        """Inputs of the backbone to an `Output`."""
         features = self.backbone(inputs)
         output = self.head(features)
         return Output(getattr(output, "logits", output), features, output)
 
 
-class Frozen(nn.Module):
-    """A backbone that keeps its weights, and a perceptron on its features.
+class FrozenBackbone(nn.Module):
+    """A frozen backbone, and a perceptron on its features.
 
     Args:
-        body: from inputs to features.
-        hidden: layers of the perceptron.
+        body: module from inputs to features, with an attribute ``width``.
+        hidden_layer_sizes: units of each hidden layer of the perceptron.
     """
 
-    def __init__(self, body: Any, hidden: list[int]) -> None:
+    def __init__(self, body: Any, hidden_layer_sizes: Sequence[int]) -> None:
         super().__init__()
         self.body = body.eval().requires_grad_(False)
-        self.mlp = Mlp(body.width, hidden=hidden)
+        self.mlp = Mlp(body.width, hidden_layer_sizes=hidden_layer_sizes)
         self.width = self.mlp.width
 
-    def train(self, mode: bool = True) -> "Frozen":
-        """The body stays as it is."""
+    def train(self, mode: bool = True) -> "FrozenBackbone":
+        """Set the mode of the perceptron; the body stays in evaluation mode."""
         super().train(mode)
         self.body.eval()
         return self
@@ -81,12 +82,12 @@ class Frozen(nn.Module):
 
 
 @torch.no_grad()
-def predict(model: nn.Module, batches: Any) -> tuple[Tensor, Tensor]:
+def predict_batches(model: nn.Module, batches: Any) -> tuple[Tensor, Tensor]:
     """Logits (float32) and features of all batches, on the CPU.
 
     Args:
-        model: it is put into evaluation mode.
-        batches: an iterable of tuples whose first part are inputs.
+        model: classifier; it is set to evaluation mode.
+        batches: iterable of tuples that start with the inputs.
     """
     model.eval()
     outputs = [model(inputs) for inputs, *_ in batches]

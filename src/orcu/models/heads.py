@@ -1,4 +1,4 @@
-"""Heads: from features to logits."""
+"""Heads: modules that map features to logits."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,37 +8,35 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from orcu.defaults import NETWORK_LOSSES
 from orcu.errors import InputError
 from orcu.inputs import as_count
-from orcu.losses.ensemble import MEMBERS, EnsembleLoss, EnsembleOutput
+from orcu.losses.ensemble import EnsembleLoss, EnsembleOutput
 from orcu.losses.poe import POEOutput
 
-# Largest number of sampled embedding values held at once (256 MiB in float32).
-SAMPLE_BUDGET = 2**26
+SAMPLE_BUDGET = 2**26  # largest number of sampled embedding values in memory (256 MiB in float32)
 
 
 class POEHead(nn.Module):
     """Probabilistic ordinal embedding (Li et al., 2021): a Gaussian embedding and a linear classifier.
 
-    mean = relu(W_m x), log-variance = BatchNorm(W_v x); in training T samples
-    mean + exp(log_var / 2) * noise pass dropout and the classifier, at inference the mean embedding
-    does, as the authors report it. Works on the features of any backbone.
+    mean = relu(W_m x), log-variance = BatchNorm(W_v x). In training, T samples mean + exp(log_var / 2) * noise pass
+    dropout and the classifier; at inference the mean embedding does, as in the paper.
 
-    Samples are drawn in chunks that hold at most 2^26 embedding values; with more than one chunk
-    the activations are recomputed in the backward pass, so memory stays bounded while the
-    distribution of the samples is the same.
+    Samples are drawn in chunks of at most 2^26 embedding values. With more than one chunk the activations are
+    recomputed in the backward pass, which bounds the memory and does not change the distribution of the samples.
 
     Args:
-        in_features: width of the features.
-        num_classes: how many classes, C.
-        embedding: D; as wide as the features by default.
-        samples: T.
-        dropout: on the sampled embedding, in training.
-        average_samples: at inference average the softmax over T samples instead of using the mean.
+        in_features: number of input features.
+        num_classes: number of classes, C.
+        embedding: dimension D of the embedding; ``in_features`` by default.
+        samples: number of samples, T.
+        dropout: dropout probability of the sampled embedding, in training.
+        average_samples: whether inference averages the softmax over T samples instead of using the mean embedding.
 
     Raises:
-        InputError: if an argument cannot be used, or a training batch has one row, whose variance
-            BatchNorm cannot standardise.
+        InputError: if an argument has an invalid value, or a training batch has a single row, for which BatchNorm has
+            no variance.
 
     Example:
         >>> import torch
@@ -74,23 +72,18 @@ class POEHead(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(self, features: Tensor) -> POEOutput:
-        """Features of shape (n, in_features) to a `POEOutput`."""
+        """Map features (n, in_features) to a `POEOutput`."""
         if self.training and len(features) < 2:
             raise InputError(
-                "features: a training batch of one row; BatchNorm on the log-variance needs at least two. "
+                f"features: {len(features)} row(s) in a training batch, expected at least 2 for BatchNorm. "
                 "Use larger batches, or drop the last incomplete one (drop_last=True)."
             )
         mean = self.to_mean(features).relu()
         log_var = self.standardise(self.to_log_var(features))
-        sampled = None
-        if self.training or self.average_samples:
-            sampled = self._sample(mean, log_var)
-        if self.training or sampled is None:
-            logits = self.classifier(self.dropout(mean))
-        else:
-            logits = sampled.log_softmax(-1).logsumexp(0)
-            sampled = None
-        return POEOutput(logits, mean, log_var, sampled)
+        if self.average_samples and not self.training:
+            return POEOutput(self._sample(mean, log_var).log_softmax(-1).logsumexp(0), mean, log_var, None)
+        sampled = self._sample(mean, log_var) if self.training else None
+        return POEOutput(self.classifier(self.dropout(mean)), mean, log_var, sampled)
 
     def _sample(self, mean: Tensor, log_var: Tensor) -> Tensor:
         chunk = max(1, SAMPLE_BUDGET // mean.numel())
@@ -107,14 +100,14 @@ class POEHead(nn.Module):
 
 
 class UnimodalHead(nn.Module):
-    """Unimodal by construction (after Cardoso et al., 2023): logits are -|v_k| of a rising sequence v.
+    """Head with unimodal predictions (after Cardoso et al., 2023): logits -|v_k| of an increasing sequence v.
 
-    v_0 = w_0 x, v_k = v_{k-1} + softplus(w_k x): the sequence rises, so -|v| rises up to where it
-    crosses zero and falls after it, whatever the weights are. Usable with any loss that takes logits.
+    v_0 = w_0 x, v_k = v_{k-1} + softplus(w_k x). The sequence increases, so -|v| rises until v crosses zero and falls
+    after it, for all weights. Works with every loss that takes logits.
 
     Args:
-        in_features: width of the features.
-        num_classes: how many classes, C.
+        in_features: number of input features.
+        num_classes: number of classes, C.
 
     Example:
         >>> import torch
@@ -128,27 +121,27 @@ class UnimodalHead(nn.Module):
         super().__init__()
         in_features = as_count(in_features, name="in_features", minimum=1)
         self.steps = nn.Linear(in_features, as_count(num_classes, name="num_classes", minimum=2))
-        # at the start the sequence crosses zero in the middle, so that no class is out of reach
+        # the initial sequence crosses zero in the middle, so that all classes are reachable
         nn.init.constant_(self.steps.bias[:1].detach(), -(num_classes - 1) / 2)
-        nn.init.constant_(self.steps.bias[1:].detach(), 0.5413)  # softplus of it is 1
+        nn.init.constant_(self.steps.bias[1:].detach(), 0.5413)  # softplus(0.5413) = 1
 
     def forward(self, features: Tensor) -> Tensor:
-        """Features (n, in_features) to logits (n, C)."""
+        """Map features (n, in_features) to logits (n, C)."""
         steps = self.steps(features)
-        rising = torch.cat([steps[:, :1], F.softplus(steps[:, 1:])], dim=1).cumsum(dim=1)
-        return -rising.abs()
+        sequence = torch.cat([steps[:, :1], F.softplus(steps[:, 1:])], dim=1).cumsum(dim=1)
+        return -sequence.abs()
 
 
 class EnsembleHead(nn.Module):
-    """A linear head for each of several losses, on the same features: together they teach the body.
+    """One linear head per loss on shared features.
 
-    Trained with `loss`, their mean; predictions are made from the mean of the heads' log-probabilities. It costs no
-    more than one head, since the body does the work.
+    The heads are trained with the mean of their losses (the attribute ``loss``); predictions use the mean of the
+    heads' log-probabilities.
 
     Args:
-        in_features: width of the features.
-        num_classes: how many classes, C.
-        losses: names or tables, as for `orcu.losses.create`.
+        in_features: number of input features.
+        num_classes: number of classes, C.
+        losses: names or tables of the losses, as for `orcu.losses.create`.
 
     Example:
         >>> head = EnsembleHead(8, 5, losses=("ce", "orcu"))
@@ -159,7 +152,7 @@ class EnsembleHead(nn.Module):
         True
     """
 
-    def __init__(self, in_features: int, num_classes: int, *, losses: Sequence[Any] = MEMBERS) -> None:
+    def __init__(self, in_features: int, num_classes: int, *, losses: Sequence[Any] = NETWORK_LOSSES) -> None:
         super().__init__()
         self.num_classes = as_count(num_classes, name="num_classes", minimum=2)
         self.loss = EnsembleLoss(self.num_classes, losses=losses)
@@ -167,7 +160,7 @@ class EnsembleHead(nn.Module):
         self.heads = nn.Linear(width, len(self.loss.members) * self.num_classes)
 
     def forward(self, features: Tensor) -> EnsembleOutput:
-        """Features (n, in_features) to a `EnsembleOutput`."""
+        """Map features (n, in_features) to an `EnsembleOutput`."""
         by_loss = self.heads(features).unflatten(-1, (-1, self.num_classes)).transpose(0, 1)
         return EnsembleOutput(by_loss.log_softmax(-1).mean(0), by_loss)
 

@@ -1,10 +1,7 @@
-"""Models of images, texts and tables: what each is built of, what it is fed with, and how it meets new cases.
-
-A model's `Plan` names its kind; everything that depends on the kind is asked of one object, `model_kind`.
-"""
+"""Models of images, texts and tables: how each is built, fed with batches, and applied to new inputs."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -15,54 +12,54 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from orcu.boosting.columns import TreeColumns
 from orcu.data.base import DATASETS, IMAGES, TABLE, TEXTS, Dataset
 from orcu.data.batches import ArrayBatches, Batches, ImageBatches, RowNumbers, TextBatches
-from orcu.data.images import SUFFIXES, BadImageError, check_image, read_image, resized
+from orcu.data.images import SUFFIXES, BadImageError, read_image, resize_image
 from orcu.data.manifest import Manifest
-from orcu.data.store import Prepared
-from orcu.data.transforms import Augmentation, normalized
+from orcu.data.store import PreparedData
+from orcu.data.transforms import Augmentation, normalize
 from orcu.errors import InputError, UnknownNameError
-from orcu.inputs import IntArray
+from orcu.inputs import FloatArray, IntArray
 from orcu.io.reading import read_table
 from orcu.models.backbones import LITE0_PACKAGE, PRETRAINED, ImageBackbone
-from orcu.models.classifier import Classifier, Frozen
+from orcu.models.classifier import Classifier, FrozenBackbone
 from orcu.models.ensemble import EnsembleClassifier
-from orcu.models.tabular import MISSING, Mlp, TableEncoder
+from orcu.models.tabular import Mlp
 from orcu.models.text import MINILM_PACKAGE, TextEncoder
+from orcu.preprocessing import TableEncoder
 
-BATCH = 64  # new cases at once
-JUDGED_ROWS = 4096  # of a matrix at once
-MakeBatches = Callable[..., Batches]  # of row numbers; train, batch_size, seed and device by name
+PREDICT_BATCH = 64  # new inputs per batch
+EVALUATION_ROWS = 4096  # minimum batch size for rows of a matrix outside of training
+MakeBatches = Callable[..., Batches]  # from row numbers; keyword arguments train, batch_size, seed and device
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What it takes to build a model: all but its weights.
+class ModelConfig:
+    """Everything that defines a model except its weights.
 
     Args:
         kind: "images", "texts" or "table".
-        classes: from lowest to highest.
-        backbone: its name; unused for a table.
-        head: one of `orcu.models.heads.HEADS`.
-        hidden: layers of a perceptron on the table or on frozen features; empty for none.
-        frozen: the backbone keeps its weights.
-        size: the side of images, in pixels.
-        mean: of each colour, in [0, 1].
-        std: likewise.
-        columns: what the table's encoder has learned.
-        dataset: whose preprocessing images get.
-        weights: of the log-probabilities of an ensemble's networks, loss by loss and in each fold by fold; empty for
-            a single network.
-        folds: of the ensemble.
-        trees: of the ensemble: of each loss its name, library, weight and start.
+        classes: class names from lowest to highest.
+        backbone: name of the backbone; unused for a table.
+        head: name of the head in `orcu.models.heads.HEADS`.
+        hidden_layer_sizes: units of each hidden layer of a perceptron on the table or on frozen features.
+        frozen: whether the weights of the backbone are frozen.
+        size: side of the images, in pixels.
+        mean: mean of each colour channel, in [0, 1].
+        std: standard deviation of each colour channel.
+        columns: columns of the table's encoder.
+        dataset: data set whose preprocessing is applied to images.
+        weights: weights of the log-probabilities of an ensemble's networks, ordered by loss and fold; empty for a
+            single network.
+        folds: number of folds of the ensemble.
+        trees: name, library, weight and start values of each loss of boosted trees in the ensemble.
     """
 
     kind: str
     classes: list[str]
     backbone: str = ""
     head: str = "linear"
-    hidden: list[int] = field(default_factory=list)
+    hidden_layer_sizes: list[int] = field(default_factory=list)
     frozen: bool = False
     size: int = 224
     mean: list[float] = field(default_factory=list)
@@ -76,37 +73,32 @@ class Plan:
     def build(
         self, *, weights: str = PRETRAINED, download: bool = False, seed: int = 0
     ) -> Classifier | EnsembleClassifier:
-        """A model of this plan.
-
-        Args:
-            weights: of the backbone: "pretrained", "random" or a file.
-            download: whether they may be fetched from the hub.
-            seed: of the weights that start at random.
-        """
+        """Build the model; ``weights`` and ``download`` are those of the backbone, ``seed`` is for random weights."""
         torch.manual_seed(seed)
+        options: dict[str, Any] = {"weights": weights, "download": download, "seed": seed}
+        kind, sizes = model_kind(self.kind), self.hidden_layer_sizes
         if self.weights or self.trees:
-            features = replace(self, hidden=[], weights=[], trees=[])
-            body = model_kind(self.kind).backbone(features, weights=weights, download=download, seed=seed)
-            return EnsembleClassifier(body, len(self.classes), hidden=self.hidden, weights=self.weights)
-        backbone = model_kind(self.kind).backbone(self, weights=weights, download=download, seed=seed)
-        return Classifier(backbone, len(self.classes), head=self.head)
+            body = kind.build_backbone(replace(self, hidden_layer_sizes=[], weights=[], trees=[]), **options)
+            return EnsembleClassifier(body, len(self.classes), hidden_layer_sizes=sizes, weights=self.weights)
+        return Classifier(kind.build_backbone(self, **options), len(self.classes), head=self.head)
 
 
-class NewCases(NamedTuple):
-    """Cases that a trained model is asked about: their ids, batches of inputs, what the user should know, the table."""
+class NewInputs(NamedTuple):
+    """New inputs of a trained model; ``ids`` and ``notes`` are complete after the last batch."""
 
     ids: list[str]
     batches: Iterator[Any]
-    notes: list[str]
-    table: dict[str, list[Any]] | None = None  # of a table its columns
+    notes: list[str]  # remarks for the user
+    total: int  # number of rows, including images that are skipped
+    codes: FloatArray | None = None  # numbers and category codes of a table, for boosted trees
 
 
 class ModelKind(ABC):
-    """What differs between models of images, of texts and of tables.
+    """The parts of a model that depend on the kind of data.
 
     Attributes:
-        default_backbone: what is trained unless another is named; "" if there is no backbone.
-        default_frozen: whose features are trained on where a whole backbone would take too long.
+        default_backbone: backbone that is trained by default; "" if there is none.
+        default_frozen: backbone whose features are used by default where training a whole backbone takes too long.
     """
 
     default_backbone: ClassVar[str] = ""
@@ -114,67 +106,57 @@ class ModelKind(ABC):
 
     @property
     def has_backbone(self) -> bool:
-        """Whether there is a network below the perceptron, which may be frozen."""
+        """Whether there is a backbone, which may be frozen."""
         return bool(self.default_backbone)
 
     @abstractmethod
-    def backbone(self, plan: Plan, *, weights: str, download: bool, seed: int) -> Any:
-        """A module from inputs to features, with an attribute ``width``; see `Plan.build`."""
+    def build_backbone(self, config: ModelConfig, *, weights: str, download: bool, seed: int) -> Any:
+        """A module from inputs to features, with an attribute ``width``; see `ModelConfig.build`."""
 
-    def learned(self, prepared: Prepared, train: RowNumbers, *, size: int, frozen: bool) -> dict[str, Any]:
-        """Entries of the plan that follow from the training rows.
-
-        Args:
-            prepared: the data.
-            train: the training rows.
-            size: the side of images.
-            frozen: whether the backbone keeps its weights.
-        """
+    def fit_inputs(self, prepared: PreparedData, train: RowNumbers, *, size: int, frozen: bool) -> dict[str, Any]:
+        """Entries of the model config that are computed from the training rows."""
         return {}
 
-    def expected(self, body: Any) -> dict[str, Any]:
-        """Entries of the plan that a frozen body expects."""
+    def body_inputs(self, body: Any) -> dict[str, Any]:
+        """Entries of the model config that a frozen body requires."""
         return {}
 
-    def packaged(self, backbone: str) -> list[str]:
-        """The packages, with their versions, that a pretrained body follows from; none where others have a say."""
+    def package_versions(self, backbone: str) -> list[str]:
+        """Packages, with versions, that fully determine a pretrained body; empty if other files do."""
         return []
 
     @abstractmethod
-    def batch_maker(self, prepared: Prepared, plan: Plan, body: Any, *, augment: bool = False) -> MakeBatches:
-        """A function from row numbers to batches.
-
-        Args:
-            prepared: the data.
-            plan: of the model.
-            body: the network that takes the inputs.
-            augment: whether batches to train on are augmented.
-        """
+    def batch_maker(self, prepared: PreparedData, config: ModelConfig, body: Any, augment: bool = False) -> MakeBatches:
+        """A function from row numbers to batches; with ``augment``, batches for training are augmented."""
 
     @abstractmethod
-    def new_cases(self, plan: Plan, inputs: Path, backbone: Any, *, device: str, skip_bad: bool) -> NewCases:
-        """New cases from a file or a folder that exists; see `orcu.training.predict.predict_new`.
-
-        Raises:
-            InputError: if they cannot be read.
-        """
+    def read_inputs(self, config: ModelConfig, path: Path, backbone: Any, device: str, skip_bad: bool) -> NewInputs:
+        """Read new inputs from an existing file or folder; see `orcu.training.predict.predict`."""
 
 
 class _Pretrained(ModelKind):
-    """A network by name, trained as a whole or frozen below a perceptron."""
+    """A pretrained network, trained as a whole or frozen below a perceptron."""
 
     network: ClassVar[type[ImageBackbone] | type[TextEncoder]]
+    packages: ClassVar[Mapping[str, tuple[str, ...]]]  # code and weights of backbones that come from packages
 
-    def backbone(self, plan: Plan, *, weights: str, download: bool, seed: int) -> Any:
-        """The network, or a perceptron on it."""
-        if not plan.frozen:
-            return self.network(plan.backbone, weights=weights, download=download)
-        if weights == PRETRAINED:
-            body = _frozen_body(self, plan.backbone, download)
+    def package_versions(self, backbone: str) -> list[str]:
+        """The packages of a backbone with their versions; empty if one of them is not installed."""
+        try:
+            return [f"{package} {version(package)}" for package in self.packages.get(backbone, ())]
+        except PackageNotFoundError:
+            return []
+
+    def build_backbone(self, config: ModelConfig, *, weights: str, download: bool, seed: int) -> Any:
+        """The network, or a perceptron on the frozen network."""
+        if config.frozen and weights == PRETRAINED:
+            body = _frozen_body(self, config.backbone, download)
         else:
-            body = self.network(plan.backbone, weights=weights, download=download)
-        torch.manual_seed(seed)  # the same, whether the body was at hand or had to be built
-        return Frozen(body, plan.hidden)
+            body = self.network(config.backbone, weights=weights, download=download)
+        if not config.frozen:
+            return body
+        torch.manual_seed(seed)  # the perceptron must not depend on whether the body was cached
+        return FrozenBackbone(body, config.hidden_layer_sizes)
 
 
 @lru_cache(maxsize=1)
@@ -184,71 +166,63 @@ def _frozen_body(kind: _Pretrained, name: str, download: bool) -> Any:
 
 
 class ImageModels(_Pretrained):
-    """Images: a convolutional network, the paper's augmentation, colours normalised."""
+    """Images: a convolutional network, the augmentation of the paper, normalised colours."""
 
     default_backbone = "resnet50"
     default_frozen = "efficientnet_lite0"
     network = ImageBackbone
+    packages: ClassVar[Mapping[str, tuple[str, ...]]] = {"efficientnet_lite0": ("timm", LITE0_PACKAGE)}
 
-    def learned(self, prepared: Prepared, train: RowNumbers, *, size: int, frozen: bool) -> dict[str, Any]:
-        """The size, and the colours' statistics of the training images."""
+    def fit_inputs(self, prepared: PreparedData, train: RowNumbers, *, size: int, frozen: bool) -> dict[str, Any]:
+        """Image size, and colour statistics of the training images."""
         if frozen:
             return {"size": size}
-        mean, std = prepared.cache(size).mean_and_std(train)  # Paper: the training set's own statistics.
+        mean, std = prepared.cache(size).mean_and_std(train)  # Paper: statistics of the training set
         return {"size": size, "mean": mean.tolist(), "std": std.tolist()}
 
-    def expected(self, body: Any) -> dict[str, Any]:
-        """The statistics that the body was trained with."""
+    def body_inputs(self, body: Any) -> dict[str, Any]:
+        """Colour statistics that the body was trained with."""
         return {"mean": list(body.mean), "std": list(body.std)}
 
-    def packaged(self, backbone: str) -> list[str]:
-        """The packages of the network and of EfficientNet-Lite0's weights."""
-        return _versions("timm", LITE0_PACKAGE) if backbone == "efficientnet_lite0" else []
-
-    def batch_maker(self, prepared: Prepared, plan: Plan, body: Any, *, augment: bool = False) -> MakeBatches:
-        """Batches from the cache of decoded images."""
-        cache, labels = prepared.cache(plan.size), prepared.manifest.labels
-        mean, std = np.array(plan.mean), np.array(plan.std)
+    def batch_maker(self, prepared: PreparedData, config: ModelConfig, body: Any, augment: bool = False) -> MakeBatches:
+        """Batches from the image cache."""
+        cache, labels = prepared.cache(config.size), prepared.manifest.labels
+        statistics = {"mean": np.array(config.mean), "std": np.array(config.std)}
 
         def batches(rows: RowNumbers, *, train: bool = False, **options: Any) -> Batches:
             augmentation = Augmentation() if train and augment else None
-            return ImageBatches(
-                cache, rows, labels, mean=mean, std=std, augmentation=augmentation, shuffle=train, **options
-            )
+            return ImageBatches(cache, rows, labels, augmentation=augmentation, shuffle=train, **statistics, **options)
 
         return batches
 
-    def new_cases(self, plan: Plan, inputs: Path, backbone: Any, *, device: str, skip_bad: bool) -> NewCases:
-        """The images of a folder, or one."""
-        root = inputs if inputs.is_dir() else inputs.parent
-        files = sorted(root.rglob("*")) if inputs.is_dir() else [inputs]
-        paths = [file.relative_to(root).as_posix() for file in files if file.suffix.lower() in SUFFIXES]
-        if not paths:
-            raise InputError(f"{inputs}: there are no images in it; this model takes images.")
-        bad = {}
-        for path in paths:
-            try:
-                check_image(root, path)
-            except BadImageError as error:
-                bad[path] = str(error)
-        if bad and (not skip_bad or len(bad) == len(paths)):
-            raise InputError(
-                f"{len(bad):,} of {len(paths):,} images: {next(iter(bad.values()))}. --skip-bad goes on without."
-            )
-        paths = [path for path in paths if path not in bad]
-        dataset: type[Dataset] = DATASETS.get(plan.dataset)
-        mean, std = (torch.tensor(values, dtype=torch.float32, device=device) for values in (plan.mean, plan.std))
+    def read_inputs(self, config: ModelConfig, path: Path, backbone: Any, device: str, skip_bad: bool) -> NewInputs:
+        """The images of a folder, or a single image; each is decoded once."""
+        root = path if path.is_dir() else path.parent
+        files = sorted(root.rglob("*")) if path.is_dir() else [path]
+        names = [file.relative_to(root).as_posix() for file in files if file.suffix.lower() in SUFFIXES]
+        if not names:
+            raise InputError(f"{path}: no images found; this model takes images.")
+        dataset: type[Dataset] = DATASETS.get(config.dataset)
+        mean, std = (torch.tensor(values, dtype=torch.float32, device=device) for values in (config.mean, config.std))
+        ids: list[str] = []
+        notes: list[str] = []
 
         def batches() -> Iterator[Tensor]:
-            for first in range(0, len(paths), BATCH):
-                pixels = [
-                    resized(dataset.preprocess(read_image(root, path)), plan.size)
-                    for path in paths[first : first + BATCH]
-                ]
-                images = torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2).contiguous().float()
-                yield normalized(images.to(device), mean, std)
+            pixels: list[Any] = []
+            for number, name in enumerate(names, 1):
+                try:
+                    pixels.append(resize_image(dataset.preprocess(read_image(root, name)), config.size))
+                    ids.append(name)
+                except BadImageError as error:
+                    notes.append(f"skipped: {error}")
+                    if not skip_bad or len(notes) == len(names):
+                        raise InputError(f"{error} (image {number} of {len(names)}); --skip-bad skips it.") from None
+                if len(pixels) == PREDICT_BATCH or (pixels and number == len(names)):
+                    images = torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2).contiguous().float()
+                    yield normalize(images.to(device), mean, std)
+                    pixels = []
 
-        return NewCases(paths, batches(), [f"left out: {why}" for why in bad.values()])
+        return NewInputs(ids, batches(), notes, len(names))
 
 
 class TextModels(_Pretrained):
@@ -257,12 +231,9 @@ class TextModels(_Pretrained):
     default_backbone = "bert-tiny"
     default_frozen = "minilm"
     network = TextEncoder
+    packages: ClassVar[Mapping[str, tuple[str, ...]]] = {"minilm": ("transformers", MINILM_PACKAGE)}
 
-    def packaged(self, backbone: str) -> list[str]:
-        """Transformers and the package of MiniLM."""
-        return _versions("transformers", MINILM_PACKAGE) if backbone == "minilm" else []
-
-    def batch_maker(self, prepared: Prepared, plan: Plan, body: Any, *, augment: bool = False) -> MakeBatches:
+    def batch_maker(self, prepared: PreparedData, config: ModelConfig, body: Any, augment: bool = False) -> MakeBatches:
         """Batches of tokens."""
         texts, labels = prepared.manifest.column("text"), prepared.manifest.labels
 
@@ -271,67 +242,59 @@ class TextModels(_Pretrained):
 
         return batches
 
-    def new_cases(self, plan: Plan, inputs: Path, backbone: Any, *, device: str, skip_bad: bool) -> NewCases:
-        """The lines of a .txt file, whose numbers are the ids, or the column "text" of a table."""
-        _need_file(inputs, "texts")
-        if inputs.suffix.lower() == ".txt":
-            lines = enumerate(inputs.read_text(encoding="utf-8").splitlines(), 1)
-            numbered = {str(number): line for number, line in lines if line.strip()}
-            ids, texts = list(numbered), list(numbered.values())
+    def read_inputs(self, config: ModelConfig, path: Path, backbone: Any, device: str, skip_bad: bool) -> NewInputs:
+        """The lines of a .txt file, with line numbers as ids, or the column "text" of a table."""
+        if path.suffix.lower() == ".txt" and path.is_file():
+            lines = enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+            numbered = {number: line for number, line in lines if line.strip()}
+            columns: dict[str, list[Any]] = {"id": list(numbered), "text": list(numbered.values())}
         else:
-            columns = _columns(inputs)
-            if "text" not in columns:
-                raise InputError(f"{inputs}: has no column 'text'.")
-            texts = [str(text) for text in columns["text"]]
-            ids = _ids(columns, len(texts))
-        if not texts:
-            raise InputError(f"{inputs}: there are no texts in it.")
-        encoder: TextEncoder = backbone.body if plan.frozen else backbone
-        tokens = encoder.tokenize(texts)
-        batches = (encoder.batch(tokens[i : i + BATCH]).to(device) for i in range(0, len(tokens), BATCH))
-        return NewCases(ids, batches, [])
+            columns = _read_columns(path, "texts")
+        if not columns.get("text"):
+            raise InputError(f"{path}: column 'text' is missing or empty.")
+        encoder: TextEncoder = backbone.body if config.frozen else backbone
+        tokens = encoder.tokenize([str(text) for text in columns["text"]])
+        batches = (encoder.batch(part).to(device) for part in _parts(tokens))
+        return NewInputs(_ids(columns, len(tokens)), batches, [], len(tokens))
 
 
 class TableModels(ModelKind):
     """Tables: a perceptron on standardised numbers and one-hot categories."""
 
-    def backbone(self, plan: Plan, *, weights: str, download: bool, seed: int) -> Any:
+    def build_backbone(self, config: ModelConfig, *, weights: str, download: bool, seed: int) -> Any:
         """The perceptron."""
-        if plan.frozen:
-            raise InputError("frozen: a table has no backbone that could be; leave it out.")
-        return Mlp(TableEncoder.from_dict(plan.columns).width, hidden=plan.hidden)
+        if config.frozen:
+            raise InputError("frozen: a table has no backbone to freeze; leave it out.")
+        return Mlp(TableEncoder.from_dict(config.columns).width, hidden_layer_sizes=config.hidden_layer_sizes)
 
-    def learned(self, prepared: Prepared, train: RowNumbers, *, size: int, frozen: bool) -> dict[str, Any]:
-        """What the encoder has learned about the columns."""
+    def fit_inputs(self, prepared: PreparedData, train: RowNumbers, *, size: int, frozen: bool) -> dict[str, Any]:
+        """Columns of the encoder, fitted on the training rows."""
         columns = table_features(prepared.manifest)
         table = {name: [values[row] for row in train.tolist()] for name, values in columns.items()}
         return {"columns": TableEncoder.fit(table).to_dict()}
 
-    def batch_maker(self, prepared: Prepared, plan: Plan, body: Any, *, augment: bool = False) -> MakeBatches:
+    def batch_maker(self, prepared: PreparedData, config: ModelConfig, body: Any, augment: bool = False) -> MakeBatches:
         """Batches of the encoded table."""
-        matrix = TableEncoder.from_dict(plan.columns).encode(table_features(prepared.manifest))
-        return matrix_batches(torch.from_numpy(matrix), prepared.manifest.labels)
+        inputs = TableEncoder.from_dict(config.columns).encode(table_features(prepared.manifest))
+        return matrix_batches(torch.from_numpy(inputs.features), prepared.manifest.labels)
 
-    def new_cases(self, plan: Plan, inputs: Path, backbone: Any, *, device: str, skip_bad: bool) -> NewCases:
+    def read_inputs(self, config: ModelConfig, path: Path, backbone: Any, device: str, skip_bad: bool) -> NewInputs:
         """The rows of a table."""
-        _need_file(inputs, "a table")
-        columns = _columns(inputs)
-        encoder = TableEncoder.from_dict(plan.columns)
-        matrix = torch.from_numpy(encoder.encode(columns))
+        columns = _read_columns(path, "a table")
+        encoder = TableEncoder.from_dict(config.columns)
+        encoded = encoder.encode(columns)
+        matrix = torch.from_numpy(encoded.features)
         if len(matrix) == 0:
-            raise InputError(f"{inputs}: has no rows.")
-        batches = (matrix[i : i + BATCH].to(device) for i in range(0, len(matrix), BATCH))
-        return NewCases(_ids(columns, len(matrix)), batches, encoder.unseen(columns), columns)
+            raise InputError(f"{path}: no rows found.")
+        batches = (part.to(device) for part in _parts(matrix))
+        return NewInputs(_ids(columns, len(matrix)), batches, encoder.unseen(columns), len(matrix), encoded.codes)
 
 
 MODEL_KINDS: dict[str, ModelKind] = {IMAGES: ImageModels(), TEXTS: TextModels(), TABLE: TableModels()}
 
 
 def model_kind(name: str) -> ModelKind:
-    """What models of a kind of data do.
-
-    Raises:
-        UnknownNameError: if there is none of that name.
+    """The model kind for a kind of data, or `UnknownNameError`.
 
     Example:
         >>> model_kind("texts").default_backbone, model_kind("table").has_backbone
@@ -342,48 +305,33 @@ def model_kind(name: str) -> ModelKind:
     return MODEL_KINDS[name]
 
 
-def _versions(*packages: str) -> list[str]:
-    """The packages with their versions, or none if one of them is not installed."""
-    try:
-        return [f"{package} {version(package)}" for package in packages]
-    except PackageNotFoundError:
-        return []
-
-
 def matrix_batches(matrix: Tensor, labels: IntArray) -> MakeBatches:
-    """Batches of a matrix in memory: an encoded table, or the features of a frozen body."""
+    """A function from row numbers to batches of a matrix: an encoded table, or features of a frozen body."""
 
     def batches(rows: RowNumbers, *, train: bool = False, batch_size: int, **options: Any) -> Batches:
-        if not train:  # small rows: many at a time are quicker, and the outputs are the same
-            batch_size = max(batch_size, JUDGED_ROWS)
+        if not train:  # large batches of small rows are faster, with the same outputs
+            batch_size = max(batch_size, EVALUATION_ROWS)
         return ArrayBatches(matrix, rows, labels, batch_size=batch_size, shuffle=train, **options)
 
     return batches
 
 
 def table_features(manifest: Manifest) -> dict[str, list[Any]]:
-    """The columns of a table that a model learns from, by name."""
+    """The feature columns of a table by name."""
     return {name: manifest.feature(name) for name in manifest.about.features}
 
 
-def tree_columns(plan: Plan) -> TreeColumns:
-    """The table of a plan as trees take it: where a category is missing there is a gap."""
-    known = {column["name"]: column["categories"] for column in plan.columns}
-    return TreeColumns(
-        {name: None if names is None else [n for n in names if n != MISSING] for name, names in known.items()}
-    )
-
-
-def _need_file(inputs: Path, what: str) -> None:
-    if inputs.is_dir():
-        raise InputError(f"{inputs}: is a folder; this model takes {what}.")
-
-
-def _columns(inputs: Path) -> dict[str, list[Any]]:
-    table = read_table(inputs)
+def _read_columns(path: Path, what: str) -> dict[str, list[Any]]:
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; this model takes {what}.")
+    table = read_table(path)
     return {name: table.column(name).to_pylist() for name in table.column_names}
 
 
+def _parts(rows: Any) -> Iterator[Any]:
+    return (rows[i : i + PREDICT_BATCH] for i in range(0, len(rows), PREDICT_BATCH))
+
+
 def _ids(columns: dict[str, list[Any]], rows: int) -> list[str]:
-    named = columns.get("id")
-    return [str(number) for number in range(1, rows + 1)] if named is None else [str(one) for one in named]
+    """The column "id", or row numbers."""
+    return [str(value) for value in columns.get("id", range(1, rows + 1))]

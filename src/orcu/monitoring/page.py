@@ -1,4 +1,4 @@
-"""The chart of a check, and its page."""
+"""Chart and HTML page of a check."""
 
 import re
 from functools import partial
@@ -6,23 +6,21 @@ from typing import Any
 
 import numpy as np
 
-import orcu
-from orcu.evaluation.printed import shown
-from orcu.figures.base import grid, note
+from orcu.figures.base import add_note, grid
 from orcu.figures.panels import monitoring, reliability
-from orcu.figures.style import printed
+from orcu.figures.style import print_settings
 from orcu.figures.svg import render
-from orcu.monitoring.check import Check, shown_evidence
-from orcu.report.build import Provenance, page_template
+from orcu.monitoring.check import Check, format_e_value
+from orcu.report.page import Provenance, figure, render_page
 
-_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")  # which a line must not end in the middle of
+_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")  # dates must not be broken over lines
 
 
 def chart(check: Check, *, width: str = "page") -> Any:
-    """A matplotlib figure, for `orcu.figures.save.save`: the evidence above, over-confidence below.
+    """Draw e-values and overconfidence by day as a matplotlib figure, for `orcu.figures.save.save`.
 
     Args:
-        check: what `orcu.monitoring.check` gave.
+        check: result of `orcu.monitoring.check`.
         width: "column", "page" or "screen".
 
     Raises:
@@ -30,12 +28,12 @@ def chart(check: Check, *, width: str = "page") -> Any:
     """
     import matplotlib
 
-    with matplotlib.rc_context(printed(width)):
+    with matplotlib.rc_context(print_settings(width)):
         figure, axes = grid(width, 2, 1, height=2.0, around=0.4)
         (above,), (below,) = axes
-        _evidence(above, check)
-        _overconfidence(below, check)
-        note(figure, _note(check))
+        _draw_e_values(above, check)
+        _draw_overconfidence(below, check)
+        add_note(figure, _note(check))
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
     return figure
@@ -44,79 +42,60 @@ def chart(check: Check, *, width: str = "page") -> Any:
 def build(
     check: Check, *, title: str = "Can these probabilities still be trusted?", provenance: Provenance | None = None
 ) -> str:
-    """The page as text; the same check gives the same bytes.
+    """Build the HTML page; equal checks give equal bytes.
 
     Args:
-        check: what `orcu.monitoring.check` gave.
-        title: of the page.
-        provenance: date and command to state.
+        check: result of `orcu.monitoring.check`.
+        title: title of the page.
+        provenance: date and command in the footer.
     """
-    html = page_template("monitor.html.j2").render(
+    size = {"width": 9, "height": 2.8}
+    return render_page(
+        "monitor.html.j2",
         title=title,
-        version=orcu.__version__,
         provenance=provenance or Provenance(),
         check=check,
-        sentences=[_DATE.sub("\\1\u2011\\2\u2011\\3", sentence) for sentence in check.sentences],
-        rows=sum(day.rows for day in check.days),
-        evidence=render(
-            partial(_evidence, check=check), prefix="evidence", title="Evidence of drift by day", width=9, height=2.8
-        ),
+        findings=[_DATE.sub("\\1\u2011\\2\u2011\\3", sentence) for sentence in check.findings],
+        e_values=render(partial(_draw_e_values, check=check), prefix="e-values", title="E-value by day", **size),
         overconfidence=render(
-            partial(_overconfidence, check=check),
-            prefix="overconfidence",
-            title="Over-confidence by day",
-            width=9,
-            height=2.8,
+            partial(_draw_overconfidence, check=check), prefix="overconfidence", title="Overconfidence by day", **size
         ),
         note=_note(check),
-        reliabilities=_reliabilities(check),
-        days=[
-            (
-                day,
-                [shown(value, percent=True) for value in (day.accuracy, day.ece, day.sce)],
-                shown(day.overconfidence, percent=True, signed=True),
-                shown_evidence(day),
-            )
-            for day in check.days
-        ],
-    )
-    return html.replace(" %", "\u00a0%")
-
-
-def _evidence(ax: Any, check: Check) -> None:
-    monitoring.draw_evidence(
-        ax,
-        [day.day for day in check.days],
-        np.array([day.log_evidence for day in check.days]),
-        limit=check.limit,
-        drift=None if check.drift is None else check.drift.since,
+        reliabilities=_reliability_diagrams(check),
+        format_e_value=format_e_value,
     )
 
 
-def _overconfidence(ax: Any, check: Check) -> None:
+def _draw_e_values(ax: Any, check: Check) -> None:
+    days, logs = [day.day for day in check.days], np.array([day.log_e_value for day in check.days])
+    monitoring.draw_e_values(ax, days, logs, alarm_threshold=check.alarm_threshold, drift=check.since)
+
+
+def _draw_overconfidence(ax: Any, check: Check) -> None:
     reference, tolerance = check.reference, check.tolerance
-    band = (-tolerance, tolerance) if reference is None else (reference.low - tolerance, reference.high + tolerance)
+    low, high = (0.0, 0.0) if reference is None else (reference.overconfidence_low, reference.overconfidence_high)
+    names = "overconfidence", "overconfidence_low", "overconfidence_high"
     monitoring.draw_overconfidence(
         ax,
         [day.day for day in check.days],
-        *(np.array([getattr(day, name) for day in check.days]) for name in ("overconfidence", "low", "high")),
-        band=band,
-        band_name="within the tolerance" if reference is None else "as in the reference",
-        drift=None if check.drift is None else check.drift.since,
+        *(np.array([getattr(day, name) for day in check.days]) for name in names),
+        band=(low - tolerance, high + tolerance),
+        band_name="tolerance" if reference is None else "reference",
+        drift=check.since,
     )
 
 
 def _note(check: Check) -> str:
     text = (
-        "Each point of the evidence is of all days up to it, with the labels known today; the last one decides. All "
-        f"days so far: the over-confidence of all rows, {100 * (1 - check.alpha):g} % at all looks at once."
+        "Each e-value is of all days up to that day, with the labels known now; the last one decides. The blue band is "
+        f"the {100 * (1 - check.alpha):g} % confidence sequence of the overconfidence of all rows so far."
     )
-    return text if check.drift is None else f"{text} The upright line: where the drift most likely began."
+    return text if check.drift is None else f"{text} The vertical line is the most likely start of the drift."
 
 
-def _reliabilities(check: Check) -> list[dict[str, str]]:
-    """Of the reference, and of the rows before and since the drift, or of all rows."""
-    tallies = {} if check.reference is None else {"The reference": check.reference.tally}
+def _reliability_diagrams(check: Check) -> list[dict[str, str]]:
+    """Diagrams of the reference, and of the rows before and since the drift, or of all rows."""
+    tallies = {} if check.reference is None else {"Reference": check.reference.tally}
     if check.drift is None:
         tallies["All days"] = check.tally
     else:
@@ -124,11 +103,8 @@ def _reliabilities(check: Check) -> list[dict[str, str]]:
         tallies |= {f"Before {check.drift.since}": before, f"Since {check.drift.since}": after}
     figures = []
     for number, (name, tally) in enumerate((name, tally) for name, tally in tallies.items() if tally.rows):
-        diagram = reliability.data(tally.tables().top)
-        svg = render(
-            partial(reliability.draw, diagram=diagram, xlabel="confidence"),
-            prefix=f"reliability-{number}",
-            title=f"Reliability diagram of the top label: {name}",
-        )
-        figures.append({"name": f"{name}: {tally.rows:,} rows", "svg": svg})
+        diagram = reliability.data(tally.sums().top)
+        draw = partial(reliability.draw, diagram=diagram, xlabel="confidence")
+        title = f"Reliability diagram of the top label: {name}"
+        figures.append(figure(f"{name}: {tally.rows:,} rows", draw, prefix=f"reliability-{number}", title=title))
     return figures

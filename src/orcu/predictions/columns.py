@@ -1,4 +1,7 @@
-"""Which columns of a table hold what, and in which order the classes stand."""
+"""Selection of a table's columns by name or pattern, and the order of the classes.
+
+Errors are `InputError`; they name the file and list its columns.
+"""
 
 import difflib
 import fnmatch
@@ -9,171 +12,134 @@ from dataclasses import dataclass
 from typing import Any
 
 from orcu.errors import InputError, UnknownNameError
-from orcu.predictions.labels import canonical, class_names
+from orcu.predictions.labels import canonical_label, class_names
+
+MAX_NAMES_SHOWN = 30
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column holds what; rows are numbered from 1 below the header."""
+    """Names of a table's columns by role, and how to read them; rows are numbered from 1 below the header."""
 
     label: str | None = None
     probs: str | Sequence[str] | None = None
     logits: str | Sequence[str] | None = None
     classes: Sequence[Any] | None = None
     id: str | None = None
-    weight: str | None = None
-    doubt: str | None = None
-    group: str | None = None
-    subject: str | None = None
+    sample_weight: str | None = None
+    uncertainty: str | None = None
+    subgroup: str | None = None
+    cluster: str | None = None
     split: str | None = None
     fold: str | None = None
     percent: bool = False
 
-
-def columns_of(options: dict[str, Any]) -> Columns:
-    """The columns that a caller has named.
-
-    Raises:
-        UnknownNameError: if there is no such option.
-    """
-    for option in options:
-        if option not in Columns.__dataclass_fields__:
-            raise UnknownNameError("option", option, list(Columns.__dataclass_fields__))
-    return Columns(**options)
+    @classmethod
+    def from_options(cls, options: dict[str, Any]) -> "Columns":
+        """Make columns from keyword arguments; an unknown one raises `UnknownNameError`."""
+        for option in options:
+            if option not in cls.__dataclass_fields__:
+                raise UnknownNameError("option", option, list(cls.__dataclass_fields__))
+        return cls(**options)
 
 
-def value_columns(wanted: Any, names: list[str], file: str) -> tuple[list[str], list[str]]:
-    """The columns of a pattern or list, in the file's or the list's order, and their class names."""
-    if isinstance(wanted, str) and "*" in wanted:
-        if wanted.count("*") > 1:
-            raise InputError(f"{wanted!r}: expected one star, which stands for the class name.")
-        columns = [name for name in names if fnmatch.fnmatchcase(name, _literal(wanted))]
-        before, after = wanted.split("*")
+def select_value_columns(selection: Any, names: list[str], file: str) -> tuple[list[str], list[str]]:
+    """Select columns by a pattern such as "p_*", a list, or names separated by commas, and derive their class names."""
+    if isinstance(selection, str) and "*" in selection:
+        if selection.count("*") > 1:
+            raise InputError(f"{selection!r}: expected one star, which stands for the class name.")
+        literal = re.sub(r"([\[\]?])", r"[\1]", selection)
+        columns = [name for name in names if fnmatch.fnmatchcase(name, literal)]
+        before, after = selection.split("*")
         classes = [name[len(before) : len(name) - len(after)] for name in columns]
     else:
-        columns = [part.strip() for part in wanted.split(",")] if isinstance(wanted, str) else list(wanted)
+        columns = [part.strip() for part in selection.split(",")] if isinstance(selection, str) else list(selection)
         for column in columns:
             if column not in names:
-                raise InputError(no_column(column, names, file, "predictions"))
-        classes = without_common_prefix(columns)
+                raise InputError(missing_column_message(column, names, file, "predictions"))
+        classes = strip_common_prefix(columns)
     if len(columns) < 2:
         raise InputError(
-            f"{file}: {wanted!r} matches {listed(columns) or 'no column'}; one column per class and at least "
-            f"two classes are needed. The columns are: {listed(names)}."
+            f"{file}: {selection!r} matches {join_names(columns) or 'no column'}, expected one column per class and at "
+            f"least two classes. The columns are: {join_names(names)}."
         )
     return columns, classes
 
 
-def _literal(pattern: str) -> str:
-    return re.sub(r"([\[\]?])", r"[\1]", pattern)
+def strip_common_prefix(columns: list[str]) -> list[str]:
+    """Remove the common prefix of column names if it ends in _ . - or a space."""
+    prefix = re.sub(r"\d+$", "", os.path.commonprefix(columns))  # noqa: RUF071 - names, not paths
+    stripped = [name[len(prefix) :] for name in columns]
+    return stripped if all(stripped) and re.search(r"[_.\- ]$", prefix) else columns
 
 
-def without_common_prefix(columns: list[str]) -> list[str]:
-    """Class names from column names: what follows a prefix that ends in _ . - or a space.
-
-    Example:
-        >>> without_common_prefix(["p_low", "p_high"])
-        ['low', 'high']
-    """
-    prefix = os.path.commonprefix(columns)  # noqa: RUF071 - names, not paths
-    prefix = prefix[: re.search(r"\d*$", prefix).start()]  # type: ignore[union-attr]
-    cut = [name[len(prefix) :] for name in columns]
-    return cut if all(cut) and re.search(r"[_.\- ]$", prefix) else columns
-
-
-def ordered_classes(
-    given: Sequence[Any] | None, names: list[str], columns: list[str], file: str
+def order_classes(
+    classes: Sequence[Any] | None, names: list[str], columns: list[str], file: str
 ) -> tuple[tuple[str, ...], list[str]]:
-    """The class names in order, and the columns in the same order.
+    """Return the class names in order, and the columns in the same order.
 
-    Columns are matched to the given classes by name. Where no name is the same, they stand for the classes in their
-    order; so do columns that are numbered 0, 1, ... in this order.
-
-    Args:
-        given: the classes, lowest first, if the caller has named them.
-        names: what the columns call their classes.
-        columns: the columns.
-        file: its name, in messages.
-
-    Raises:
-        InputError: if only some names are the same, or all but for capital letters; if numbered columns do not stand in
-            the order of their numbers; or if names stand in the order of the alphabet and no one has said theirs.
-
-    Example:
-        >>> ordered_classes(["low", "high"], ["high", "low"], ["p_high", "p_low"], "preds.csv")
-        (('low', 'high'), ['p_low', 'p_high'])
+    Columns, whose ``names`` are derived from them, are matched to the ``classes`` of the caller by name. If no name
+    matches, or the columns are numbered 0, 1, ..., the columns are taken in their own order. It is an error if only
+    some names match, or match only without regard to case; if numbered columns are not in numeric order; or if names
+    are in alphabetical order and ``classes`` is ``None``.
     """
-    classes = class_names(names if given is None else given, len(columns))
-    by_name = {canonical(name): column for name, column in zip(names, columns, strict=True)}
-    if given is not None and set(by_name) == set(classes):
-        return classes, [by_name[name] for name in classes]
-    check_positions([*by_name], None if given is None else classes, file)
-    if given is None:
-        _check_alphabet([*by_name], file)
-    elif {name.casefold() for name in set(by_name) - set(classes)} & {name.casefold() for name in classes}:
+    ordered = class_names(names if classes is None else classes, len(columns))
+    column_of = {canonical_label(name): column for name, column in zip(names, columns, strict=True)}
+    if classes is not None and set(column_of) == set(ordered):
+        return ordered, [column_of[name] for name in ordered]
+    check_column_names([*column_of], None if classes is None else ordered, file)
+    if classes is None:
+        _check_not_alphabetical([*column_of], file)
+    elif {name.casefold() for name in set(column_of) - set(ordered)} & {name.casefold() for name in ordered}:
         raise InputError(
-            f"{file}: the columns call the classes {', '.join(by_name)}, classes= (--classes) {', '.join(classes)}: "
-            "some are the same but for capital letters. Write them as the columns do."
+            f"{file}: the class names of the columns ({', '.join(column_of)}) and classes= (--classes) "
+            f"({', '.join(ordered)}) differ only in upper and lower case. Write them as in the columns."
         )
-    return classes, columns
+    return ordered, columns
 
 
-def _check_alphabet(names: list[str], file: str) -> None:
-    """Refuse three or more names in the order of the alphabet: it is seldom theirs, and most metrics need theirs."""
+def _check_not_alphabetical(names: list[str], file: str) -> None:
+    """Raise for three or more names in alphabetical order, which is rarely the order of the classes."""
     numbers = [int(re.findall(r"\d+", name)[-1]) for name in names if re.search(r"\d", name)]
-    map_ordered = len(numbers) == len(names) and numbers == sorted(
-        numbers
-    )  # grade 1, grade 2; not grade 1, grade 10, grade 2
-    if len(names) > 2 and names == sorted(names) and not map_ordered:
+    # Numbered names are in order: grade 1, grade 2, but not grade 1, grade 10, grade 2.
+    numbered = len(numbers) == len(names) and numbers == sorted(numbers)
+    if len(names) > 2 and names == sorted(names) and not numbered:
         raise InputError(
-            f"{file}: the classes stand in the order of the alphabet ({', '.join(names)}), which says nothing about "
-            f"theirs. Say it, lowest first: classes= (--classes {','.join(names)} if this is it)."
+            f"{file}: the classes are in alphabetical order ({', '.join(names)}), which may not be their order. Give "
+            f"the order, lowest first: classes= (--classes {','.join(names)} if this is it)."
         )
 
 
-def check_positions(names: list[str], classes: tuple[str, ...] | None, what: str) -> None:
-    """Refuse columns that are taken in their order although their names speak against it.
+def check_column_names(names: list[str], classes: tuple[str, ...] | None, source: str) -> None:
+    """Raise if columns would be taken in their own order although their names contradict it.
 
-    Args:
-        names: what the columns call their classes.
-        classes: the classes that the caller has named, if any.
-        what: the file or argument, in messages.
-
-    Raises:
-        InputError: if some names are classes and others are not, or numbers do not stand in their order.
-
-    Example:
-        >>> check_positions(["low", "mid"], ("low", "middle"), "preds.csv")
-        Traceback (most recent call last):
-        orcu.errors.InputError: preds.csv: of the columns' names low, mid only low is a class (low, middle); name all \
-classes as the columns do, or none.
+    This is the case if some names are classes and others are not, or if numbers are not in numeric order.
     """
     numbers = [int(name) for name in names if re.fullmatch(r"-?[0-9]+", name)]
     if numbers == list(range(len(names))):
         return
     if len(numbers) == len(names) and numbers != sorted(numbers):
-        right = ",".join(str(number) for number in sorted(numbers))
         raise InputError(
-            f"{what}: the classes stand in the order {', '.join(names)}, which is not their numeric order. "
-            f"Say the order: classes= (--classes {right})."
+            f"{source}: the classes {', '.join(names)} are not in numeric order. Give the order: classes= "
+            f"(--classes {','.join(map(str, sorted(numbers)))})."
         )
-    known = [name for name in names if classes is not None and name in classes]
-    if known:
-        verb = "is a class" if len(known) == 1 else "are classes"
+    matching = [name for name in names if classes is not None and name in classes]
+    if matching:
+        verb = "matches a class" if len(matching) == 1 else "match classes"
         raise InputError(
-            f"{what}: of the columns' names {', '.join(names)} only {', '.join(known)} {verb} "
-            f"({', '.join(classes or ())}); name all classes as the columns do, or none."
+            f"{source}: of the column names {', '.join(names)} only {', '.join(matching)} {verb} "
+            f"({', '.join(classes or ())}). Name all classes as in the columns, or none."
         )
 
 
-def no_column(column: str, names: list[str], file: str, role: str) -> str:
-    """The words for a column that is not there."""
+def missing_column_message(column: str, names: list[str], file: str, role: str) -> str:
+    """Return the error message for a column that does not exist."""
     close = difflib.get_close_matches(column, names, n=1, cutoff=0.5)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    return f"{file}: there is no column {column!r} ({role}).{hint} The columns are: {listed(names)}."
+    return f"{file}: there is no column {column!r} ({role}).{hint} The columns are: {join_names(names)}."
 
 
-def listed(names: list[str]) -> str:
-    """Column names for a message, at most thirty."""
-    shown = ", ".join(names[:30])
-    return shown + (f", and {len(names) - 30} more" if len(names) > 30 else "")
+def join_names(names: list[str]) -> str:
+    """Join column names for a message, at most thirty."""
+    shown = ", ".join(names[:MAX_NAMES_SHOWN])
+    return shown + (f", and {len(names) - MAX_NAMES_SHOWN} more" if len(names) > MAX_NAMES_SHOWN else "")

@@ -1,49 +1,50 @@
-"""An evaluation as a card for notebooks: the headline, the six key figures, a small reliability diagram."""
+"""Notebook card of an evaluation: the headline, the six key figures and a small reliability diagram."""
 
-from orcu.evaluation.evaluation import PAGES, Evaluation
-from orcu.io.card import ACCENT, card
-from orcu.io.text import Cell
+from orcu.evaluation.evaluation import Evaluation
 from orcu.metrics.sums import OUTCOME, VALUE, WEIGHT
-from orcu.report.headline import headline, key_figures
+from orcu.report.card_html import ACCENT, card
+from orcu.report.headline import SIGNIFICANT, headline, key_figures
+from orcu.report.text_tables import Cell
 
-SENTENCES = 2  # the others are in the table, or in the report
-MOST_CLASSES = 8
+MAX_SENTENCES = 2  # the report has all
+MAX_CLASSES = 8
 SIDE = 120  # pixels of the diagram
 
 
-@PAGES.register("card")
 def evaluation_card(evaluation: Evaluation) -> str:
-    """The card as one ``div``; the report has everything."""
-    warnings = [note for note in evaluation.notes if note.startswith("WARNING")]
-    beside = {"group": len(evaluation.groups), "other model": len(evaluation.others)}
-    more = [f"{count} {what}{'s' if count > 1 else ''}" for what, count in beside.items() if count]
+    """Card of an evaluation as one ``div``."""
+    counts = {"subgroup": len(evaluation.subgroups), "other model": len(evaluation.others)}
+    more = [f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in counts.items() if count]
+    classes = evaluation.classes
+    order = " < ".join(classes if len(classes) <= MAX_CLASSES else (classes[0], "…", classes[-1]))
     return card(
         evaluation.name,
-        about=f"{evaluation.rows:,} rows of {len(evaluation.classes)} classes: {_in_order(evaluation.classes)}",
-        sentences=[*headline(evaluation)[:SENTENCES], *warnings],
-        headings=["", "value", "95 % interval", ""],
-        rows=[_row(one) for one in key_figures(evaluation)],
-        note=", ".join([*more, "the whole report: .to_html()"]),
+        about=f"{evaluation.rows:,} rows, {len(classes)} classes: {order}",
+        sentences=[
+            *headline(evaluation)[:MAX_SENTENCES],
+            *(note for note in evaluation.notes if note.startswith("WARNING")),
+        ],
+        headings=["", "value", "95 % interval", "miscalibration"],
+        rows=[
+            [
+                figure["label"],
+                figure["value"],
+                figure["interval"],
+                Cell(figure["significance"], "best" if figure["significance"] == SIGNIFICANT else ""),
+            ]
+            for figure in key_figures(evaluation)
+        ],
+        note=", ".join([*more, "full report: .to_html()"]),
         picture=_diagram(evaluation),
     )
 
 
-def _row(figure: dict[str, str]) -> list[str | Cell]:
-    verdict = Cell(figure["verdict"], "best" if figure["verdict"].startswith("beyond") else "")
-    return [figure["label"], figure["value"], figure["interval"], verdict]
-
-
-def _in_order(classes: tuple[str, ...]) -> str:
-    """The classes from the lowest to the highest; of many, the two ends."""
-    return " < ".join(classes if len(classes) <= MOST_CLASSES else (classes[0], "…", classes[-1]))
-
-
 def _diagram(evaluation: Evaluation) -> str:
-    """What came true against what was said of the most likely class: a dot per bin, its area the share of the rows."""
-    weight, said, true = (evaluation.tables.top[k] for k in (WEIGHT, VALUE, OUTCOME))
+    """Reliability diagram of the most probable class: one dot per bin, whose area is the share of the rows."""
+    weight, confidence, correct = (evaluation.sums.top[k] for k in (WEIGHT, VALUE, OUTCOME))
     filled = weight > 0
     shares = weight[filled] / weight.sum()
-    dots = zip(said[filled] / weight[filled], true[filled] / weight[filled], shares, strict=True)
+    dots = zip(confidence[filled] / weight[filled], correct[filled] / weight[filled], shares, strict=True)
     circles = "".join(
         f'<circle cx="{SIDE * x:.1f}" cy="{SIDE * (1 - y):.1f}" r="{1.5 + 11 * share**0.5:.1f}"/>'
         for x, y, share in dots
@@ -51,12 +52,12 @@ def _diagram(evaluation: Evaluation) -> str:
     grey = 'stroke="currentColor" stroke-opacity=".4" fill="none"'
     return (
         f'<svg width="{SIDE + 26}" height="{SIDE + 20}" viewBox="-4 -4 {SIDE + 26} {SIDE + 20}" role="img" '
-        'aria-label="Reliability: what came true against what was said">'
+        'aria-label="Reliability diagram: accuracy against confidence">'
         f'<rect width="{SIDE}" height="{SIDE}" {grey}/>'
         f'<line x1="0" y1="{SIDE}" x2="{SIDE}" y2="0" stroke-dasharray="4 3" {grey}/>'
         f'<g fill="{ACCENT}" fill-opacity=".75">{circles}</g>'
         '<g fill="currentColor" fill-opacity=".7" font-size="10" font-family="system-ui,sans-serif">'
-        f'<text x="{SIDE / 2}" y="{SIDE + 12}" text-anchor="middle">said</text>'
-        f'<text transform="translate({SIDE + 18} {SIDE / 2}) rotate(-90)" text-anchor="middle">came true</text>'
+        f'<text x="{SIDE / 2}" y="{SIDE + 12}" text-anchor="middle">confidence</text>'
+        f'<text transform="translate({SIDE + 18} {SIDE / 2}) rotate(-90)" text-anchor="middle">accuracy</text>'
         "</g></svg>"
     )

@@ -1,49 +1,33 @@
-"""Rows worth looking at: typical, worst, and those with several humps."""
-
-from dataclasses import dataclass
+"""Example rows of a report: typical, worst, and multimodal predictions."""
 
 import numpy as np
 
 from orcu import geometry
 from orcu.evaluation.evaluation import Evaluation
-from orcu.evaluation.evidence import spread
-from orcu.inputs import IntArray
+from orcu.evaluation.statistics import subsample_index
 from orcu.metrics.rows import Rows
-from orcu.metrics.scoring import rps_rows
+from orcu.metrics.scoring import rps_per_row
 
 PER_KIND = 3
-MOST_ROWS = 200_000  # that are looked through
-MANY_CLASSES = 60  # of which a picture shows little, and takes long
+MAX_ROWS = 200_000  # rows that are searched
+MANY_CLASSES = 60  # a figure of more classes shows little and takes long
+KINDS = ("typical", "worst", "more than one mode")
 
 
-@dataclass(frozen=True)
-class Example:
-    """A row of the sample and why it is shown."""
-
-    row: int
-    kind: str
-    caption: str
-
-
-def examples(evaluation: Evaluation) -> list[Example]:
-    """At most three rows of each kind, the same for the same predictions; of very many classes one.
-
-    Of very many rows they are chosen among an even part.
-    """
-    number = spread(len(evaluation.sample), MOST_ROWS)
-    rows = Rows.of(evaluation.sample[number])
+def examples(evaluation: Evaluation) -> list[tuple[int, str, float]]:
+    """Row, kind and RPS of at most three rows of each kind, or one for very many classes."""
+    number = subsample_index(len(evaluation.sample), MAX_ROWS)
+    rows = Rows.from_predictions(evaluation.sample[number])
     per_kind = PER_KIND if rows.num_classes <= MANY_CLASSES else 1
-    score = rps_rows(rows.probs, rows.y)
+    score = rps_per_row(rows.probs, rows.y)
     order = np.argsort(score, kind="stable")
     quartiles = [order[int(q * (len(order) - 1))] for q in ((0.25, 0.5, 0.75) if per_kind > 1 else (0.5,))]
-    worst = order[::-1][:per_kind]
-    # How deep the valley between two humps is: the largest step the wrong way.
-    humps = np.flatnonzero(~geometry.is_unimodal(rows.probs))
-    steps = geometry.adjacent_violations(rows.probs[humps], rows.pred[humps]).max(axis=1)
-    humps = humps[np.argsort(-steps, kind="stable")][:per_kind]
-
-    def listed(kind: str, picked: IntArray) -> list[Example]:
-        unique = dict.fromkeys(int(row) for row in picked)
-        return [Example(int(number[row]), kind, f"RPS {score[row]:.2f}") for row in unique]
-
-    return [*listed("typical", np.array(quartiles)), *listed("worst", worst), *listed("several humps", humps)]
+    multimodal = np.flatnonzero(~geometry.is_unimodal(rows.probs))
+    # Depth of the valley between two modes: the largest step in the wrong direction.
+    steps = geometry.adjacent_violations(rows.probs[multimodal], rows.pred[multimodal]).max(axis=1)
+    deepest = multimodal[np.argsort(-steps, kind="stable")][:per_kind]
+    return [
+        (int(number[row]), kind, float(score[row]))
+        for kind, chosen in zip(KINDS, (np.array(quartiles), order[::-1][:per_kind], deepest), strict=True)
+        for row in dict.fromkeys(chosen.tolist())
+    ]

@@ -1,4 +1,4 @@
-"""A page as PDF: printed on A4 by a browser that is on the machine."""
+"""HTML pages as PDF, printed on A4 by an installed browser."""
 
 import os
 import shutil
@@ -10,41 +10,29 @@ from orcu.errors import InputError
 from orcu.io.files import atomic_write
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
-SECONDS = 120  # after which a browser that does not answer is given up
+TIMEOUT = 120  # seconds
 
 
 def is_pdf(path: str | os.PathLike[str]) -> bool:
-    """Whether a page is to be written as PDF: by the file's ending."""
+    """Whether the suffix of a path is .pdf."""
     return Path(path).suffix.lower() == ".pdf"
 
 
 def browser() -> str:
-    """The browser that prints: the one that ``$ORCU_BROWSER`` names, or the first of Chromium, Chrome and Edge here.
-
-    Raises:
-        InputError: if there is none.
-    """
+    """Path of the browser that prints: ``$ORCU_BROWSER``, or the first installed of Chromium, Chrome and Edge."""
     named = os.environ.get("ORCU_BROWSER")
     program = next((path for name in ([named] if named else BROWSERS) if (path := shutil.which(name))), None)
     if program is None:
-        what = f"$ORCU_BROWSER is {named!r}, which is no program" if named else "no Chromium, Chrome or Edge is here"
+        problem = f"$ORCU_BROWSER is {named!r}, which is no program" if named else "no Chromium, Chrome or Edge found"
         raise InputError(
-            f"a PDF is printed by a browser, and {what}. Install one (Debian: apt-get install chromium), or write "
-            "a file that ends in .html and print it."
+            f"a PDF is printed by a browser: {problem}. Install one (Debian: apt-get install chromium), or write a "
+            "file with the suffix .html and print it."
         )
     return program
 
 
 def write_page(html: str, path: str | os.PathLike[str]) -> None:
-    """Write a page as HTML, or as PDF if the file ends in .pdf; it appears whole or not at all.
-
-    Args:
-        html: a page that needs nothing from outside.
-        path: of the file.
-
-    Raises:
-        InputError: if a PDF is asked for and no browser can print it.
-    """
+    """Write a page as HTML, or as PDF if the suffix is .pdf; the file is written completely or not at all."""
     with atomic_write(path) as temporary:
         if is_pdf(path):
             _print(html, Path(temporary))
@@ -54,9 +42,9 @@ def write_page(html: str, path: str | os.PathLike[str]) -> None:
 
 def _print(html: str, target: Path) -> None:
     program = browser()
-    # a browser that is told to stop may still be writing its profile
+    # A browser that was stopped may still be writing its profile.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        page, printed = Path(folder, "page.html"), Path(folder, "page.pdf")
+        page, pdf = Path(folder, "page.html"), Path(folder, "page.pdf")
         page.write_text(html, encoding="utf-8")
         command = [
             program,
@@ -66,16 +54,16 @@ def _print(html: str, target: Path) -> None:
             "--disable-background-networking",
             "--no-pdf-header-footer",
             f"--user-data-dir={Path(folder, 'profile')}",
-            f"--print-to-pdf={printed}",
-            # Chromium refuses to run as root inside its sandbox; the page is our own, without scripts.
+            f"--print-to-pdf={pdf}",
+            # Chromium does not run as root inside its sandbox; the page is our own and has no scripts.
             *(["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []),
             page.as_uri(),
         ]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS)  # noqa: S603
-            fault = done.stderr.strip().splitlines()[-1:] or [f"it ended with code {done.returncode}"]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT)  # noqa: S603
+            problem = (done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"])[0]
         except (OSError, subprocess.TimeoutExpired) as error:
-            fault = [str(error)]
-        if not printed.exists():
-            raise InputError(f"{program} printed no PDF ({fault[0]}); write a file that ends in .html and print it.")
-        shutil.copyfile(printed, target)
+            problem = str(error)
+        if not pdf.exists():
+            raise InputError(f"{program} printed no PDF ({problem}); write a file with the suffix .html and print it.")
+        shutil.copyfile(pdf, target)

@@ -1,106 +1,105 @@
-"""What a pipeline reads: Markdown and workflow commands for GitHub, JUnit's XML for the others."""
+"""Output for pipelines: Markdown and workflow commands for GitHub, JUnit XML for others."""
 
 import re
 import secrets
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
-from orcu.evaluation.evaluation import Evaluation, shown_value
+from orcu.evaluation.evaluation import Evaluation, format_metric, format_metric_interval
+from orcu.evaluation.formatting import ARROWS
 from orcu.evaluation.gates import Gate
-from orcu.evaluation.printed import ARROWS, shown_interval
-from orcu.io.text import markdown, markdown_text
 from orcu.metrics.base import METRICS
-from orcu.report.headline import headline, next_step, verdict
+from orcu.report.headline import NOT_SIGNIFICANT, SIGNIFICANT, headline, next_step, significance
+from orcu.report.text_tables import escape_markdown, markdown
 
-OF_GROUPS = ("accuracy", "mae", "ece", "sce", "unimodality")
-MARKS = {"beyond chance": " ✗", "within chance": " ✓", "": ""}
-# What XML 1.0 does not let stand in a document, however it is written.
-_NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+SUBGROUP_METRICS = ("accuracy", "mae", "ece", "sce", "unimodality")
+MARKS = {SIGNIFICANT: " ✗", NOT_SIGNIFICANT: " ✓", "": ""}
+_INVALID_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # not allowed in XML 1.0
 
 
 def summary(evaluation: Evaluation, gates: Sequence[Gate]) -> str:
-    """An evaluation and its gates in GitHub's Markdown, for the page of a job."""
+    """Evaluation and gates as GitHub Markdown, for the summary of a job."""
     warnings = [note for note in evaluation.notes if note.startswith("WARNING")]
     sentences = [
-        markdown_text(sentence) for sentence in (*warnings, *headline(evaluation), next_step(evaluation)) if sentence
+        escape_markdown(sentence) for sentence in (*warnings, *headline(evaluation), next_step(evaluation)) if sentence
     ]
-    blocks = [f"### orcu evaluate: {markdown_text(evaluation.name)}\n", "\n\n".join(sentences) + "\n"]
+    blocks = [f"### orcu evaluate: {escape_markdown(evaluation.name)}\n", "\n\n".join(sentences) + "\n"]
     if gates:
         rows = [
-            [gate.text, "✗ tripped" if gate.trips(evaluation) else "✓ passed", gate.reason(evaluation)]
-            for gate in gates
+            [gate.text, "✗ failed" if gate.fails(evaluation) else "✓ passed", gate.reason(evaluation)] for gate in gates
         ]
         blocks.append(markdown(["gate", "", "value"], rows, "llr"))
     blocks.append(evaluation.to_markdown())
-    if evaluation.groups:
-        headings, rows = group_table(evaluation)
+    if evaluation.subgroups:
+        headings, rows = subgroup_table(evaluation)
         blocks.append(markdown(headings, rows, "l" + "r" * (len(headings) - 1)))
     return "\n".join(blocks)
 
 
-def group_table(evaluation: Evaluation) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows of the groups side by side; a mark says whether chance explains a binned error.
+def subgroup_table(evaluation: Evaluation) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows of a table of the subgroups; significant calibration errors are marked.
 
-    Over-confidence has its interval, since those of two groups may cancel out in what is said of all rows.
+    Over-confidence has its interval, since that of two subgroups may cancel out over all rows.
     """
-    metrics = [METRICS.get(name) for name in OF_GROUPS]
+    metrics = [METRICS.get(name) for name in SUBGROUP_METRICS]
     names = [f"{metric.name} {ARROWS[metric.better]}".strip() for metric in metrics]
     gap, rows = METRICS.get("overconfidence"), []
-    for name, group in evaluation.groups.items():
-        estimate = group.metrics[gap.name]
-        interval = shown_interval(estimate.low, estimate.high, percent=True, signed=True)
-        values = [shown_value(group, metric) + MARKS[verdict(group, metric.name)] for metric in metrics]
-        rows.append([name, f"{group.rows:,}", shown_value(group, gap), interval, *values])
-    return ["group", "rows", gap.name, "95 % interval", *names], rows
+    for name, part in evaluation.subgroups.items():
+        values = [format_metric(part, metric) + MARKS[significance(part, metric.name)] for metric in metrics]
+        interval = format_metric_interval(part, gap)
+        rows.append([name, f"{part.rows:,}", format_metric(part, gap), interval, *values])
+    return ["subgroup", "rows", gap.name, "95 % interval", *names], rows
 
 
 def github(evaluation: Evaluation, gates: Sequence[Gate]) -> str:
-    """What the log of a GitHub job shows: the summary, and a workflow command for each gate.
+    """Log of a GitHub job: the summary, and a workflow command for each gate.
 
-    A tripped gate becomes an error of the job, one that passed a notice. Names in the summary are not taken for
-    commands, whatever they are: the runner is told to read none until a word that nobody can know.
+    A failed gate is an error of the job, a passed gate a notice. Workflow commands are disabled within the summary,
+    until an unpredictable token, so that no name in it is executed as one.
     """
-    stop = secrets.token_hex(16)
-    lines = [f"::stop-commands::{stop}", summary(evaluation, gates), f"::{stop}::"]
+    token = secrets.token_hex(16)
+    lines = [f"::stop-commands::{token}", summary(evaluation, gates), f"::{token}::"]
     for gate in gates:
-        kind, what = ("error", "tripped") if gate.trips(evaluation) else ("notice", "passed")
-        lines.append(_command(kind, f"gate {what}", f"{evaluation.name}: {gate.text} ({gate.reason(evaluation)})"))
+        kind, outcome = ("error", "failed") if gate.fails(evaluation) else ("notice", "passed")
+        lines.append(_command(kind, f"gate {outcome}", f"{evaluation.name}: {gate.text} ({gate.reason(evaluation)})"))
     return "\n".join(lines) + "\n"
 
 
 def _command(kind: str, title: str, message: str) -> str:
-    r"""A workflow command, with what would end it or its parts written out.
+    r"""Workflow command with its special characters escaped.
 
     Example:
         >>> _command("error", "a, b: c", "100 %\nof it")
         '::error title=a%2C b%3A c::100 %25%0Aof it'
     """
-    text = message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    name = title.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A").replace(":", "%3A").replace(",", "%2C")
-    return f"::{kind} title={name}::{text}"
+
+    def escape(text: str) -> str:
+        return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+    return f"::{kind} title={escape(title).replace(':', '%3A').replace(',', '%2C')}::{escape(message)}"
 
 
 def junit(evaluation: Evaluation, gates: Sequence[Gate]) -> str:
-    """JUnit's XML: a test case for each gate, which fails where the gate trips; the tables are its output.
+    """JUnit XML: a test case for each gate, which fails if the gate fails; the summary is the output.
 
-    Without gates there is one case that passes, ``judged``: a suite without cases counts as broken in most pipelines.
+    Without gates there is one case that passes, ``evaluated``: most pipelines report a suite without cases as broken.
     """
-    tripped = [gate for gate in gates if gate.trips(evaluation)]
-    counts = {"tests": str(len(gates) or 1), "failures": str(len(tripped)), "errors": "0", "skipped": "0"}
-    name = _xml(evaluation.name)
+    failed = [gate for gate in gates if gate.fails(evaluation)]
+    counts = {"tests": str(len(gates) or 1), "failures": str(len(failed)), "errors": "0", "skipped": "0"}
+    name = _valid_xml(evaluation.name)
     suite = ElementTree.Element("testsuite", {"name": f"orcu evaluate: {name}", **counts})
     for gate in gates:
         case = ElementTree.SubElement(suite, "testcase", {"classname": name, "name": gate.text})
-        if gate in tripped:
+        if gate in failed:
             reason = gate.reason(evaluation)
             failure = ElementTree.SubElement(case, "failure", {"type": "gate", "message": reason})
             failure.text = f"--fail-if {gate.text!r}: {reason}"
     if not gates:
-        ElementTree.SubElement(suite, "testcase", {"classname": name, "name": "judged"})
-    ElementTree.SubElement(suite, "system-out").text = _xml(summary(evaluation, gates))
+        ElementTree.SubElement(suite, "testcase", {"classname": name, "name": "evaluated"})
+    ElementTree.SubElement(suite, "system-out").text = _valid_xml(summary(evaluation, gates))
     ElementTree.indent(suite)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(suite, encoding="unicode")}\n'
 
 
-def _xml(text: str) -> str:
-    return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+def _valid_xml(text: str) -> str:
+    return _INVALID_XML.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,8 +1,8 @@
-"""Contracts for what others add: ``check_loss``, ``check_metric``, ``check_calibrator``, ``check_dataset``.
+"""Contract tests for extensions: ``check_loss``, ``check_metric``, ``check_calibrator`` and ``check_dataset``.
 
-Each runs the rules that orcu's own things are held to, and raises `ContractError` with the rule, the numbers and how to
-mend it: one line in a test of yours. ``loss_checks`` and its like give the same rules one by one, for a test of each.
-No test runner is needed.
+Each function runs the rules that hold for all losses (metrics, calibrators, data sets) of orcu. It raises
+`ContractError` with the broken rules, the numbers and how to fix them. ``loss_checks``, ``metric_checks``,
+``calibrator_checks`` and ``dataset_checks`` return the rules by name, for a test of each. No test runner is needed.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -28,10 +28,10 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # or a checker would believe in any name
+if not TYPE_CHECKING:  # a type checker would accept any name
 
     def __getattr__(name: str) -> Any:
-        if name in ("check_loss", "loss_checks"):  # which need torch
+        if name in ("check_loss", "loss_checks"):  # need torch
             from orcu.testing import losses
 
             return getattr(losses, name)

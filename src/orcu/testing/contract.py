@@ -1,159 +1,151 @@
-"""Contracts: the rules that all things of one kind keep, each a check of its own."""
+"""Contracts: named rules for objects of one kind, and the assertions that rules use."""
 
 import re
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 
+from orcu import geometry
 from orcu.errors import CalibrationWarning, InputError
+from orcu.inputs import FloatArray, IntArray
 
 
 class ContractError(AssertionError):
-    """A rule of a contract is broken; the text names the rule, gives the numbers and says how to mend it."""
+    """A broken rule of a contract; the message names the rule, gives the numbers and says how to fix it."""
 
 
-class Subject(Protocol):
-    """What a contract is checked on."""
+class Rule:
+    """Decorator that turns a method of a `Contract` into a rule; ``fix`` says how to fix an object that breaks it."""
 
-    @property
-    def title(self) -> str:
-        """How messages call it, such as ``"loss 'rps'"``."""
+    def __init__(self, fix: str, applies: Callable[[Any], bool] = lambda contract: True) -> None:
+        self.fix, self.applies = fix, applies
 
+    def __call__(self, check: Callable[[Any], None]) -> "Rule":  # noqa: D102
+        self._check = check
+        return self
 
-S = TypeVar("S", bound=Subject)
-Check = Callable[[S], None]
-
-
-@dataclass(frozen=True)
-class _Rule(Generic[S]):
-    name: str
-    check: Check[S]
-    mend: str
-    concerns: Callable[[S], bool]
-
-    def __call__(self, subject: S) -> None:
+    def run(self, contract: "Contract") -> None:
+        """Check the rule for the object of a contract."""
+        name = self._check.__name__.replace("_", " ")
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", CalibrationWarning)  # samples of a contract may be few rows
-                self.check(subject)
-        except ContractError as fault:
-            raise ContractError(f"{subject.title}: {self.name}: {fault}. {self.mend}") from None
+                warnings.simplefilter("ignore", CalibrationWarning)  # the samples of the rules may have few rows
+                self._check(contract)
+        except ContractError as error:
+            raise ContractError(f"{contract.title}: {name}: {error}. {self.fix}") from None
         except Exception as error:
-            raise ContractError(f"{subject.title}: {self.name}: it raises {_quoted(error)}. {self.mend}") from error
+            raise ContractError(f"{contract.title}: {name}: raises {_describe(error)}. {self.fix}") from error
 
 
-class Contract(Generic[S]):
-    """The rules of one kind of thing.
+class Contract:
+    """Rules for an object; a subclass sets ``title``, the object's name in messages, and defines rules as methods.
 
-    A rule is a function that raises `ContractError`, mostly by `demand`, `close` or `refuses`; its name, without
-    underscores, says what holds.
+    A rule raises `ContractError`, usually by `expect`, `expect_close` or `expect_error`. Its name is that of the
+    method, with spaces instead of underscores.
 
     Example:
-        >>> @dataclass
-        ... class Number:
-        ...     title: str
-        ...     value: int
-        >>> numbers = Contract()
-        >>> @numbers.rule("Add 1.")
-        ... def _it_is_even(number):
-        ...     demand(number.value % 2 == 0, f"{number.value} is odd")
-        >>> list(numbers.checks(Number("three", 3)))
-        ['it is even']
-        >>> numbers.check(Number("three", 3))
+        >>> class EvenNumber(Contract):
+        ...     def __init__(self, value):
+        ...         self.title, self.value = f"number {value}", value
+        ...
+        ...     @Rule("Add 1.")
+        ...     def remainder(self):
+        ...         expect(self.value % 2 == 0, f"{self.value} is odd")
+        >>> list(EvenNumber(3).checks())
+        ['remainder']
+        >>> EvenNumber(3).check()
         Traceback (most recent call last):
-        orcu.testing.contract.ContractError: three: it is even: 3 is odd. Add 1.
+        orcu.testing.contract.ContractError: number 3: remainder: 3 is odd. Add 1.
     """
 
-    def __init__(self) -> None:
-        self._rules: list[_Rule[S]] = []
+    title: str
 
-    def rule(self, mend: str, concerns: Callable[[S], bool] = lambda subject: True) -> Callable[[Check[S]], Check[S]]:
-        """Decorator that adds a rule.
+    def checks(self) -> dict[str, Callable[[], None]]:
+        """The rules that apply to the object, by name; each raises `ContractError` if it is broken."""
+        rules = {name.replace("_", " "): rule for name, rule in vars(type(self)).items() if isinstance(rule, Rule)}
+        return {name: partial(rule.run, self) for name, rule in rules.items() if rule.applies(self)}
 
-        Args:
-            mend: a sentence for whoever breaks it.
-            concerns: which things it holds for; all by default.
-        """
-
-        def add(check: Check[S]) -> Check[S]:
-            self._rules.append(_Rule(check.__name__.strip("_").replace("_", " "), check, mend, concerns))
-            return check
-
-        return add
-
-    def checks(self, subject: S) -> dict[str, Callable[[], None]]:
-        """The rules that concern a thing, by name; each raises `ContractError` if it is broken."""
-        return {rule.name: partial(rule, subject) for rule in self._rules if rule.concerns(subject)}
-
-    def check(self, subject: S) -> None:
-        """Check all rules that concern a thing, also after one is broken.
+    def check(self) -> None:
+        """Check all rules that apply to the object.
 
         Raises:
-            ContractError: with a line for each broken rule.
+            ContractError: if rules are broken; the message has a line for each.
         """
-        faults, checks = [], self.checks(subject)
+        errors, checks = [], self.checks()
         for check in checks.values():
             try:
                 check()
-            except ContractError as fault:
-                faults.append(fault)
-        if len(faults) == 1:
-            raise faults[0]
-        if faults:
-            lines = "".join(f"\n- {fault}" for fault in faults)
-            raise ContractError(f"{len(faults)} of {len(checks)} rules are broken:{lines}") from faults[0]
+            except ContractError as error:
+                errors.append(error)
+        if len(errors) == 1:
+            raise errors[0]
+        if errors:
+            lines = "".join(f"\n- {error}" for error in errors)
+            raise ContractError(f"{len(errors)} of {len(checks)} rules are broken:{lines}") from errors[0]
 
 
-def demand(condition: object, text: str) -> None:
+def wrong_type(kind: str, expected: str, value: Any, base: type) -> InputError:
+    """Build the error for an object that is neither a name nor a class of the expected kind."""
+    shown = value.__name__ if isinstance(value, type) else f"an instance of {type(value).__name__}"
+    hint = " Pass its class." if isinstance(value, base) else ""
+    return InputError(
+        f"{kind}: expected {expected}, or a class that derives from {base.__module__.removesuffix('.base')}."
+        f"{base.__name__}, got {shown}.{hint}"
+    )
+
+
+def ordinal_sample(rows: int, num_classes: int, *, seed: int = 0) -> tuple[FloatArray, IntArray, np.random.Generator]:
+    """Draw calibrated logits with labels; also returns the random generator."""
+    rng = np.random.default_rng(seed)
+    center = rng.uniform(-0.5, num_classes - 0.5, size=(rows, 1))
+    logits = -((np.arange(num_classes) - center) ** 2) + rng.normal(scale=0.5, size=(rows, num_classes))
+    y = (rng.random((rows, 1)) > geometry.probs(logits).cumsum(axis=1)[:, :-1]).sum(axis=1)
+    return logits, y, rng
+
+
+def expect(condition: object, text: str) -> None:
     """Raise `ContractError` with the text unless the condition holds."""
     if not condition:
         raise ContractError(text)
 
 
-def close(actual: Any, expected: Any, what: str, *, rtol: float = 1e-7, atol: float = 1e-7) -> None:
-    """Demand that arrays, tensors or numbers are equal but for rounding; NaN equals NaN.
-
-    Example:
-        >>> close([1.0, 2.0], [1.0, 2.5], "the doubled loss")
-        Traceback (most recent call last):
-        orcu.testing.contract.ContractError: the doubled loss is 2 at [1], expected 2.5 (1 of 2 numbers differ)
-    """
-    given, wanted = _array(actual), _array(expected)
-    demand(given.shape == wanted.shape, f"{what} has shape {given.shape}, expected {wanted.shape}")
-    wrong = ~np.isclose(given, wanted, rtol=rtol, atol=atol, equal_nan=True)
+def expect_close(actual: Any, expected: Any, what: str, *, rtol: float = 1e-7, atol: float = 1e-7) -> None:
+    """Raise `ContractError` unless arrays, tensors or numbers are equal up to rounding; NaN equals NaN."""
+    values, targets = _array(actual), _array(expected)
+    expect(values.shape == targets.shape, f"{what} has shape {values.shape}, expected {targets.shape}")
+    wrong = ~np.isclose(values, targets, rtol=rtol, atol=atol, equal_nan=True)
     if wrong.any():
         with np.errstate(invalid="ignore"):
-            gap = np.where(wrong, np.nan_to_num(np.abs(given - wanted), nan=np.inf), -1)
-        place = np.unravel_index(int(gap.argmax()), given.shape)
-        where = f" at [{', '.join(str(int(at)) for at in place)}]" if given.ndim else ""
-        count = f" ({wrong.sum()} of {wrong.size} numbers differ)" if given.ndim else ""
-        raise ContractError(f"{what} is {given[place]:.6g}{where}, expected {wanted[place]:.6g}{count}")
+            gap = np.where(wrong, np.nan_to_num(np.abs(values - targets), nan=np.inf), -1)
+        index = tuple(map(int, np.unravel_index(int(gap.argmax()), values.shape)))
+        where = f" at {list(index)}" if index else ""
+        count = f" ({wrong.sum()} of {wrong.size} numbers differ)" if index else ""
+        raise ContractError(f"{what} is {values[index]:.6g}{where}, expected {targets[index]:.6g}{count}")
 
 
-def finite(values: Any, what: str) -> None:
-    """Demand that there is no NaN and no infinity."""
+def expect_finite(values: Any, what: str) -> None:
+    """Raise `ContractError` if a value is NaN or infinite."""
     array = _array(values)
     bad = int((~np.isfinite(array)).sum())
-    demand(bad == 0, f"{what}: {bad} of {array.size} numbers are NaN or infinite")
+    expect(bad == 0, f"{what}: {bad} of {array.size} numbers are NaN or infinite")
 
 
-def refuses(call: Callable[[], Any], message: str, what: str) -> None:
-    """Demand that a call raises `InputError` with a text that the regular expression finds."""
+def expect_error(call: Callable[[], Any], match: str, what: str) -> None:
+    """Raise `ContractError` unless a call raises `InputError` with a message that matches a regular expression."""
     try:
         call()
     except InputError as error:
-        demand(re.search(message, str(error)), f"{what} is refused with {str(error)!r}, expected {message!r}")
+        expect(re.search(match, str(error)), f"{what} raises InputError {str(error)!r}, expected {match!r}")
     except Exception as error:
-        raise ContractError(f"{what} raises {_quoted(error)}, expected InputError with {message!r}") from error
+        raise ContractError(f"{what} raises {_describe(error)}, expected InputError with {match!r}") from error
     else:
-        raise ContractError(f"{what} is not refused; expected InputError with {message!r}")
+        raise ContractError(f"{what} is accepted, expected InputError with {match!r}")
 
 
-def _quoted(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(" .")
 
 

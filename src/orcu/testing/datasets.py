@@ -1,186 +1,166 @@
-"""What every data set keeps: a complete card, rows of its classes, folds that do not leak, errors for missing files."""
+"""Contract of data sets: card, protocols, rows, reproducible reading, folds without leakage, missing files."""
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from orcu.data.base import DATASETS, IMAGES, TABLE, TEXTS, Dataset, Row
 from orcu.data.prepare import prepare
 from orcu.errors import InputError
-from orcu.testing.contract import Contract, demand, refuses
+from orcu.testing.contract import Contract, Rule, expect, expect_error, wrong_type
 
 CONTENT = {IMAGES: "path", TEXTS: "text", TABLE: "features"}
-
-
-@dataclass(frozen=True)
-class _Subject:
-    name: str
-    cls: type[Dataset]
-    root: Path | None  # as it was handed in: where a package carries the data there is none
-    options: dict[str, Any]
-
-    @property
-    def title(self) -> str:
-        return f"data set {self.name!r}"
-
-    def make(self) -> Dataset:
-        dataset: Dataset = DATASETS.create(self.name, **self.options)
-        return dataset
-
-    def rows(self, dataset: Dataset) -> list[Row]:
-        return list(dataset.rows(self.root or dataset.root() or Path()))
-
-
-CONTRACT: Contract[_Subject] = Contract()
+HAS_ROWS = attrgetter("has_rows")
 
 
 def check_dataset(dataset: str | type[Dataset], root: str | Path | None = None, **options: Any) -> None:
-    """Run the contract of data sets on one of yours.
+    """Check the contract of data sets.
 
     Args:
-        dataset: its registered name, or the class.
-        root: a folder with a few files in its layout; not needed where a package carries the data.
-        options: of the data set.
+        dataset: registered name, or class.
+        root: folder with a few files in its layout; not needed if a package contains the data.
+        options: options of the data set.
 
     Raises:
-        ContractError: if it breaks rules; a line for each, with the rows and how to mend it.
-        InputError: if it is no registered data set, or a folder is needed and there is none.
+        ContractError: if rules are broken; the message has a line for each, with the rows and how to fix it.
+        InputError: if it is not a registered data set, or a folder is needed and not given.
 
     Example:
         >>> check_dataset("esl")
     """
-    subject = _subject(dataset, root, options)
-    if not _has_rows(subject):
-        card = subject.cls.card
-        raise InputError(f"root: {subject.title} reads files; give a folder with a few in its layout: {card.layout}")
-    CONTRACT.check(subject)
+    contract = _DatasetContract(dataset, root, options)
+    if not contract.has_rows:
+        layout = contract.cls.card.layout
+        raise InputError(f"root: {contract.title} reads files; pass a folder with a few files in its layout: {layout}")
+    contract.check()
 
 
 def dataset_checks(
     dataset: str | type[Dataset], root: str | Path | None = None, **options: Any
 ) -> dict[str, Callable[[], None]]:
-    """The rules that concern a data set by name, for a test of each; see `check_dataset` for the arguments.
+    """Return the rules that apply to a data set, by name; see `check_dataset` for the arguments.
 
-    Without a root only those of the card, unless a package carries the data.
+    Without a root, and if no package contains the data, these are the rules of the card and the protocols.
 
     Example:
         >>> list(dataset_checks("limuc"))
-        ['the card is complete', 'every protocol has folds']
+        ['card', 'protocols']
     """
-    return CONTRACT.checks(_subject(dataset, root, options))
+    return _DatasetContract(dataset, root, options).checks()
 
 
-def _subject(dataset: Any, root: str | Path | None, options: dict[str, Any]) -> _Subject:
-    if isinstance(dataset, str):
-        name, cls = dataset, DATASETS.get(dataset)
-    elif isinstance(dataset, type) and issubclass(dataset, Dataset):
-        names = [name for name in DATASETS.names() if DATASETS.get(name) is dataset]
-        if not names:
-            raise InputError(
-                f"dataset: {dataset.__name__} is not registered; put @DATASETS.register('its name') above the class."
-            )
-        name, cls = names[0], dataset
-    else:
-        kind = dataset.__name__ if isinstance(dataset, type) else f"an instance of {type(dataset).__name__}"
-        raise InputError(
-            f"dataset: expected a registered name, or a class that derives from orcu.data.Dataset, got {kind}."
-            + (" Hand in its class." if isinstance(dataset, Dataset) else "")
+class _DatasetContract(Contract):
+    def __init__(self, dataset: Any, root: str | Path | None, options: dict[str, Any]) -> None:
+        if isinstance(dataset, str):
+            self.name, self.cls = dataset, DATASETS.get(dataset)
+        elif isinstance(dataset, type) and issubclass(dataset, Dataset):
+            names = [name for name in DATASETS.names() if DATASETS.get(name) is dataset]
+            if not names:
+                hint = "decorate it with @DATASETS.register('name')"
+                raise InputError(f"dataset: {dataset.__name__} is not registered; {hint}.")
+            self.name, self.cls = names[0], dataset
+        else:
+            raise wrong_type("dataset", "a registered name", dataset, Dataset)
+        self.title = f"data set {self.name!r}"
+        self.root = None if root is None else Path(root)
+        self.options = options
+
+    def make(self) -> Dataset:
+        return DATASETS.create(self.name, **self.options)
+
+    def rows(self, dataset: Dataset) -> list[Row]:
+        return list(dataset.rows(self.root or dataset.root() or Path()))
+
+    @property
+    def has_rows(self) -> bool:
+        return self.root is not None or (self.cls.card.package is not None and self.make().root() is not None)
+
+    @Rule("Fill the fields of its Card.")
+    def card(self) -> None:
+        card = self.cls.card
+        empty = [
+            name for name in ("title", "licence", "citation", "obtain", "layout") if not getattr(card, name).strip()
+        ]
+        expect(not empty, f"the card has no {', '.join(empty)}")
+        expect(card.kind in CONTENT, f"the kind is {card.kind!r}, expected one of {', '.join(CONTENT)}")
+        expect(len(set(card.classes)) == len(card.classes), "the card has a duplicate class")
+        expect(
+            len(card.classes) != 1,
+            "the card has one class, expected at least two, or none if the user's data define them",
         )
-    return _Subject(name, cls, None if root is None else Path(root), options)
+        counts = card.classes if card.counts is None else card.counts
+        expect(len(counts) == len(card.classes), f"the card has {len(counts)} counts for {len(card.classes)} classes")
 
+    @Rule("Set protocols = {name: protocol}, or use the five folds of the base class.")
+    def protocols(self) -> None:
+        protocols = self.cls.protocols
+        expect(protocols, "there is no protocol")
+        for name, protocol in protocols.items():
+            expect(protocol.n_splits >= 1, f"the protocol {name!r} has {protocol.n_splits} folds")
+        expect(not self.cls.card.paper or "paper" in protocols, "a data set of the paper has no protocol 'paper'")
 
-def _has_rows(subject: _Subject) -> bool:
-    return subject.root is not None or (subject.cls.card.package is not None and subject.make().root() is not None)
-
-
-@CONTRACT.rule("Fill the fields of its Card.")
-def _the_card_is_complete(subject: _Subject) -> None:
-    card = subject.cls.card
-    empty = [name for name in ("title", "licence", "citation", "obtain", "layout") if not getattr(card, name).strip()]
-    demand(not empty, f"its card says nothing under {', '.join(empty)}")
-    demand(card.kind in CONTENT, f"its kind is {card.kind!r}, expected one of {', '.join(CONTENT)}")
-    demand(len(set(card.classes)) == len(card.classes), "its card names a class twice")
-    demand(len(card.classes) != 1, "its card names one class, expected two or more, or none if the user's data decide")
-    if card.counts is not None:
-        demand(
-            len(card.counts) == len(card.classes),
-            f"its card has {len(card.counts)} counts for {len(card.classes)} classes",
+    @Rule("rows() yields Row(id, label, ...) with one of path, text and features, depending on the kind.", HAS_ROWS)
+    def valid_rows(self) -> None:
+        dataset = self.make()
+        rows = self.rows(dataset)
+        expect(rows, "there are no rows")
+        content, classes = (
+            CONTENT[dataset.card.kind],
+            len(dataset.classes),
+        )  # after reading: the files may define classes
+        columns, ids = list(rows[0].features or ()), set()
+        for number, row in enumerate(rows):
+            where = f"row {number} ({row.id!r})"
+            expect(isinstance(row.id, str) and row.id, f"{where}: the id must be a non-empty string")
+            expect(row.id not in ids, f"{where}: duplicate id")
+            ids.add(row.id)
+            expect(0 <= row.label < classes, f"{where}: the label is {row.label}, expected 0..{classes - 1}")
+            filled = [name for name in CONTENT.values() if getattr(row, name) is not None]
+            expect(filled == [content], f"{where} has {' and '.join(filled) or 'nothing'}, expected {content} only")
+            features = list(row.features or ())
+            expect(features == columns, f"{where}: the features are {features}, but {columns} in row 0")
+            for name in ("cluster", "split"):
+                value = getattr(row, name)
+                expect(
+                    value is None or isinstance(value, str), f"{where}: {name} is {value!r}, expected a string or None"
+                )
+        expect(
+            len({row.label for row in rows}) > 1, f"all rows have label {rows[0].label}, expected at least two classes"
         )
 
+    @Rule("Sort file listings, and use no random numbers in rows(): orcu creates the folds.", HAS_ROWS)
+    def reproducible_rows(self) -> None:
+        first, second = self.rows(self.make()), self.rows(self.make())
+        expect(len(first) == len(second), f"reading gives {len(first):,} rows, then {len(second):,}")
+        for number, (row, again) in enumerate(zip(first, second, strict=True)):
+            expect(repr(row) == repr(again), f"row {number} is {row!r}, then {again!r}")  # NaN is not equal to itself
 
-@CONTRACT.rule("Give protocols = {name: protocol}, or leave the five folds of the base class.")
-def _every_protocol_has_folds(subject: _Subject) -> None:
-    protocols = subject.cls.protocols
-    demand(protocols, "it has no protocol")
-    for name, protocol in protocols.items():
-        demand(protocol.num_folds >= 1, f"the protocol {name!r} has {protocol.num_folds} folds")
-    demand(not subject.cls.card.paper or "paper" in protocols, "it is one of the paper's, without a protocol 'paper'")
+    @Rule("Check the report of `orcu data prepare`; dependent rows need a common Row.cluster.", HAS_ROWS)
+    def folds_without_leakage(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            prepared, _ = prepare(self.name, self.root, output=folder, options=self.options)
+            expected, rows = len(self.rows(self.make())), len(prepared.manifest)
+            expect(rows == expected, f"{rows:,} of {expected:,} rows were prepared")
+            clusters = prepared.manifest.column("cluster")
+            for name, folds in prepared.protocols().items():
+                for fold in range(folds):
+                    splits = {"row": [set(rows.tolist()) for rows in prepared.split(name, fold).values()]}
+                    if self.cls.protocols[name].by_cluster:
+                        splits["cluster"] = [{clusters[row] for row in split} - {None} for split in splits["row"]]
+                    for unit, sets in splits.items():
+                        disjoint = len(set.union(*sets)) == sum(map(len, sets))
+                        expect(disjoint, f"{name}, fold {fold}: a {unit} is in two splits")
 
-
-@CONTRACT.rule("rows() yields a Row(id, label, ...) with one of path, text and features, as its kind says.", _has_rows)
-def _rows_are_cases_of_its_classes(subject: _Subject) -> None:
-    dataset = subject.make()
-    rows = subject.rows(dataset)
-    demand(rows, "there are no rows")
-    content, classes = CONTENT[dataset.card.kind], len(dataset.classes)  # known now also where the files decide
-    first, ids = rows[0], set()
-    for number, row in enumerate(rows):
-        where = f"row {number} ({row.id!r})"
-        demand(isinstance(row.id, str) and row.id, f"row {number} has the id {row.id!r}, expected a text")
-        demand(row.id not in ids, f"{where}: the id stands twice")
-        ids.add(row.id)
-        demand(0 <= row.label < classes, f"{where} has label {row.label}, expected 0..{classes - 1}")
-        filled = [name for name in CONTENT.values() if getattr(row, name) is not None]
-        demand(filled == [content], f"{where} has {' and '.join(filled) or 'nothing'}, expected {content} alone")
-        demand(
-            list(row.features or ()) == list(first.features or ()),
-            f"{where} has the features {list(row.features or ())}, row 0 {list(first.features or ())}",
-        )
-        for name in ("subject", "split"):
-            value = getattr(row, name)
-            demand(
-                value is None or isinstance(value, str), f"{where} has the {name} {value!r}, expected a text or None"
-            )
-    labels = {row.label for row in rows}
-    demand(len(labels) > 1, f"all rows have label {first.label}; two classes or more are needed")
-
-
-@CONTRACT.rule("Sort what the file system lists, and leave chance out of rows(): folds are dealt by orcu.", _has_rows)
-def _reading_twice_gives_the_same_rows(subject: _Subject) -> None:
-    rows, again = subject.rows(subject.make()), subject.rows(subject.make())
-    demand(len(rows) == len(again), f"there are {len(rows):,} rows, then {len(again):,}")
-    for number, (one, other) in enumerate(zip(rows, again, strict=True)):
-        demand(repr(one) == repr(other), f"row {number} is {one!r}, then {other!r}")  # NaN is not equal to itself
-
-
-@CONTRACT.rule("See what `orcu data prepare` says of it; rows of a subject need its name in Row.subject.", _has_rows)
-def _it_can_be_prepared_and_no_fold_leaks(subject: _Subject) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        prepared, _ = prepare(subject.name, subject.root, out=folder, options=subject.options)
-        expected, rows = len(subject.rows(subject.make())), len(prepared.manifest)
-        demand(rows == expected, f"{rows:,} rows were prepared of {expected:,}")
-        people = prepared.manifest.column("subject")
-        for name, folds in prepared.protocols().items():
-            for fold in range(folds):
-                splits = [set(part.tolist()) for part in prepared.split(name, fold).values()]
-                demand(len(set.union(*splits)) == sum(map(len, splits)), f"{name}, fold {fold}: a row is in two splits")
-                if subject.cls.protocols[name].by_subject:
-                    sides = [{people[row] for row in split} - {None} for split in splits]
-                    demand(
-                        len(set.union(*sides)) == sum(map(len, sides)),
-                        f"{name}, fold {fold}: a subject is in two splits",
-                    )
-
-
-@CONTRACT.rule(
-    "Use need_file(path, self.card), which names the file, the layout and how to get the data.",
-    lambda subject: subject.root is not None,
-)
-def _missing_files_are_named(subject: _Subject) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        empty = Path(folder, "empty")
-        empty.mkdir()
-        call = {"out": Path(folder, "out"), "options": subject.options}
-        refuses(lambda: prepare(subject.name, empty, **call), "empty", "an empty folder")  # type: ignore[arg-type]
+    @Rule(
+        "Use require_file(path, self.card), which names the file, the layout and how to get the data.",
+        lambda contract: contract.root is not None,
+    )
+    def missing_files(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            empty = Path(folder, "empty")
+            empty.mkdir()
+            call = partial(prepare, self.name, empty, output=Path(folder, "output"), options=self.options)
+            expect_error(call, "empty", "an empty folder")

@@ -1,27 +1,33 @@
-"""Which barrier scale s fits a task: from the theory, before or after a first training."""
+"""ScaleSuggestion of the barrier scale s from the accuracy of a model, by the equilibrium of the theory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, as_count
-from orcu.io.card import card
 from orcu.theory.equilibrium import equilibrium
 
-GRID = np.geomspace(0.4, 100.0, 25)  # where the curve of confidence is looked at
+GRID = np.geomspace(0.4, 100.0, 25)  # scales at which the confidence is computed before root finding
 
 
 @dataclass(frozen=True)
-class Suggestion:
-    """A scale, and what it rests on."""
+class ScaleSuggestion:
+    """Suggested scale with its confidence and the reason.
+
+    Attributes:
+        scale: suggested barrier scale s.
+        fits: whether the equilibrium's mean confidence equals the accuracy at some s.
+        confidence: mean confidence of the equilibrium at this scale.
+        accuracy: accuracy of the model.
+        reason: explanation in one sentence.
+    """
 
     scale: float
-    fits: bool  # whether some s makes the equilibrium as sure as the model is right
-    confidence: float  # of the equilibrium at this scale
+    fits: bool
+    confidence: float
     accuracy: float
     reason: str
 
@@ -29,9 +35,11 @@ class Suggestion:
         return self.reason
 
     def _repr_html_(self) -> str:
+        from orcu.report.card_html import card
+
         facts = {
-            "the equilibrium is sure by": f"{self.confidence:.1%}",
-            "the model is right in": f"{self.accuracy:.1%}",
+            "confidence of the equilibrium": f"{self.confidence:.1%}",
+            "accuracy of the model": f"{self.accuracy:.1%}",
         }
         return card("Suggested barrier scale", sentences=[self.reason], facts=facts)
 
@@ -42,86 +50,93 @@ def suggest_scale(
     *,
     confusion: Any = None,
     distance: str | Mapping[str, Any] = "squared",
-) -> Suggestion:
-    """The scale at which ORCU's equilibrium is as sure as the model is right.
+) -> ScaleSuggestion:
+    """Suggest the scale at which the mean confidence of ORCU's equilibrium equals the accuracy of the model.
 
-    Where labels overlap, free logits settle at the equilibrium of the label distribution that is met
-    there. Its confidence rises with s, then falls towards a limit; on the falling branch the scale is
-    taken at which the mean confidence equals the accuracy. (For one label alone it would never fall below the
-    soft target's own mass; where labels overlap it does, so that some s fits nearly every task.)
-    Without a confusion matrix the labels met at a decision are taken to fade by a constant factor from class to class.
+    Where labels overlap, free logits converge to the equilibrium of the label distribution. Its confidence rises with
+    s and then falls towards a limit; the scale is taken on the falling branch. (For a single label the confidence
+    would never fall below the soft target's own mass; for overlapping labels it does, so a scale exists for nearly
+    every task.) Without a confusion matrix, the label distribution of each predicted class is assumed to decrease by a
+    constant factor from class to class.
 
     Args:
-        num_classes: how many classes, C.
-        accuracy: the share of right decisions, in (0, 1).
-        confusion: counts of labels (rows) by decisions (columns), shape (C, C), in place of accuracy: the labels
-            met at each decision are the overlap.
-        distance: of the soft targets.
+        num_classes: number of classes, C.
+        accuracy: share of correct predictions, between 1/C and 1.
+        confusion: confusion matrix of counts, labels in rows and predictions in columns, shape (C, C), instead of
+            accuracy; its columns are the label distributions.
+        distance: distance of the soft targets, see `orcu.kernels.soft_targets`.
 
     Raises:
-        InputError: if not exactly one of the two is given, or it cannot be used.
+        InputError: if not exactly one of accuracy and confusion is given, or its value is invalid.
 
     Example:
         >>> print(suggest_scale(5, 0.7))
-        s = 1.49: there the equilibrium is sure by 70.0%, as often as the model is right
+        s = 1.49: the equilibrium's mean confidence, 70.0%, equals the accuracy
         >>> suggest_scale(3, confusion=[[8, 1, 0], [2, 6, 2], [0, 1, 5]]).scale.__round__(2)
         1.43
     """
+    from scipy.optimize import brentq  # slow to import
+
     num_classes = as_count(num_classes, name="num_classes", minimum=2)
     if (accuracy is None) == (confusion is None):
-        raise InputError("accuracy: give it, or a confusion matrix, and not both.")
+        raise InputError("accuracy: give either accuracy or confusion, not both.")
     if accuracy is not None:
-        overlap, right, weight = _fading(num_classes, float(accuracy))
+        overlap, precision, weight = _geometric_overlap(num_classes, float(accuracy))
     else:
-        overlap, right, weight = _met(confusion, num_classes)
-    wanted = float(weight @ right)
+        overlap, precision, weight = _overlap_of(confusion, num_classes)
+    target = float(weight @ precision)
 
     def confidence(scale: Any) -> FloatArray:
         solution = equilibrium(
             num_classes, scale=np.asarray(scale)[..., None], label_distribution=overlap, distance=distance
         )
-        mean: FloatArray = solution.probs.max(axis=-1) @ weight
-        return mean
+        return solution.probs.max(axis=-1) @ weight
 
     curve = confidence(GRID)
     peak = int(np.argmax(curve))
-    below = np.flatnonzero(curve[peak:] <= wanted)
+    below = np.flatnonzero(curve[peak:] <= target)
     if not len(below):
         message = (
-            f"no s fits: right in {wanted:.1%}, but even a large s is sure by {curve[-1]:.1%}; try a wider distance "
-            "(absolute), or leave it to a calibrator."
+            f"no s fits: the accuracy is {target:.1%}, but the equilibrium's mean confidence is at least "
+            f"{curve[-1]:.1%}; use a wider distance (absolute) or a calibrator."
         )
-        return Suggestion(float(GRID[-1]), False, float(curve[-1]), wanted, message)
-    if below[0] == 0:  # even the surest equilibrium is less sure
-        message = f"s = {GRID[peak]:.2f}: the surest equilibrium, {curve[peak]:.1%}; right in {wanted:.1%}"
-        return Suggestion(float(GRID[peak]), False, float(curve[peak]), wanted, message)
+        return ScaleSuggestion(float(GRID[-1]), False, float(curve[-1]), target, message)
+    if below[0] == 0:  # even the largest confidence is below the accuracy
+        message = (
+            f"s = {GRID[peak]:.2f}: the equilibrium's largest mean confidence, {curve[peak]:.1%}, is below the "
+            f"accuracy, {target:.1%}"
+        )
+        return ScaleSuggestion(float(GRID[peak]), False, float(curve[peak]), target, message)
     low, high = GRID[peak + below[0] - 1], GRID[peak + below[0]]
-    scale = float(brentq(lambda s: float(confidence(s)) - wanted, low, high, xtol=1e-6))
-    message = f"s = {scale:.2f}: there the equilibrium is sure by {wanted:.1%}, as often as the model is right"
-    return Suggestion(scale, True, float(confidence(scale)), wanted, message)
+    scale = float(brentq(lambda s: float(confidence(s)) - target, low, high, xtol=1e-6))
+    message = f"s = {scale:.2f}: the equilibrium's mean confidence, {target:.1%}, equals the accuracy"
+    return ScaleSuggestion(scale, True, float(confidence(scale)), target, message)
 
 
-def _fading(num_classes: int, accuracy: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Around each class, labels that fade by a constant factor; the class itself has the accuracy."""
+def _geometric_overlap(num_classes: int, accuracy: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Label distributions that decrease by a constant factor around each class, whose own share is the accuracy."""
     if not 1 / num_classes < accuracy < 1:
         raise InputError(f"accuracy: expected a share above 1/{num_classes} (chance) and below 1, got {accuracy!r}.")
-    away = np.abs(np.subtract.outer(np.arange(num_classes), np.arange(num_classes)))
+    from scipy.optimize import brentq
+
+    distances = np.abs(np.subtract.outer(np.arange(num_classes), np.arange(num_classes)))
     overlap = np.empty((num_classes, num_classes))
-    for k, steps in enumerate(away):
+    for k, steps in enumerate(distances):
         factor = brentq(lambda r, steps=steps: 1 / (r**steps).sum() - accuracy, 0.0, 1.0)
         overlap[k] = factor**steps / (factor**steps).sum()
     return overlap, np.diagonal(overlap), np.full(num_classes, 1 / num_classes)
 
 
-def _met(confusion: Any, num_classes: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The labels met at each decision, the share of them that is right, and how often it is made."""
+def _overlap_of(confusion: Any, num_classes: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Label distribution, precision and frequency of each predicted class of a confusion matrix."""
     counts = np.asarray(confusion, dtype=np.float64)
-    good = counts.shape == (num_classes, num_classes) and np.isfinite(counts).all()
-    if not good or (counts < 0).any() or not counts.any():
+    valid = counts.shape == (num_classes, num_classes) and np.isfinite(counts).all()
+    if not valid or (counts < 0).any() or not counts.any():
         raise InputError(
-            f"confusion: expected counts of rows, shape ({num_classes}, {num_classes}), got shape {counts.shape}."
+            f"confusion: expected non-negative counts of shape ({num_classes}, {num_classes}), not all 0; got shape "
+            f"{counts.shape}."
         )
-    decided = counts.sum(axis=0)
-    kept = np.flatnonzero(decided)
-    met = (counts[:, kept] / decided[kept]).T
-    return met, met[np.arange(len(kept)), kept], decided[kept] / decided.sum()
+    totals = counts.sum(axis=0)
+    predicted = np.flatnonzero(totals)
+    overlap = (counts[:, predicted] / totals[predicted]).T
+    return overlap, overlap[np.arange(len(predicted)), predicted], totals[predicted] / totals.sum()

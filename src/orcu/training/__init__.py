@@ -1,5 +1,5 @@
-"""Training: recipes, one visible loop, checkpoints, and runs over prepared data."""
+"""Training: configuration, training loop, checkpoints, and runs on prepared data."""
 
 from orcu.errors import require
 
-require("torch", extra="train", what="orcu.training")
+require("torch", extra="train", feature="orcu.training")

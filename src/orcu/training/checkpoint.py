@@ -1,4 +1,4 @@
-"""Checkpoints: everything a training needs to go on to the bit, in safetensors and JSON."""
+"""Files of tensors, and checkpoints from which a training continues with the same results."""
 
 import json
 import shutil
@@ -17,17 +17,11 @@ from orcu.io.files import atomic_write
 
 VERSION = 1
 TENSORS, STATE, BEST = "tensors.safetensors", "state.json", "best.safetensors"
+OLD_KEYS = {"schedule": "scheduler"}  # names in checkpoints of orcu 0.2; in curves also rate_0, now learning_rate_0
 
 
 def save(folder: Path, *, model: nn.Module, optimizer: Optimizer, state: dict[str, Any]) -> None:
-    """Write a checkpoint; the one before stays until this one is whole.
-
-    Args:
-        folder: it is replaced as a whole.
-        model: its parameters and buffers.
-        optimizer: its moments and rates.
-        state: plain data: the epoch, the schedule, the curves.
-    """
+    """Write a checkpoint of model, optimiser and other ``state``; the previous one is removed after it is complete."""
     part = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
@@ -37,8 +31,8 @@ def save(folder: Path, *, model: nn.Module, optimizer: Optimizer, state: dict[st
         for name, value in moments.items():
             tensors[f"optimizer.{index}.{name}"] = torch.as_tensor(value)
     save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, part / TENSORS)
-    plain = state | {"version": VERSION, "groups": optimizer_state["param_groups"]}
-    (part / STATE).write_text(json.dumps(plain))
+    content = state | {"version": VERSION, "groups": optimizer_state["param_groups"]}
+    (part / STATE).write_text(json.dumps(content))
     old = folder.with_name(f".{folder.name}.old")
     if folder.exists():
         shutil.rmtree(old, ignore_errors=True)
@@ -50,55 +44,55 @@ def save(folder: Path, *, model: nn.Module, optimizer: Optimizer, state: dict[st
 def restore(
     folder: Path, *, model: nn.Module, optimizer: Optimizer, best: Path | None = None
 ) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
-    """Put a checkpoint back: the plain data of `save`, and the weights of the best epoch so far.
+    """Restore model and optimiser; returns the ``state`` of `save` and the weights in the file ``best``, if it exists.
 
-    ``None`` if there is no checkpoint, or a damaged one, as a full disk leaves behind: the training starts afresh then,
-    and a warning says so.
-
-    Args:
-        folder: of the checkpoint.
-        model: gets its parameters and buffers.
-        optimizer: gets its moments and rates.
-        best: what `write_best` wrote, for a training that selects its best epoch.
-
-    Raises:
-        InputError: if it is of another model or version.
+    Returns ``None`` if there is no checkpoint. A damaged one, for example after a full disk, is removed with a warning,
+    and the training starts from the beginning. One of another model or version is an `InputError`.
     """
     old = folder.with_name(f".{folder.name}.old")
     if not folder.exists():
         if not old.exists():
             return None
-        old.replace(folder)  # it was cut off between the two renames
+        old.replace(folder)  # `save` was interrupted between its two renames
     try:
         state: dict[str, Any] = json.loads((folder / STATE).read_text())
-        version, groups, _ = state.pop("version"), state.pop("groups"), state["curves"]
+        state = {OLD_KEYS.get(name, name): value for name, value in state.items()}
+        version, groups = state.pop("version"), state.pop("groups")
+        state["curves"] = [
+            {f"learning_{name}" if name.startswith("rate_") else name: value for name, value in curve.items()}
+            for curve in state["curves"]
+        ]
         tensors = load_file(folder / TENSORS)
         weights = load_file(best) if best is not None and best.exists() else {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
-        warnings.warn(f"{folder}: damaged ({first_line(error)}); the training starts afresh.", stacklevel=2)
+        message = f"{folder}: the checkpoint is damaged ({first_line(error)}); the training starts again."
+        warnings.warn(message, stacklevel=2)
         shutil.rmtree(folder)
         return None
     if version != VERSION:
-        raise InputError(f"{folder}: a checkpoint of another version; delete it to start anew.")
+        raise InputError(f"{folder}: unknown checkpoint version {version}; delete the folder to start again.")
     try:
-        model.load_state_dict(_under(tensors, "model."))
+        model.load_state_dict(_with_prefix(tensors, "model."))
     except RuntimeError as error:
         raise InputError(
-            f"{folder}: a checkpoint of another model ({str(error).splitlines()[-1].strip()}); delete it to start anew."
+            f"{folder}: the checkpoint belongs to another model ({str(error).splitlines()[-1].strip()}); delete it to "
+            "start again."
         ) from None
     moments: dict[int, dict[str, Tensor]] = {}
-    for name, value in _under(tensors, "optimizer.").items():
+    for name, value in _with_prefix(tensors, "optimizer.").items():
         index, key = name.split(".", 1)
         moments.setdefault(int(index), {})[key] = value
     optimizer.load_state_dict({"state": moments, "param_groups": groups})
     return state, weights
 
 
-def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors whose names have a prefix, without it."""
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
-def write_best(path: Path, weights: dict[str, Tensor]) -> None:
-    """Write the weights of the best epoch so far; the file appears whole or not at all."""
+def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
+    """Write tensors to a safetensors file, atomically."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as temporary:
-        save_file({name: value.contiguous() for name, value in weights.items()}, temporary)
+        save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, temporary)

@@ -1,4 +1,4 @@
-"""The scale that chooses itself: a first training, the theory's suggestion, a few warm starts."""
+"""Choice of ORCU's scale s: a first training, the scale that the theory suggests, and short trainings around it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,27 +6,27 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from orcu.evaluation.evidence import values_of
+from orcu.defaults import SCALE
+from orcu.evaluation.statistics import metric_values
 from orcu.inputs import FloatArray, IntArray
 from orcu.metrics.rows import Rows, confusion_counts
-from orcu.theory.suggest_scale import Suggestion, suggest_scale
+from orcu.theory.suggest_scale import ScaleSuggestion, suggest_scale
 from orcu.training.config import TrainConfig
 
-FIRST = 3.0  # Paper: the scale of all its image experiments
-AROUND = (1.0, 0.5, 2.0)  # times the suggestion
-FURTHER = 2.0  # another step outward while the best is at the edge
-MOST_STEPS = 2
-LEAST, MOST = 0.1, 30.0
-CRITERION = "sce"  # of validation rows; lower is better
-SHORT, SLOWER = 0.25, 0.3  # of the first training's epochs and rates, for a warm start
-LEAST_EPOCHS = 3
+FACTORS = (1.0, 0.5, 2.0)  # trial scales relative to the suggestion
+STEP = 2.0  # factor of a further trial while the best scale is the smallest or largest
+MAX_STEPS = 2
+MIN_SCALE, MAX_SCALE = 0.1, 30.0
+CRITERION = "sce"  # metric of the validation rows to minimise
+SHORT, SLOWER = 0.25, 0.3  # epochs and learning rates of a short training relative to the first one
+MIN_EPOCHS = 3
 
 Trained = TypeVar("Trained")
 
 
 @dataclass(frozen=True)
 class Trial(Generic[Trained]):
-    """One scale that was tried: what its training gave, and its probabilities of validation rows."""
+    """A training with one scale: its result, its probabilities of the validation rows, and their metric."""
 
     scale: float
     state: Trained = field(repr=False)
@@ -35,60 +35,60 @@ class Trial(Generic[Trained]):
 
 
 @dataclass(frozen=True)
-class Chosen(Generic[Trained]):
-    """The best trial, all of them by scale, and what the theory had suggested."""
+class ScaleChoice(Generic[Trained]):
+    """The best trial, all trials sorted by scale, and the suggestion of the theory."""
 
     best: Trial[Trained]
     trials: list[Trial[Trained]]
-    suggestion: Suggestion
+    suggestion: ScaleSuggestion
 
 
 def choose_scale(
     train: Callable[[float, Trained | None], tuple[Trained, FloatArray]], y: IntArray, *, distance: Any = "squared"
-) -> Chosen[Trained]:
-    """Train with s = 3, ask the theory what fits the overlap met, try that and its surroundings, keep the best.
+) -> ScaleChoice[Trained]:
+    """Train with s = 3, then with the scale that the theory suggests for the confusion matrix, and scales around it.
 
     Args:
-        train: from a scale, and what the first training gave (``None`` for the first itself; a short training that
-            starts from there does), to what this one gives and its probabilities of validation rows.
+        train: function from a scale and the result of the first training (``None`` in the first training; the others
+            are short trainings that start from it) to its result and its probabilities of the validation rows.
         y: labels of the validation rows.
-        distance: of the soft targets.
+        distance: distance of the soft targets.
     """
+    trials: dict[float, Trial[Trained]] = {}
 
-    def trial(scale: float, start: Trained | None) -> Trial[Trained]:
+    def run_trial(scale: float, start: Trained | None) -> Trial[Trained]:
         state, probs = train(scale, start)
-        values = values_of(Rows(probs, y))
-        return Trial(scale, state, probs, values[CRITERION])
+        trials[scale] = Trial(scale, state, probs, metric_values(Rows(probs, y))[CRITERION])
+        return trials[scale]
 
-    first = trial(FIRST, None)
+    def clip(scale: float) -> float:
+        return float(np.clip(round(scale, 2), MIN_SCALE, MAX_SCALE))
+
+    def best_trial() -> Trial[Trained]:
+        return min(trials.values(), key=lambda trial: trial.value)
+
+    first = run_trial(SCALE, None)
     num_classes = first.probs.shape[1]
     counts = confusion_counts(first.probs.argmax(axis=1), y, num_classes)
     suggestion = suggest_scale(num_classes, confusion=counts, distance=distance)
-    trials = {FIRST: first}
-    for factor in AROUND:
-        scale = float(np.clip(round(suggestion.scale * factor, 2), LEAST, MOST))
-        if scale not in trials:
-            trials[scale] = trial(scale, first.state)
-    for _ in range(MOST_STEPS):
-        best = min(trials.values(), key=lambda trial: trial.value)
-        outward = FURTHER if best.scale == max(trials) else 1 / FURTHER
-        scale = float(np.clip(round(best.scale * outward, 2), LEAST, MOST))
-        if best.scale not in (min(trials), max(trials)) or scale in trials:
+    for factor in FACTORS:
+        if clip(suggestion.scale * factor) not in trials:
+            run_trial(clip(suggestion.scale * factor), first.state)
+    for _ in range(MAX_STEPS):
+        best = best_trial().scale
+        scale = clip(best * (STEP if best == max(trials) else 1 / STEP))
+        if best not in (min(trials), max(trials)) or scale in trials:
             break
-        trials[scale] = trial(scale, first.state)
-    best = min(trials.values(), key=lambda trial: trial.value)
-    return Chosen(best, [trials[scale] for scale in sorted(trials)], suggestion)
+        run_trial(scale, first.state)
+    return ScaleChoice(best_trial(), [trials[scale] for scale in sorted(trials)], suggestion)
 
 
-def shortened(recipe: TrainConfig, epochs: int) -> dict[str, float]:
-    """What changes in a recipe for a warm start, after a first training that took so many epochs.
+def short_training(train_config: TrainConfig, epochs: int) -> dict[str, float]:
+    """Changes to the hyperparameters for a short training after a first one of ``epochs`` epochs.
 
     Example:
-        >>> shortened(TrainConfig(rate=0.01, head_rate=0.1), epochs=40)
-        {'epochs': 10, 'rate': 0.003, 'head_rate': 0.03}
+        >>> short_training(TrainConfig(learning_rate=0.01, head_learning_rate=0.1), epochs=40)
+        {'epochs': 10, 'learning_rate': 0.003, 'head_learning_rate': 0.03}
     """
-    return {
-        "epochs": max(LEAST_EPOCHS, round(SHORT * epochs)),
-        "rate": SLOWER * recipe.rate,
-        "head_rate": SLOWER * recipe.head_rate,
-    }
+    rates = {name: SLOWER * getattr(train_config, name) for name in ("learning_rate", "head_learning_rate")}
+    return {"epochs": max(MIN_EPOCHS, round(SHORT * epochs)), **rates}

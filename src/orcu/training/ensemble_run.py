@@ -1,229 +1,159 @@
-"""An ensemble over one division of a prepared data set: every loss in every fold, then one model in one folder."""
+"""An ensemble on one split of a prepared data set, trained into a folder."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import nn
 
-from orcu import calibrators, losses
+from orcu import losses
+from orcu.boosting.learner import BoostingConfig, BoostingLearner
+from orcu.boosting.libraries import boosting_learner
 from orcu.boosting.objective import objective
-from orcu.boosting.trees import BOOSTING, NETWORK, CrossFittedTrees, Growth, grow
-from orcu.boosting.trees import LOSSES as TREE_LOSSES
-from orcu.calibrators.pool import Pool, pool
-from orcu.decisions.conformal import CrossConformalSets
+from orcu.data.base import TABLE
+from orcu.defaults import BOOSTING_LOSSES, CV, NETWORK_LOSSES
+from orcu.ensemble.ensemble import Ensemble, fit_ensemble
+from orcu.ensemble.kinds import BOOSTING, NETWORK
+from orcu.ensemble.learner import BaseLearner, Progress, TrainingData
 from orcu.errors import InputError
-from orcu.inputs import FloatArray, IntArray
-from orcu.io.files import atomic_write
-from orcu.losses.ensemble import MEMBERS
-from orcu.model_selection import Fold, deal
-from orcu.models.ensemble import EnsembleClassifier, perceptrons
-from orcu.models.kinds import table_features, tree_columns
+from orcu.inputs import IntArray
+from orcu.model_selection import cross_fit_folds
+from orcu.models.ensemble import EnsembleClassifier
+from orcu.models.kinds import table_features
+from orcu.preprocessing import Inputs, TableEncoder
 from orcu.training.config import ENSEMBLE
-from orcu.training.cross_fitting import CrossFitted, out_of_fold, stacks, train_together
-from orcu.training.ensemble import as_module
-from orcu.training.model_file import TREES, save_model
+from orcu.training.model_file import save_model
+from orcu.training.networks import PerceptronLearner, as_module, is_batchable
 from orcu.training.parallel import first_before_others, is_first
-from orcu.training.run import Result, Run, RunConfig, Splits, claim
+from orcu.training.run import Result, Run, claim
 
-Progress = Callable[[str, int, int, float], None]
-FOLDER = "members"
 SETS = "sets.json"
 
 
 class EnsembleRun:
-    """Cross-fitted perceptrons of several losses, on a table or on the features of a frozen backbone; trees on a table.
+    """Cross-fitted perceptrons of several losses on a table or on features of a frozen backbone; trees on a table.
 
-    The rows of train and validation are dealt into folds; the test rows stay untouched.
+    The rows of train and validation are split into cross-fitting folds; the test rows are not used.
 
     Args:
-        run: the data, the division and the settings; of its network only the backbone is used.
-        specs: the losses, as for `orcu.losses.create`.
-        folds: how many.
-        kinds: of members: "network", "boosting" or both.
+        run: data, splits and settings; only the backbone of its network is used.
+        loss: losses of the perceptrons, as for `orcu.losses.create`.
+        cv: number of folds.
+        estimators: base learners: "network", "boosting" or both.
 
     Raises:
-        InputError: if a loss cannot be trained so, or there are fewer rows or subjects than folds.
+        InputError: if a loss cannot be used in an ensemble, or there are fewer rows or clusters than folds.
     """
 
     def __init__(
-        self, run: Run, specs: Sequence[Any] = MEMBERS, *, folds: int = 5, kinds: Sequence[str] = (NETWORK,)
+        self, run: Run, loss: Sequence[Any] = NETWORK_LOSSES, *, cv: int = CV, estimators: Sequence[str] = (NETWORK,)
     ) -> None:
-        self.run, self.folds, self.kinds = run, folds, tuple(kinds)
-        classes = len(run.plan.classes)
+        self.run, self.cv, self.estimators = run, cv, tuple(estimators)
+        self.num_classes = len(run.model_config.classes)
         self.criteria: dict[str, nn.Module] = {}
-        for spec in specs if NETWORK in self.kinds else []:
-            criterion = losses.create(spec, num_classes=classes, reduction="sum")
-            if not stacks(criterion):
-                raise InputError(f"loss: {spec} cannot be part of an ensemble; use --folds 1 --loss {spec}.")
+        for spec in loss if NETWORK in self.estimators else []:
+            criterion = losses.create(spec, num_classes=self.num_classes, reduction="sum")
+            if not is_batchable(criterion):
+                raise InputError(f"loss: {spec} cannot be part of an ensemble; use --cv 1 --loss {spec}.")
             self.criteria[str(spec)] = criterion
-        self.recipe = run.recipe.but(**(ENSEMBLE | dict(run.settings.recipe or {})))
+        self.train_config = run.train_config.replace(**(ENSEMBLE | dict(run.config.training or {})))
         self.rows: IntArray = np.concatenate([run.splits["train"], run.splits["validation"]])
-        subjects = run.prepared.manifest.column("subject")
-        groups = None if subjects[0] is None else np.array([subjects[row] for row in self.rows])
+        clusters = run.prepared.manifest.clusters()
+        self.groups = None if clusters is None else np.array([clusters[row] for row in self.rows])
         self.labels = run.labels[self.rows]
-        self.dealt: list[Fold] = deal(self.labels, folds, groups=groups, seed=run.settings.seed)
+        self.folds = cross_fit_folds(self.labels, cv, groups=self.groups, random_state=run.config.seed)
 
     def spec(self) -> dict[str, Any]:
-        """What the ensemble is made of, and the versions it runs with."""
-        mine = self.run.spec()
-        ensemble = {"loss": list(self.criteria), "folds": self.folds, "recipe": asdict(self.recipe)}
-        if BOOSTING in self.kinds:
-            ensemble |= {"trees": list(TREE_LOSSES), "growth": asdict(Growth())}
-        return mine | {"spec": mine["spec"] | ensemble}
+        """Settings of the ensemble, and the versions of the packages."""
+        run = self.run.spec()
+        settings = {"loss": list(self.criteria), "cv": self.cv, "train_config": asdict(self.train_config)}
+        if BOOSTING in self.estimators:
+            settings |= {"trees": list(BOOSTING_LOSSES), "boosting": asdict(BoostingConfig())}
+        return run | {"spec": run["spec"] | settings}
 
-    def train(self, folder: Path, *, progress: Progress | None = None) -> tuple[Result, Pool]:
-        """Train what is missing, weigh, and write the model.
+    def train(
+        self, folder: Path, *, calibrator: Any = None, progress: Progress | None = None
+    ) -> tuple[Result, Ensemble]:
+        """Train the members that are not in the folder yet, pool and calibrate them, and write the model.
 
-        Writes a file in ``members`` for each loss when it is trained, and one in ``trees`` for each loss and fold of
-        trees, so that a training that was cut off goes on; model.safetensors and model.json; predictions out of fold
-        and of test.
+        Writes model.safetensors and model.json, the files of the members (so that an interrupted training resumes),
+        and the out-of-fold and test predictions before the calibrator.
 
         Args:
-            folder: of the result.
-            progress: told the loss, the epochs done (of trees the folds), how many there are at most, and the mean RPS
-                of the rows that stop its networks.
+            folder: folder of the result.
+            calibrator: unfitted calibrator, or ``None`` for none.
+            progress: see `orcu.ensemble.learner.Progress`.
         """
         folder.mkdir(parents=True, exist_ok=True)
         with first_before_others():
             claim(folder, self.spec())
-        x = self.run.matrix()
-        fitting = x[self.rows]
-        matrix = self._tree_matrix() if BOOSTING in self.kinds else None
-        fitted: list[Any] = [] if matrix is None else self._grown(matrix[self.rows], folder, progress)
-        fitted += [self._cross_fitted(name, fitting, folder, progress) for name in self.criteria]
-        together = pool(fitted, self.dealt, self.labels)
-        module = as_module(together)
-        trees = [one for one in together.kept if isinstance(one, CrossFittedTrees)]
-        plan = replace(
-            self.run.plan,
-            weights=[float(weight) for weight in module.weights],
-            folds=self.folds,
-            trees=[
-                {
-                    "name": one.name,
-                    "library": one.library,
-                    "weight": together.factors[one.name],
-                    "start": one.start.tolist(),
-                }
-                for one in trees
-            ],
+        inputs, manifest = self._inputs(), self.run.prepared.manifest
+        ensemble = fit_ensemble(
+            self._learners(),
+            TrainingData(inputs[self.rows], self.labels, self.num_classes),
+            self.folds,
+            calibrator=calibrator,
+            groups=self.groups,
+            ids=[manifest.ids[row] for row in self.rows],
+            folder=folder if is_first() else None,
+            progress=progress,
         )
-        settings = self.run.settings
-        model = plan.build(weights=settings.weights, download=settings.download, seed=settings.seed)
-        assert isinstance(model, EnsembleClassifier)  # noqa: S101 -- the plan has weights
-        for mine, trained in zip(model.members, module.members, strict=True):
-            mine.load_state_dict(trained.state_dict())
+        model, model_config = self._model(ensemble)
         test = self.run.splits["test"]
-        said = [
-            one.said(matrix[test] if matrix is not None and isinstance(one, CrossFittedTrees) else x[test])
-            for one in together.kept
-        ]
         predictions = {
-            "out_of_fold": self.run.predictions(together.logits, self.rows, "out of fold"),
-            "test": self.run.predictions(together.by_fold(np.stack(said)).mean(axis=0), test, "test"),
+            "out_of_fold": self.run.predictions(ensemble.logits, self.rows, "out of fold"),
+            "test": self.run.predictions(ensemble.predict_logits(inputs[test]), test, "test"),
         }
         if is_first():
-            save_model(folder, model, plan)
+            save_model(folder, model, model_config)
             for name, part in predictions.items():
                 part.write(folder / f"{name}.parquet")
-        return Result(folder, model, plan, [], predictions, self.recipe), together
+        return Result(folder, model, model_config, [], predictions, self.train_config), ensemble
 
-    def _tree_matrix(self) -> FloatArray:
-        """Every row as trees take it."""
-        return tree_columns(self.run.plan).matrix(table_features(self.run.prepared.manifest))
+    def _inputs(self) -> Inputs:
+        if self.run.model_config.kind == TABLE:
+            return self._encoder().encode(table_features(self.run.prepared.manifest))
+        return Inputs(None, self.run.features())
 
-    def _grown(self, matrix: FloatArray, folder: Path, progress: Progress | None) -> list[CrossFittedTrees]:
-        """The trees of each loss: those that are kept, or new ones."""
-        classes = len(self.run.plan.classes)
-        grown = []
-        for loss in TREE_LOSSES:
-            name = f"{loss} trees"
+    def _encoder(self) -> TableEncoder:
+        return TableEncoder.from_dict(self.run.model_config.columns)
 
-            def told(done: int, total: int, name: str = name) -> None:
-                if progress is not None:
-                    progress(name, done, total, float("nan"))
+    def _learners(self) -> list[BaseLearner]:
+        """The base learners, boosting first; one per loss, so that an interrupted training loses little."""
+        seed = self.run.config.seed
+        learners: list[BaseLearner] = []
+        if BOOSTING in self.estimators:
+            options: dict[str, Any] = {"categorical": tuple(self._encoder().categorical), "seed": seed}
+            for loss in BOOSTING_LOSSES:
+                options["objective"] = objective(loss, num_classes=self.num_classes)
+                learners.append(boosting_learner(f"{loss} trees", BoostingConfig(), **options))
+        sizes = tuple(self.run.model_config.hidden_layer_sizes)
+        return learners + [
+            PerceptronLearner({name: criterion}, self.train_config, sizes, seed + index, index)
+            for index, (name, criterion) in enumerate(self.criteria.items())
+        ]
 
-            grown.append(
-                grow(
-                    objective(loss, num_classes=classes),
-                    matrix,
-                    tree_columns(self.run.plan),
-                    self.labels,
-                    self.dealt,
-                    Growth(),
-                    name=name,
-                    seed=self.run.settings.seed,
-                    folder=folder / TREES if is_first() else None,
-                    progress=told,
-                )
-            )
-        return grown
-
-    def _cross_fitted(self, name: str, x: Tensor, folder: Path, progress: Progress | None) -> CrossFitted:
-        """The networks of a loss: those that are kept, or new ones."""
-        place = list(self.criteria).index(name)
-        path, classes = folder / FOLDER / f"{place}.safetensors", len(self.run.plan.classes)
-        hidden, seed = self.run.plan.hidden, self.run.settings.seed
-        if path.exists():
-            networks = perceptrons(self.folds, x.shape[1], classes, hidden=hidden, seed=seed)
-            state = _loaded(path)
-            for number, network in enumerate(networks):
-                try:
-                    network.load_state_dict({key: state[f"{number}.{key}"] for key in network.state_dict()})
-                except (KeyError, RuntimeError):
-                    raise InputError(f"{path}: is not whole; delete it, and its loss is trained again.") from None
-            return CrossFitted(name, list(networks), out_of_fold(networks, x, self.dealt, classes), [])
-        (fitted,) = train_together(
-            {name: self.criteria[name]},
-            x,
-            self.labels,
-            self.dealt,
-            self.recipe,
-            num_classes=classes,
-            hidden=hidden,
-            seed=seed + place,
-            progress=None if progress is None else lambda done, total, rps: progress(name, done, total, rps),
-        )
-        if is_first():
-            path.parent.mkdir(exist_ok=True)
-            state = {
-                f"{number}.{key}": value.contiguous()
-                for number, network in enumerate(fitted.networks)
-                for key, value in network.state_dict().items()
+    def _model(self, ensemble: Ensemble) -> tuple[EnsembleClassifier, Any]:
+        """The networks on their backbone as one module, and the model's settings, boosted trees included."""
+        module = as_module(ensemble)
+        trees = [
+            {
+                "name": member.name,
+                "library": member.learner.config.library,
+                "weight": ensemble.factors[member.name],
+                "start": np.asarray(member.learner.init_score).tolist(),
             }
-            with atomic_write(path) as temporary:
-                save_file(state, temporary)
-        return fitted
-
-
-def _loaded(path: Path) -> Mapping[str, Tensor]:
-    try:
-        return load_file(path)
-    except (OSError, SafetensorError):
-        raise InputError(f"{path}: cannot be read; delete it, and its loss is trained again.") from None
-
-
-def ensemble_run(
-    prepared: Any,
-    splits: Splits,
-    settings: RunConfig,
-    specs: Sequence[Any],
-    *,
-    folds: int,
-    device: str,
-    kinds: Sequence[str] = (NETWORK,),
-) -> EnsembleRun:
-    """An ensemble of these losses; ``settings.loss`` is not used."""
-    run = Run(prepared, splits, replace(settings, loss=specs[0]), device=device)
-    return EnsembleRun(run, specs, folds=folds, kinds=kinds)
-
-
-def fitted_sets(together: Pool, y: IntArray, calibrator: calibrators.Calibrator) -> CrossConformalSets:
-    """The prediction sets of an ensemble, from what it said out of fold."""
-    probs = calibrator.predict_proba(together.logits)
-    return CrossConformalSets().fit(probs, y, fold=together.fold)
+            for member in ensemble.members
+            if isinstance(member.learner, BoostingLearner)
+        ]
+        model_config = replace(
+            self.run.model_config, weights=[float(weight) for weight in module.weights], folds=self.cv, trees=trees
+        )
+        config = self.run.config
+        model = model_config.build(weights=config.weights, download=config.download, seed=config.seed)
+        assert isinstance(model, EnsembleClassifier)  # noqa: S101 -- the settings have weights or trees
+        for member, trained in zip(model.members, module.members, strict=True):
+            member.load_state_dict(trained.state_dict())
+        return model, model_config

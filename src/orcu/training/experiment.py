@@ -1,4 +1,4 @@
-"""An experiment: your data in, a calibrated model and its report out, by one call of `train`."""
+"""An experiment: from your data to a calibrated model and its report, by one call of `train`."""
 
 import json
 import os
@@ -11,81 +11,80 @@ from typing import Any
 import numpy as np
 
 from orcu import calibrators, losses
-from orcu.boosting.trees import BOOSTING, NETWORK, check_kinds, join_unasked
 from orcu.data.base import DATASETS, TABLE
-from orcu.data.folds import SPLITS, OneSplit
-from orcu.data.prepare import Findings
-from orcu.data.shared import prepare_own, shared
-from orcu.data.store import MANIFEST, Prepared, load, store_folder
+from orcu.data.folds import SPLITS, HoldoutSplit
+from orcu.data.prepare import PrepareReport
+from orcu.data.shared import prepare_user_data
+from orcu.data.store import MANIFEST, PreparedData, load, store_folder
+from orcu.defaults import CV, NETWORK_LOSSES
+from orcu.ensemble.kinds import BOOSTING, NETWORK, check_kinds, default_kinds
 from orcu.errors import InputError, UnknownNameError
 from orcu.evaluation.evaluate import evaluate
 from orcu.evaluation.evaluation import Evaluation
 from orcu.io.files import atomic_write
-from orcu.losses.ensemble import MEMBERS
 from orcu.models.backbones import RANDOM
 from orcu.models.heads import HEADS
 from orcu.models.kinds import model_kind
 from orcu.training.config import TrainConfig
-from orcu.training.cross_fitting import stacks
-from orcu.training.ensemble_run import SETS, ensemble_run, fitted_sets
-from orcu.training.loop import Moment
-from orcu.training.parallel import first_before_others, is_first, joined
+from orcu.training.ensemble_run import SETS, EnsembleRun
+from orcu.training.loop import TrainingProgress
+from orcu.training.networks import is_batchable
+from orcu.training.parallel import first_before_others, is_first, process_group
 from orcu.training.predict import CALIBRATOR
 from orcu.training.run import Result, Run, RunConfig, Splits, best_device
 
-FEW_ROWS = 20  # of a class, in all splits
-DEFAULT_FOLDS = 5
+FEW_ROWS = 20  # rows of a class, in all splits, below which results for it are unreliable
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A trained, calibrated model and what it is worth on the test rows."""
+    """A trained, calibrated model and its evaluation on the test rows."""
 
-    prepared: Prepared
+    prepared: PreparedData
     splits: Splits
     result: Result
     calibrator: calibrators.Calibrator
     evaluation: Evaluation
-    choice: str = ""  # what an ensemble was put together of, and its calibrator, in words
+    summary: str = ""  # members, weights and calibrator of an ensemble
 
 
-class Watcher:
-    """Whoever watches a training: each method is called when something happens, and here does nothing."""
+class Callback:
+    """Events of a training; override the methods that you need."""
 
-    def prepared(self, findings: Findings) -> None:
-        """The data have been scanned."""
+    def prepared(self, report: PrepareReport) -> None:
+        """The data were scanned."""
 
     def frozen(self, backbone: str) -> None:
-        """For want of a GPU only the features of a frozen backbone are trained on."""
+        """Without a GPU, the model is trained on the features of a frozen backbone."""
 
     def decoding(self, done: int, total: int) -> None:
-        """So many images are decoded."""
+        """Images were decoded."""
 
-    def starting(self, prepared: Prepared, splits: Splits, *, slow: bool) -> None:
-        """Data and rows are chosen; ``slow`` if a whole backbone is about to be trained on a CPU."""
+    def starting(self, prepared: PreparedData, splits: Splits, *, slow: bool) -> None:
+        """The training starts; ``slow`` if a whole backbone is trained on a CPU."""
 
     def features(self, done: int, total: int) -> None:
-        """A frozen backbone has computed the features of so many batches."""
+        """A frozen backbone has computed the features of a batch."""
 
     def fold(self, number: int) -> None:
-        """A fold begins."""
+        """A fold starts."""
 
-    def training(self, moment: Moment, *, stage: str = "") -> None:
-        """A step or an epoch is over."""
+    def training(self, progress: TrainingProgress, *, stage: str = "") -> None:
+        """A step or an epoch has ended."""
 
-    def member(self, loss: str, done: int, total: int, rps: float) -> None:
-        """The ensemble's networks of a loss have done so many epochs; the mean RPS of the rows that stop them.
+    def member(self, name: str, done: int, total: int, rps: float) -> None:
+        """A base learner of an ensemble has done an epoch (networks) or a fold (trees).
 
-        Of trees: so many folds, and NaN.
+        ``rps`` is the mean ranked probability score of the early-stopping rows, NaN where it is not known.
         """
 
     def finished(self, experiment: Experiment) -> None:
-        """The model is judged and everything written."""
+        """The model is evaluated and everything is written."""
 
 
 def train(
     data: str | os.PathLike[str],
-    out: str | os.PathLike[str],
+    output: str | os.PathLike[str],
     *,
     root: str | os.PathLike[str] | None = None,
     options: Mapping[str, Any] | None = None,
@@ -93,395 +92,369 @@ def train(
     split: Sequence[float] = (70, 15, 15),
     protocol: str | None = None,
     fold: int = 0,
-    folds: int | None = None,
-    members: Sequence[str] | None = None,
+    cv: int | None = None,
+    estimators: Sequence[str] | None = None,
     calibrator: str = "auto",
     frozen: bool | None = None,
     device: str = "auto",
-    watcher: Watcher | None = None,
-    **settings: Any,
+    callback: Callback | None = None,
+    **config: Any,
 ) -> Experiment:
-    """Train on your own images, texts or table, calibrate, judge on untouched rows, write it all down.
+    """Train on your own images, texts or table, calibrate, evaluate on the test rows, and write model and report.
 
-    On a table or on the features of a frozen backbone this is an ensemble: perceptrons of several losses, and on a
-    table boosted trees, cross-fitted on the rows of train and validation (see `orcu.training.ensemble_run`). A whole
-    backbone is trained once.
+    On a table or on the features of a frozen backbone the model is an ensemble: perceptrons of several losses, and on
+    a table boosted trees, cross-fitted on the rows of train and validation. A whole backbone is a single network.
 
-    What is written is listed in the documentation (Training). A training that was cut off goes on; a finished
-    one is only calibrated and judged. Under torchrun every process calls this, and the first one writes.
+    The documentation (Training) lists the files. An interrupted training resumes; a finished one is only calibrated
+    and evaluated. Under torchrun every process calls this function, and the first one writes.
 
     Args:
-        data: a prepared data set, by its name in the store or its folder; or the name of one that is then
-            prepared inside ``out``, such as "folder", "table" and "texts" for your own.
-        out: the folder of the result.
-        root: the folder of the data's files, if they are not prepared yet.
-        options: of the data set.
-        skip_bad: go on without images that are missing or cannot be decoded.
-        split: shares of train, validation and test; the rows of a subject stay together.
-        protocol: a protocol of the data set, in place of ``split``.
-        fold: the protocol's.
-        folds: of the ensemble; 1 for a single network. By default 5 where an ensemble can be trained.
-        members: of the ensemble: "boosting" (trees, on tables), "network" or both. By default both on tables where
-            LightGBM is installed and no loss is named, else networks.
-        calibrator: a name, as for `orcu.calibrators.create`; fitted on what the ensemble says out of fold, or on
-            the validation rows of a single network.
-        frozen: train on the features of a frozen backbone; by default where there is one and no GPU.
-        device: "cpu", "cuda" or "mps"; "auto" takes the best there is.
-        watcher: is told what happens.
-        **settings: of the run, as for `RunConfig`: ``loss`` (or several in a list), ``backbone``, ``recipe``, ``seed``
-            and so on.
+        data: name or folder of a prepared data set; or the name of one that is then prepared inside ``output``, such
+            as "folder", "table" and "texts" for your own data.
+        output: folder of the result.
+        root: folder of the data files, if they are not prepared yet.
+        options: options of the data set.
+        skip_bad: skip images that are missing or damaged.
+        split: shares of train, validation and test; the rows of a cluster stay together.
+        protocol: protocol of the data set, in place of ``split``.
+        fold: fold of the protocol.
+        cv: number of cross-fitting folds; 1 for a single network. By default 5 where an ensemble can be trained.
+        estimators: base learners: "boosting" (trees, on tables), "network" or both. By default both on tables where
+            LightGBM is installed and no loss is given, otherwise networks.
+        calibrator: name, as for `orcu.calibrators.create`; fitted on out-of-fold predictions, or on the validation
+            rows of a single network.
+        frozen: train on the features of a frozen backbone; by default where there is a backbone and no GPU.
+        device: "cpu", "cuda" or "mps"; "auto" takes the best available one.
+        callback: receives the events of the training.
+        **config: settings of the run, as for `RunConfig`: ``loss`` (or a list of losses), ``backbone``, ``training``,
+            ``seed`` and so on.
 
     Raises:
         InputError: if a name, the data or the folder cannot be used.
 
     Example:
         >>> import tempfile
-        >>> lev = train("lev", tempfile.mkdtemp(), recipe={"epochs": 1}, calibrator="temperature", device="cpu")
+        >>> lev = train(
+        ...     "lev", tempfile.mkdtemp(), training={"epochs": 1}, calibrator="temperature", device="cpu"
+        ... )
         >>> lev.evaluation.rows
         150
     """
-    specs, settings = _losses(settings)
-    check_settings(settings | {"loss": specs[0]})
-    for spec in specs:
-        losses.create(spec, num_classes=3)
+    loss_list, config = _losses(config)
+    check_config(config | {"loss": loss_list[0]})
+    for loss in loss_list:
+        losses.create(loss, num_classes=3)
     calibrators.create(calibrator)
-    with joined() as own_device:
-        device = own_device or device
-        watcher = watcher if watcher is not None and is_first() else Watcher()
-        prepared = find_or_prepare(data, Path(out), root=root, options=options, skip_bad=skip_bad, watcher=watcher)
-        chosen = choose_settings(prepared, device=device, frozen=frozen, watcher=watcher, **settings)
-        folds, specs = _ensemble(folds, specs, prepared, chosen)
-        kinds = _kinds(members, folds, specs, prepared)
-        chosen = replace(chosen, loss=specs[0])
-        splits = prepared.split(protocol, fold) if protocol else divided(prepared, split, chosen.seed)
-        slow = model_kind(prepared.manifest.about.kind).has_backbone and not chosen.frozen and _on_cpu(device)
-        watcher.starting(prepared, splits, slow=slow)
-        options = {"calibrator": calibrator, "device": device, "watcher": watcher}
-        if folds > 1:
-            experiment = train_ensemble(prepared, splits, chosen, Path(out), specs, folds=folds, kinds=kinds, **options)
+    folder = Path(output)
+    with process_group() as process_device:
+        device = process_device or device
+        callback = callback if callback is not None and is_first() else Callback()
+        size = config.get("size", RunConfig.size)
+        prepared = find_or_prepare(
+            data, folder, root=root, options=options, skip_bad=skip_bad, size=size, callback=callback
+        )
+        run_config = choose_config(prepared, device=device, frozen=frozen, callback=callback, **config)
+        n_folds, loss_list = _cross_fitting(cv, loss_list, prepared, run_config)
+        kinds = _estimators(estimators, n_folds, loss_list, prepared)
+        run_config = replace(run_config, loss=loss_list[0])
+        splits = prepared.split(protocol, fold) if protocol else split_rows(prepared, split, run_config.seed)
+        slow = model_kind(prepared.manifest.about.kind).has_backbone and not run_config.frozen and _on_cpu(device)
+        callback.starting(prepared, splits, slow=slow)
+        run = Run(prepared, splits, run_config, device=device)
+        ensemble_run = EnsembleRun(run, loss_list, cv=n_folds, estimators=kinds) if n_folds > 1 else None
+        if run_config.frozen:
+            with first_before_others():
+                run.features(callback.features)
+        if ensemble_run is not None:
+            experiment = train_ensemble(ensemble_run, folder, calibrator=calibrator, callback=callback)
         else:
-            experiment = train_and_judge(prepared, splits, chosen, Path(out), **options)
-        watcher.finished(experiment)
+            experiment = train_network(run, folder, calibrator=calibrator, callback=callback)
+        callback.finished(experiment)
     return experiment
 
 
-def _losses(settings: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """The losses that were asked for, those of the ensemble by default, and the other settings.
-
-    Raises:
-        InputError: if there is none, or one stands twice.
-    """
-    others = {name: value for name, value in settings.items() if name != "loss"}
-    asked = settings.get("loss")
-    specs = list(asked) if isinstance(asked, (list, tuple)) else list(MEMBERS) if asked is None else [asked]
-    if not specs:
-        raise InputError("loss: name at least one.")
-    twice = [str(spec) for place, spec in enumerate(specs) if spec in specs[:place]]
-    if twice:
-        raise InputError(f"loss: {twice[0]} stands twice.")
-    return specs, others
+def _losses(config: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The losses, by default those of the ensemble, and the other settings."""
+    others = {name: value for name, value in config.items() if name != "loss"}
+    loss = config.get("loss")
+    loss_list = list(loss) if isinstance(loss, (list, tuple)) else list(NETWORK_LOSSES) if loss is None else [loss]
+    if not loss_list:
+        raise InputError("loss: expected at least one loss, got none.")
+    for index, entry in enumerate(loss_list):
+        if entry in loss_list[:index]:
+            raise InputError(f"loss: duplicate loss {str(entry)!r}.")
+    return loss_list, others
 
 
-def _ensemble(folds: int | None, specs: list[Any], prepared: Prepared, settings: RunConfig) -> tuple[int, list[Any]]:
-    """How many folds, and which losses: an ensemble where perceptrons can be trained, else ORCU or the one asked for.
-
-    Raises:
-        InputError: if folds, or several losses, are asked of what is trained once.
-    """
-    kind = model_kind(prepared.manifest.about.kind)
-    whole = kind.has_backbone and not settings.frozen
-    alone = [spec for spec in specs if not stacks(losses.create(spec, num_classes=3))]
-    if folds is None:
-        folds = 1 if whole or alone or settings.head not in ("", "linear") else DEFAULT_FOLDS
-    elif folds > 1 and whole:
-        raise InputError("folds: a whole backbone is trained once; use --frozen, or --folds 1.")
-    if folds == 1 and len(specs) > 1:
-        if tuple(specs) != MEMBERS:
-            raise InputError("loss: a single network has one loss; name one, or use --folds 5.")
-        specs = [RunConfig.loss]
-    return folds, specs
+def _cross_fitting(
+    cv: int | None, loss_list: list[Any], prepared: PreparedData, config: RunConfig
+) -> tuple[int, list[Any]]:
+    """Number of folds and the losses: an ensemble where perceptrons can be trained, otherwise a single network."""
+    whole_backbone = model_kind(prepared.manifest.about.kind).has_backbone and not config.frozen
+    if cv is None:
+        batchable = all(is_batchable(losses.create(loss, num_classes=3)) for loss in loss_list)
+        cv = CV if batchable and not whole_backbone and config.head in ("", "linear") else 1
+    elif cv > 1 and whole_backbone:
+        raise InputError("cv: a whole backbone is trained as a single network; use --frozen, or --cv 1.")
+    if cv == 1 and len(loss_list) > 1:
+        if tuple(loss_list) != NETWORK_LOSSES:
+            raise InputError("loss: a single network has one loss; give one, or use --cv 5.")
+        loss_list = [RunConfig.loss]
+    return cv, loss_list
 
 
-def _kinds(members: Sequence[str] | None, folds: int, specs: list[Any], prepared: Prepared) -> tuple[str, ...]:
-    """The kinds of members of the ensemble.
-
-    Raises:
-        InputError: if a kind is not known, or trees are asked for where there can be none.
-    """
+def _estimators(
+    estimators: Sequence[str] | None, n_folds: int, loss_list: list[Any], prepared: PreparedData
+) -> Sequence[str]:
+    """The kinds of base learners."""
     about = prepared.manifest.about
-    if members is None:
-        plain = about.kind == TABLE and folds > 1 and tuple(specs) == MEMBERS
-        trees = plain and join_unasked(len(about.features), without="--members network")
-        return (BOOSTING, NETWORK) if trees else (NETWORK,)
-    check_kinds(members)
-    if BOOSTING in members and (about.kind != TABLE or folds == 1):
-        raise InputError("members: trees are grown on tables, in two folds or more; use --members network.")
-    if NETWORK not in members and tuple(specs) != MEMBERS:
-        raise InputError("loss: is that of the networks, and --members names none.")
-    return tuple(members)
+    if estimators is None:
+        if about.kind != TABLE or n_folds == 1 or tuple(loss_list) != NETWORK_LOSSES:
+            return (NETWORK,)
+        return default_kinds(len(about.features), networks_only="--estimators network")
+    check_kinds(estimators)
+    if BOOSTING in estimators and (about.kind != TABLE or n_folds == 1):
+        raise InputError("estimators: boosting needs a table and two folds or more; use --estimators network.")
+    if NETWORK not in estimators and tuple(loss_list) != NETWORK_LOSSES:
+        raise InputError("loss: sets the loss of networks, and --estimators has none.")
+    return tuple(estimators)
 
 
-def check_settings(settings: Mapping[str, Any]) -> None:
-    """Refuse wrong names before the data are looked at.
+def check_config(config: Mapping[str, Any]) -> None:
+    """Check names of settings before the data are read.
 
     Raises:
-        InputError: if there is no such setting, loss, head or entry of a recipe.
+        InputError: if a setting, loss, head or training setting is unknown.
     """
-    known = [field.name for field in fields(RunConfig)]
-    for name in settings:
-        if name not in known:
-            raise UnknownNameError("setting", name, known)
-    losses.create(settings.get("loss", RunConfig.loss), num_classes=3)
-    TrainConfig().but(**dict(settings.get("recipe") or {}))
-    head = settings.get("head")
+    names = [field.name for field in fields(RunConfig)]
+    for name in config:
+        if name not in names:
+            raise UnknownNameError("setting", name, names)
+    losses.create(config.get("loss", RunConfig.loss), num_classes=3)
+    TrainConfig().replace(**dict(config.get("training") or {}))
+    head = config.get("head")
     if head and head not in HEADS:
         raise UnknownNameError("head", head, HEADS)
 
 
 def find_or_prepare(
     data: str | os.PathLike[str],
-    out: Path,
+    output: Path,
     *,
     root: str | os.PathLike[str] | None = None,
     options: Mapping[str, Any] | None = None,
     skip_bad: bool = False,
-    watcher: Watcher,
-) -> Prepared:
-    """A prepared data set; one that is not prepared yet is, inside the result's folder.
+    size: int = RunConfig.size,
+    callback: Callback,
+) -> PreparedData:
+    """Open a prepared data set, or prepare it inside the folder of the result and decode its images to ``size``.
 
     Raises:
-        InputError: if there is none, or the folder holds a result of other data.
+        InputError: if there is no such data set, or the folder has a result of other data.
     """
     with first_before_others():
         name = os.fspath(data)
-        there = [path for path in (Path(name), store_folder() / name) if (path / MANIFEST).exists()]
-        if there and root is None and not options:
-            return load(there[0])
+        existing = [path for path in (Path(name), store_folder() / name) if (path / MANIFEST).exists()]
+        if existing and root is None and not options:
+            return load(existing[0])
         if Path(name).is_dir() and name not in DATASETS.names():
-            raise InputError(f"--data {name}: to train on your own images say --data folder --root {name}.")
-        place = None if root is None else Path(root)
-        kept = out / "data"
-        if not (kept / MANIFEST).exists():
-            prepared, findings = prepare_own(name, place, kept, options=options, skip_bad=skip_bad)
-        else:  # what a run was trained on stays as it is
-            with TemporaryDirectory(dir=out) as folder:
-                fresh, findings = prepare_own(name, place, Path(folder), options=options, skip_bad=skip_bad)
-                prepared = shared(kept)
+            raise InputError(
+                f"--data {name}: is a folder; to train on your own images use --data folder --root {name}."
+            )
+        source = None if root is None else Path(root)
+        folder = output / "data"
+        settings: dict[str, Any] = {
+            "options": options,
+            "skip_bad": skip_bad,
+            "size": size,
+            "progress": lambda stage, done, total: callback.decoding(done, total),
+        }
+        if not (folder / MANIFEST).exists():
+            prepared, report = prepare_user_data(name, source, folder, **settings)
+        else:  # the data that a run was trained on do not change
+            with TemporaryDirectory(dir=output) as temporary:
+                fresh, report = prepare_user_data(name, source, Path(temporary), **settings)
+                prepared = PreparedData(folder, shared=True)
                 if fresh.manifest.digest != prepared.manifest.digest:
-                    raise InputError(f"{out}: was made from other data; choose another folder or delete it.")
-        watcher.prepared(findings)
+                    raise InputError(f"{output}: was trained on other data; choose another folder or delete it.")
+        callback.prepared(report)
         return prepared
 
 
-def choose_settings(
-    prepared: Prepared, *, device: str = "auto", frozen: bool | None = None, watcher: Watcher, **settings: Any
+def choose_config(
+    prepared: PreparedData, *, device: str = "auto", frozen: bool | None = None, callback: Callback, **config: Any
 ) -> RunConfig:
-    """The run's settings, and what they need at hand; on a CPU nothing is fine-tuned unless asked for.
+    """Complete the settings of a run and decode the images; on a CPU the backbone is frozen by default.
 
     Args:
-        prepared: the data; images are decoded.
-        device: as for `Run`.
-        frozen: ``None`` decides by the device.
-        watcher: is told what happens.
-        **settings: the others.
+        prepared: data set.
+        device: device, as for `Run`.
+        frozen: whether the backbone is frozen; ``None`` decides by the device.
+        callback: receives the events.
+        **config: other settings.
     """
     kind = model_kind(prepared.manifest.about.kind)
     if frozen is None:
-        frozen = kind.has_backbone and _on_cpu(device) and settings.get("weights") != RANDOM
+        frozen = kind.has_backbone and _on_cpu(device) and config.get("weights") != RANDOM
         if frozen:
-            settings["backbone"] = settings.get("backbone") or kind.default_frozen
-            watcher.frozen(settings["backbone"])
-    chosen = RunConfig(frozen=frozen and kind.has_backbone, **settings)
+            config["backbone"] = config.get("backbone") or kind.default_frozen
+            callback.frozen(config["backbone"])
+    run_config = RunConfig(frozen=frozen and kind.has_backbone, **config)
     with first_before_others():
-        prepared.decode(chosen.size, progress=lambda stage, done, total: watcher.decoding(done, total))
-    return chosen
+        prepared.decode(run_config.size, progress=lambda stage, done, total: callback.decoding(done, total))
+    return run_config
 
 
 def _on_cpu(device: str) -> bool:
     return (best_device() if device == "auto" else device) == "cpu"
 
 
-def shares(text: str) -> tuple[float, float, float]:
-    """The shares of train, validation and test, from a text such as 70/15/15.
+def parse_split(text: str) -> tuple[float, float, float]:
+    """The shares of train, validation and test in a text such as 70/15/15.
 
     Raises:
-        InputError: if it is anything else.
+        InputError: if the text is anything else.
 
     Example:
-        >>> shares("70/15/15")
+        >>> parse_split("70/15/15")
         (70.0, 15.0, 15.0)
     """
     try:
-        first, second, third = (float(part) for part in text.split("/"))
+        train, validation, test = (float(part) for part in text.split("/"))
     except ValueError:
         raise InputError(f"split: expected three shares such as 70/15/15, got {text!r}.") from None
-    if min(first, second, third) <= 0:
+    if min(train, validation, test) <= 0:
         raise InputError(f"split: every share must be above 0, got {text!r}.")
-    return first, second, third
+    return train, validation, test
 
 
-def divided(prepared: Prepared, parts: Sequence[float], seed: int) -> Splits:
-    """Row numbers of train, validation and test: stratified, subjects and doubles kept together.
+def split_rows(prepared: PreparedData, shares: Sequence[float], seed: int) -> Splits:
+    """Row numbers of train, validation and test: stratified, with clusters and duplicate images kept together.
 
     Raises:
         InputError: if there are not three shares above 0, or a split would be empty.
     """
-    if len(parts) != len(SPLITS) or min(parts) <= 0:
-        raise InputError(f"split: expected three shares above 0 such as (70, 15, 15), got {tuple(parts)!r}.")
-    first, second, third = parts
-    folds, _ = OneSplit(shares=(first, second, third), by_subject=True).folds(prepared.manifest.cases(), seed)
+    if len(shares) != len(SPLITS) or min(shares) <= 0:
+        raise InputError(f"split: expected three shares above 0 such as (70, 15, 15), got {tuple(shares)!r}.")
+    train, validation, test = shares
+    folds, _ = HoldoutSplit(sizes=(train, validation, test), by_cluster=True).split(prepared.manifest.samples(), seed)
     splits = {name: np.flatnonzero(folds[0] == code) for code, name in enumerate(SPLITS)}
     empty = [name for name, rows in splits.items() if len(rows) == 0]
     if empty:
-        raise InputError(f"split: no rows are left for {empty[0]}; there are too few subjects or rows.")
+        raise InputError(f"split: no rows are left for {empty[0]}; there are too few clusters or rows.")
     return splits
 
 
-def small_classes(prepared: Prepared) -> list[str]:
-    """Classes with so few rows that nothing reliable can be said of them."""
+def small_classes(prepared: PreparedData) -> list[str]:
+    """Classes with too few rows for reliable results, with their counts."""
     counts = zip(prepared.manifest.classes, prepared.manifest.counts(), strict=True)
     return [f"{name} ({count})" for name, count in counts if count < FEW_ROWS]
 
 
-def train_and_judge(
-    prepared: Prepared,
-    splits: Splits,
-    settings: RunConfig,
-    folder: Path,
-    *,
-    calibrator: str = "auto",
-    device: str = "auto",
-    watcher: Watcher | None = None,
-) -> Experiment:
-    """Train on the training rows, calibrate on validation, judge on the untouched test rows.
+def train_network(run: Run, folder: Path, *, calibrator: str = "auto", callback: Callback | None = None) -> Experiment:
+    """Train a single network on the training rows, calibrate on validation, evaluate on the test rows.
 
-    Writes everything `Run.train` does, and calibrator.json, test_calibrated.parquet, report.html and
-    card.json.
+    Writes the files of `Run.train`, and calibrator.json, test_calibrated.parquet, report.html and card.json.
 
     Args:
-        prepared: the data.
-        splits: row numbers of train, validation and test.
-        settings: of the run.
-        folder: of the result; a training that was cut off goes on.
-        calibrator: a name, as for `orcu.calibrators.create`.
-        device: as for `Run`.
-        watcher: is told what happens.
+        run: data, splits and settings.
+        folder: folder of the result; an interrupted training resumes.
+        calibrator: name, as for `orcu.calibrators.create`.
+        callback: receives the events of the training.
     """
-    watcher = watcher or Watcher()
     fitted: calibrators.Calibrator = calibrators.create(calibrator)
-    run = Run(prepared, splits, settings, device=device)
-    if settings.frozen:
-        with first_before_others():
-            run.features(watcher.features)
-    result = run.train(folder, progress=watcher.training)
-    test = result.predictions["test"]
-    calibrated = test.calibrated_on(result.predictions["validation"], fitted)
-    evaluation = evaluate(calibrated, compare={"before calibration": test}, name="calibrated")
-    experiment = Experiment(prepared, splits, result, fitted, evaluation)
-    if not is_first():
-        return experiment
-    fitted.save(folder / CALIBRATOR)
-    calibrated.write(folder / "test_calibrated.parquet")
-    with atomic_write(folder / "report.html") as temporary:
-        temporary.write_text(evaluation.to_html(title=f"{_name(prepared, folder)}: {settings.loss}"), encoding="utf-8")
-    with atomic_write(folder / "card.json") as temporary:
-        training = run.spec() | {"epochs": len(result.curves), "last_epoch": result.curves[-1]}
-        about = {"name": calibrator, "fitted_on": "validation", "rows": len(splits["validation"])}
-        if isinstance(fitted, calibrators.AutoCalibration):
-            about["choice"] = fitted.reason_
-        card = _card(experiment, training, about, before=evaluate(test))
-        temporary.write_text(json.dumps(card, indent=1) + "\n")
-    return experiment
+    result = run.train(folder, progress=None if callback is None else callback.training)
+    result.predictions["validation"].fit_calibrator(fitted)
+    calibrator_card = {"name": calibrator, "fitted_on": "validation", "rows": len(run.splits["validation"])}
+    if isinstance(fitted, calibrators.AutoCalibration):
+        calibrator_card["choice"] = fitted.reason_
+    training = run.spec() | {"epochs": len(result.curves), "last_epoch": result.curves[-1]}
+    return _evaluate_and_write(run, result, fitted, training, calibrator_card, title=str(run.config.loss))
 
 
 def train_ensemble(
-    prepared: Prepared,
-    splits: Splits,
-    settings: RunConfig,
-    folder: Path,
-    specs: Sequence[Any],
-    *,
-    folds: int = 5,
-    kinds: Sequence[str] = (NETWORK,),
-    calibrator: str = "auto",
-    device: str = "auto",
-    watcher: Watcher | None = None,
+    ensemble_run: EnsembleRun, folder: Path, *, calibrator: str = "auto", callback: Callback | None = None
 ) -> Experiment:
-    """As `train_and_judge`, by an ensemble: the rows of train and validation train and calibrate, test is untouched.
+    """Train an ensemble on the rows of train and validation, calibrate out of fold, evaluate on the test rows.
 
-    Writes everything `EnsembleRun.train` does, and calibrator.json, sets.json, test_calibrated.parquet, report.html
-    and card.json.
+    Writes the files of `EnsembleRun.train`, and calibrator.json, sets.json, test_calibrated.parquet, report.html and
+    card.json.
 
     Args:
-        prepared: the data.
-        splits: row numbers of train, validation and test.
-        settings: of the run.
-        folder: of the result; losses that are trained already stay.
-        specs: the losses.
-        folds: how many.
-        kinds: of members, as for `EnsembleRun`.
-        calibrator: a name, as for `orcu.calibrators.create`.
-        device: of the frozen backbone.
-        watcher: is told what happens.
+        ensemble_run: data, splits and settings.
+        folder: folder of the result; members that are trained already are read.
+        calibrator: name, as for `orcu.calibrators.create`.
+        callback: receives the events of the training.
     """
-    watcher = watcher or Watcher()
-    fitted: calibrators.Calibrator = calibrators.create(calibrator)
-    ensemble = ensemble_run(prepared, splits, settings, specs, folds=folds, kinds=kinds, device=device)
-    if settings.frozen:
-        with first_before_others():
-            ensemble.run.features(watcher.features)
-    result, together = ensemble.train(folder, progress=watcher.member)
-    test = result.predictions["test"]
-    calibrated = test.calibrated_on(result.predictions["out_of_fold"], fitted)
-    choice = together.described(fitted)
+    progress = None if callback is None else callback.member
+    result, ensemble = ensemble_run.train(folder, calibrator=calibrator, progress=progress)
+    summary = ensemble.summary()
+    if is_first():
+        ensemble.sets.save(folder / SETS)
+    rows = len(ensemble_run.rows)
+    return _evaluate_and_write(
+        ensemble_run.run,
+        result,
+        ensemble.calibrator,
+        ensemble_run.spec() | {"weights": ensemble.weights},
+        {"name": calibrator, "fitted_on": "out of fold", "rows": rows, "choice": summary},
+        title="ensemble",
+        summary=summary,
+    )
+
+
+def _evaluate_and_write(
+    run: Run,
+    result: Result,
+    calibrator: calibrators.Calibrator,
+    training: dict[str, Any],
+    calibrator_card: dict[str, Any],
+    *,
+    title: str,
+    summary: str = "",
+) -> Experiment:
+    """Evaluate on the test rows before and after the calibrator, and write calibrator, predictions, report and card."""
+    folder, test = result.folder, result.predictions["test"]
+    calibrated = test.calibrated(calibrator)
     evaluation = evaluate(calibrated, compare={"before calibration": test}, name="calibrated")
-    page = evaluation.to_html(title=f"{_name(prepared, folder)}: ensemble", about=f"An ensemble of {choice}")
-    experiment = Experiment(prepared, splits, result, fitted, evaluation, choice)
+    experiment = Experiment(run.prepared, run.splits, result, calibrator, evaluation, summary)
     if not is_first():
         return experiment
-    fitted.save(folder / CALIBRATOR)
-    fitted_sets(together, ensemble.labels, fitted).save(folder / SETS)
+    calibrator.save(folder / CALIBRATOR)
     calibrated.write(folder / "test_calibrated.parquet")
+    name = folder.name if run.prepared.folder.parent == folder else run.prepared.name
+    about = {"about": f"An ensemble of {summary}"} if summary else {}
     with atomic_write(folder / "report.html") as temporary:
-        temporary.write_text(page, encoding="utf-8")
+        temporary.write_text(evaluation.to_html(title=f"{name}: {title}", **about), encoding="utf-8")
     with atomic_write(folder / "card.json") as temporary:
-        about = {"name": calibrator, "fitted_on": "out of fold", "rows": len(ensemble.rows), "choice": choice}
-        training = ensemble.spec() | {"weights": together.weights}
-        card = _card(experiment, training, about, before=evaluate(test))
-        temporary.write_text(json.dumps(card, indent=1) + "\n")
+        temporary.write_text(json.dumps(_card(experiment, training, calibrator_card), indent=1) + "\n")
     return experiment
 
 
-def _name(prepared: Prepared, folder: Path) -> str:
-    """What was judged: the data's name, or the result's where they were prepared inside it."""
-    return folder.name if prepared.folder.parent == folder else prepared.name
-
-
-def _card(
-    experiment: Experiment, training: dict[str, Any], calibrator: dict[str, Any], *, before: Evaluation
-) -> dict[str, Any]:
-    """What someone who is handed the model needs to know, all of it measured or noted."""
+def _card(experiment: Experiment, training: dict[str, Any], calibrator: dict[str, Any]) -> dict[str, Any]:
+    """The model card: what a user of the model needs to know."""
     result, splits, manifest = experiment.result, experiment.splits, experiment.prepared.manifest
     labels, classes = manifest.labels, manifest.classes
     rows = {
         name: dict(zip(classes, np.bincount(labels[part], minlength=len(classes)).tolist(), strict=True))
         for name, part in splits.items()
     }
-    subjects = manifest.column("subject")
+    clusters = manifest.clusters()
+    (before,) = experiment.evaluation.others
     metrics = {
         name: {metric: asdict(value) for metric, value in evaluation.metrics.items()}
         for name, evaluation in (("calibrated", experiment.evaluation), ("before calibration", before))
     }
     return {
-        "model": asdict(result.plan) | {"columns": [column["name"] for column in result.plan.columns]},
+        "model": asdict(result.model_config) | {"columns": [column["name"] for column in result.model_config.columns]},
         "classes": list(classes),
         "data": {
             "set": manifest.about.dataset,
             "options": manifest.about.options,
             "manifest": manifest.digest,
             "rows": rows,
-            "subjects": None if subjects[0] is None else len(set(subjects)),
-            "subject_exclusive": subjects[0] is not None,
+            "clusters": None if clusters is None else len(set(clusters)),
+            "cluster_exclusive": clusters is not None,
         },
         "training": training,
         "calibrator": calibrator,

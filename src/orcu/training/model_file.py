@@ -1,6 +1,5 @@
-"""A trained model on disk: weights in safetensors, and in JSON what it takes to build it again."""
+"""Trained models on disk: weights in safetensors, everything else in JSON."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -9,19 +8,22 @@ import numpy as np
 import torch
 from pydantic import Field
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
-from orcu.boosting.trees import CrossFittedTrees, read_boosters
+from orcu.boosting.libraries import load_boosters
+from orcu.ensemble.learner import CrossFitted
 from orcu.errors import InputError, first_line
-from orcu.io.files import atomic_write, read_json
+from orcu.io.files import read_json, write_json
+from orcu.io.schema import ClassNames, Schema, validate
 from orcu.models.backbones import RANDOM
 from orcu.models.classifier import Classifier
 from orcu.models.ensemble import EnsembleClassifier
-from orcu.models.kinds import Plan
-from orcu.predictions.schemas import MOST_CLASSES, Schema, validated
+from orcu.models.kinds import ModelConfig
+from orcu.training.checkpoint import write_tensors
 
 VERSION = 1
-WEIGHTS, PLAN, TREES = "model.safetensors", "model.json", "trees"
+WEIGHTS, CONFIG = "model.safetensors", "model.json"
+OLD_KEYS, OLD_HEADS = {"hidden": "hidden_layer_sizes"}, {"committee": "ensemble"}  # names in orcu 0.2
 
 
 class _Column(Schema):
@@ -33,21 +35,21 @@ class _Column(Schema):
 
 
 class _Trees(Schema):
-    name: str = Field(pattern=r"^[a-z0-9_ -]+$")  # part of a file's name
+    name: str = Field(pattern=r"^[a-z0-9_ -]+$")  # part of a file name
     library: Literal["lightgbm", "xgboost"]
     weight: float = Field(ge=0)
     start: list[float]
 
 
-class _PlanSchema(Schema):
-    """The file of a plan, field by field."""
+class _ModelFile(Schema):
+    """Schema of model.json: the fields of `ModelConfig`."""
 
     version: Literal[1]
     kind: Literal["images", "texts", "table"]
-    classes: list[str] = Field(min_length=2, max_length=MOST_CLASSES)
+    classes: ClassNames
     backbone: str
     head: Literal["linear", "poe", "unimodal", "ensemble"]
-    hidden: list[Annotated[int, Field(ge=1, le=1 << 16)]]
+    hidden_layer_sizes: list[Annotated[int, Field(ge=1, le=1 << 16)]]
     frozen: bool
     size: int = Field(ge=1, le=1 << 14)
     mean: list[float]
@@ -59,63 +61,50 @@ class _PlanSchema(Schema):
     trees: list[_Trees] = Field(default_factory=list, max_length=1000)
 
 
-def save_model(folder: Path, model: Classifier | EnsembleClassifier, plan: Plan) -> None:
-    """Write a model; each file appears whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
-    state = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
-    with atomic_write(folder / WEIGHTS) as temporary:
-        save_file(state, temporary)
-    with atomic_write(folder / PLAN) as temporary:
-        temporary.write_text(json.dumps(asdict(plan) | {"version": VERSION}, indent=1) + "\n")
+def save_model(folder: Path, model: Classifier | EnsembleClassifier, config: ModelConfig) -> None:
+    """Write the weights and the config of a model, each file atomically."""
+    write_tensors(folder / WEIGHTS, model.state_dict())
+    write_json(folder / CONFIG, asdict(config) | {"version": VERSION})
 
 
-def load_model(folder: Path) -> tuple[Classifier | EnsembleClassifier, Plan]:
-    """The model that `save_model` wrote, in evaluation mode, and its plan.
-
-    Raises:
-        InputError: if it is not there or not whole, or trees are part of it, so that no module answers as it does.
-    """
-    model, plan, trees = load_members(folder)
+def load_model(folder: Path) -> tuple[Classifier | EnsembleClassifier, ModelConfig]:
+    """Load a model as one torch module and its config; an ensemble with boosted trees is an `InputError`."""
+    model, config, trees = load_members(folder)
     if trees:
         raise InputError(
-            f"{folder}: trees are part of this ensemble, and no module answers as it does; `orcu predict` does, and "
-            "`orcu train --members network` trains one without trees."
+            f"{folder}: boosted trees are part of this ensemble, so it is not a torch module. Use `orcu predict`, or "
+            "train without trees (`orcu train --estimators network`)."
         )
-    return model, plan
+    return model, config
 
 
-def load_members(folder: Path) -> tuple[Classifier | EnsembleClassifier, Plan, list[CrossFittedTrees]]:
-    """As `load_model`: the networks, the plan, and the trees beside them.
-
-    Raises:
-        InputError: if something is not there or not whole.
-    """
-    if not (folder / PLAN).exists():
-        raise InputError(f"{folder}: no model of `orcu train` (there is no {PLAN}).")
-    plan = read_json(folder / PLAN, _plan)
+def load_members(folder: Path) -> tuple[Classifier | EnsembleClassifier, ModelConfig, list[CrossFitted]]:
+    """Load the networks of a model, its config, and its boosted trees."""
+    if not (folder / CONFIG).exists():
+        raise InputError(f"{folder}: not a model of `orcu train` ({CONFIG} is missing).")
+    config = read_json(folder / CONFIG, _parse_config)
     with torch.random.fork_rng(devices=[]):
-        model = plan.build(weights=RANDOM)
+        model = config.build(weights=RANDOM)
     try:
         model.load_state_dict(load_file(folder / WEIGHTS))
     except (OSError, RuntimeError, SafetensorError) as error:
         raise InputError(
-            f"{folder / WEIGHTS}: these are not the weights of the model in {PLAN}, or not all of them "
-            f"({first_line(error)}). Copy the whole folder that `orcu train` wrote, or train again."
+            f"{folder / WEIGHTS}: not the complete weights of the model in {CONFIG} ({first_line(error)}). Copy the "
+            "whole folder of `orcu train`, or train again."
         ) from None
-    trees = []
-    for entry in plan.trees:
-        boosters = read_boosters(
-            folder / TREES, entry["name"], entry["library"], plan.folds, shape=(len(plan.columns), len(plan.classes))
-        )
-        none = np.zeros((0, len(plan.classes)))  # what they said out of fold is in sets.json
-        trees.append(CrossFittedTrees(entry["name"], entry["library"], boosters, np.array(entry["start"]), none))
-    return model.eval(), plan, trees
+    options: dict[str, Any] = {"n_folds": config.folds, "shape": (len(config.columns), len(config.classes))}
+    trees = [
+        load_boosters(folder, entry["name"], entry["library"], np.array(entry["start"]), **options)
+        for entry in config.trees
+    ]
+    return model.eval(), config, trees
 
 
-def _plan(entries: Any) -> Plan:
-    if not isinstance(entries, dict):
-        raise InputError("no model of `orcu train`: expected a JSON object.")
-    if entries.get("version") != VERSION:
-        raise InputError("a model of another version of orcu; train it anew.")
-    checked = validated(_PlanSchema, entries, "the model's data")
-    return Plan(**checked.model_dump(exclude={"version"}))
+def _parse_config(content: Any) -> ModelConfig:
+    if not isinstance(content, dict):
+        raise InputError("not a model of `orcu train`: expected a JSON object.")
+    if content.get("version") != VERSION:
+        raise InputError(f"version: expected {VERSION}, got {content.get('version')!r}; train the model again.")
+    content = {OLD_KEYS.get(key, key): value for key, value in content.items()}
+    content["head"] = OLD_HEADS.get(str(content.get("head")), content.get("head"))
+    return ModelConfig(**validate(_ModelFile, content, "the model's data").model_dump(exclude={"version"}))

@@ -1,4 +1,4 @@
-"""Several processes under torchrun: who writes, who waits."""
+"""Process groups under torchrun."""
 
 import os
 from collections.abc import Iterator
@@ -9,13 +9,13 @@ import torch.distributed as dist
 
 
 def is_first() -> bool:
-    """Whether this process writes files and tells the user; always, outside torchrun."""
+    """Whether this process writes files and messages: rank 0, or any process outside torchrun."""
     return not dist.is_initialized() or dist.get_rank() == 0
 
 
 @contextmanager
-def joined() -> Iterator[str | None]:
-    """Join the processes that torchrun has started; the device of this one, ``None`` outside torchrun."""
+def process_group() -> Iterator[str | None]:
+    """Join the process group of torchrun; yields the device of this process, or ``None`` outside torchrun."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield None
         return
@@ -31,7 +31,7 @@ def joined() -> Iterator[str | None]:
 
 @contextmanager
 def first_before_others() -> Iterator[None]:
-    """The first process runs the block alone, then the others do, who find its files."""
+    """Run the block in the first process alone, then in the others, which find its files."""
     if dist.is_initialized() and not is_first():
         dist.barrier()
     yield

@@ -1,4 +1,4 @@
-"""A trained model on new cases: images, texts or rows of a table, to calibrated predictions."""
+"""Predictions of a trained model for new images, texts or rows of a table."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -11,15 +11,16 @@ import pyarrow as pa
 import torch
 
 from orcu import calibrators, geometry
-from orcu.calibrators.pool import pooled
 from orcu.decisions.conformal import CrossConformalSets
 from orcu.decisions.disagreement import mutual_information
+from orcu.ensemble.pool import log_pool
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray
-from orcu.models.classifier import predict
+from orcu.models.classifier import predict_batches
 from orcu.models.ensemble import EnsembleClassifier
-from orcu.models.kinds import BATCH, Plan, model_kind, tree_columns
-from orcu.predictions.predictions import Predictions
+from orcu.models.kinds import PREDICT_BATCH, model_kind
+from orcu.predictions import Predictions
+from orcu.preprocessing import Inputs
 from orcu.training.ensemble_run import SETS
 from orcu.training.model_file import load_members
 from orcu.training.run import best_device
@@ -28,14 +29,14 @@ CALIBRATOR, CARD = "calibrator.json", "card.json"
 
 
 @dataclass(frozen=True)
-class Answers:
-    """What a trained model says of new cases.
+class PredictResult:
+    """Predictions of a trained model.
 
     Attributes:
-        predictions: calibrated distributions.
-        low: the lowest class of each prediction set; ``None`` for a single network, which has none.
-        high: the highest.
-        epistemic: what the members of an ensemble disagree about, in nats (see
+        predictions: calibrated probabilities.
+        low: lowest class of each prediction set; ``None`` for a single network, which has no sets.
+        high: highest class of each prediction set.
+        epistemic: disagreement of the members of an ensemble, in nats (see
             `orcu.decisions.disagreement.mutual_information`); ``None`` for a single network.
     """
 
@@ -45,34 +46,22 @@ class Answers:
     epistemic: FloatArray | None = None
 
     def to_arrow(self) -> pa.Table:
-        """A row per case: id, a column per class, predicted, confidence, and what an ensemble adds."""
+        """A table with id, class probabilities, predicted class, confidence, and for an ensemble set and epistemic."""
         probs, classes = self.predictions.probs, self.predictions.classes
-        plain = Predictions(probs=probs, classes=classes, ids=self.predictions.ids)
-        table = plain.to_arrow().append_column("predicted", [[classes[k] for k in probs.argmax(axis=1)]])
-        columns: dict[str, Any] = {"confidence": probs.max(axis=1)}
+        predicted = [classes[k] for k in probs.argmax(axis=1)]
+        columns: dict[str, Any] = {"predicted": predicted, "confidence": probs.max(axis=1)}
         if self.low is not None and self.high is not None:
             columns["set_low"] = [classes[k] for k in self.low]
             columns["set_high"] = [classes[k] for k in self.high]
         if self.epistemic is not None:
             columns["epistemic"] = self.epistemic
+        table = Predictions(probs=probs, classes=classes, ids=self.predictions.ids).to_arrow()
         for name, values in columns.items():
             table = table.append_column(name, pa.array(values))
         return table
 
 
-def predict_new(
-    folder: str | os.PathLike[str],
-    inputs: str | os.PathLike[str],
-    *,
-    device: str = "auto",
-    skip_bad: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-) -> Predictions:
-    """Predictions of a trained model for new cases, moved by its calibrator; as `answer`, without sets."""
-    return _said(folder, inputs, device=device, skip_bad=skip_bad, progress=progress)[0]
-
-
-def answer(
+def predict(
     folder: str | os.PathLike[str],
     inputs: str | os.PathLike[str],
     *,
@@ -80,93 +69,68 @@ def answer(
     device: str = "auto",
     skip_bad: bool = False,
     progress: Callable[[int, int], None] | None = None,
-) -> Answers:
-    """What a trained model says of new cases; an ensemble also gives sets, and what its members disagree about.
+) -> PredictResult:
+    """Predict new inputs with a trained model and its calibrator; an ensemble also gives prediction sets.
 
     Args:
-        folder: what `orcu train` has written.
-        inputs: a folder of images or one image; a .csv or .parquet table; for texts a table with a
-            column "text", or a .txt file with a text a line.
-        alpha: the share of misses that sets aim at.
-        device: "cpu", "cuda" or "mps"; "auto" takes the best there is.
-        skip_bad: go on without images that cannot be decoded; ``notes`` tells which.
-        progress: called with the cases done, and all.
+        folder: folder that `orcu train` has written.
+        inputs: folder of images or one image; .csv or .parquet table; for texts a table with a column "text", or a
+            .txt file with one text per line.
+        alpha: target miscoverage of the prediction sets.
+        device: "cpu", "cuda" or "mps"; "auto" for the best available.
+        skip_bad: whether to skip images that cannot be decoded; ``predictions.notes`` names them.
+        progress: called with the number of finished rows and of all rows.
 
     Raises:
         InputError: if the model or the inputs cannot be used.
     """
-    predictions, members, plan = _said(folder, inputs, device=device, skip_bad=skip_bad, progress=progress)
-    calibrator, path = load_calibrator(Path(folder)), Path(folder) / SETS
-    if members is None:
-        return Answers(predictions)
-    moved = geometry.probs if calibrator is None else calibrator.predict_proba
-    epistemic = mutual_information(np.stack([moved(one) for one in members]))
-    if not path.exists():
-        raise InputError(f"{path}: is missing; copy the whole folder that `orcu train` wrote, or train again.")
-    weights = _weights(plan).reshape(-1, plan.folds)
-    shape = (*weights.shape, *members.shape[1:])
-    by_fold = np.einsum("lk,lknc->knc", weights * plan.folds, members.reshape(shape))
-    low, high = CrossConformalSets.load(path, alpha=alpha).predict(np.stack([moved(one) for one in by_fold]))
-    return Answers(predictions, low, high, epistemic)
-
-
-def _said(
-    folder: str | os.PathLike[str],
-    inputs: str | os.PathLike[str],
-    *,
-    device: str,
-    skip_bad: bool,
-    progress: Callable[[int, int], None] | None,
-) -> tuple[Predictions, FloatArray | None, Plan]:
-    """Calibrated predictions, the log-probabilities of an ensemble's members (M, n, C), and the model's plan."""
     folder, inputs = Path(folder), Path(inputs)
-    model, plan, trees = load_members(folder)
+    model, config, trees = load_members(folder)
     calibrator = load_calibrator(folder)
     device = best_device() if device == "auto" else device
     model.to(device)
     if not inputs.exists():
-        raise InputError(f"{inputs}: there is no such file or folder.")
-    cases = model_kind(plan.kind).new_cases(plan, inputs, model.backbone, device=device, skip_bad=skip_bad)
+        raise InputError(f"{inputs}: file or folder not found.")
+    new = model_kind(config.kind).read_inputs(config, inputs, model.backbone, device, skip_bad)
 
-    def counted() -> Iterator[tuple[Any]]:
-        for number, batch in enumerate(cases.batches):
+    def batches() -> Iterator[tuple[Any]]:
+        for number, batch in enumerate(new.batches, 1):
             yield (batch,)
             if progress is not None:
-                progress(min(len(cases.ids), (number + 1) * BATCH), len(cases.ids))
+                progress(min(new.total, number * PREDICT_BATCH), new.total)
 
-    members = None
-    if isinstance(model, EnsembleClassifier):
-        with torch.no_grad():
-            parts = [model.eval().member_log_probs(batch).double().cpu() for (batch,) in counted()]
-        members = torch.cat(parts, dim=1).numpy()
-        if trees:
-            assert cases.table is not None  # noqa: S101 -- trees are grown on tables
-            matrix = tree_columns(plan).matrix(cases.table)
-            members = np.concatenate([*(one.said(matrix) for one in trees), members])
-        logits = pooled(members, _weights(plan))
-    else:
-        logits = predict(model, counted())[0].double().numpy()
-    predictions = Predictions(logits=logits, classes=plan.classes, ids=cases.ids, notes=cases.notes)
-    return (predictions if calibrator is None else predictions.calibrated(calibrator)), members, plan
+    def result(logits: FloatArray, **ensemble: Any) -> PredictResult:
+        predictions = Predictions(logits=logits, classes=config.classes, ids=new.ids, notes=new.notes)
+        return PredictResult(predictions if calibrator is None else predictions.calibrated(calibrator), **ensemble)
 
-
-def _weights(plan: Plan) -> FloatArray:
-    """Of every member of an ensemble, trees first."""
-    return np.array([tree["weight"] / plan.folds for tree in plan.trees for _ in range(plan.folds)] + plan.weights)
+    if not isinstance(model, EnsembleClassifier):
+        return result(predict_batches(model, batches())[0].double().numpy())
+    if not (folder / SETS).exists():
+        raise InputError(f"{folder / SETS}: file not found; copy the whole folder of `orcu train`, or train again.")
+    with torch.no_grad():
+        parts = [model.eval().member_log_probs(batch).double().cpu() for (batch,) in batches()]
+    members = torch.cat(parts, dim=1).numpy()
+    if trees:
+        members = np.concatenate([*(tree.predict_log_proba(Inputs(new.codes, None)) for tree in trees), members])
+    tree_weights = [tree["weight"] / config.folds for tree in config.trees for _ in range(config.folds)]
+    weights = np.array(tree_weights + config.weights)
+    by_loss = weights.reshape(-1, config.folds) * config.folds
+    by_fold = np.einsum("lk,lknc->knc", by_loss, members.reshape(*by_loss.shape, *members.shape[1:]))
+    to_probs = geometry.probs if calibrator is None else calibrator.predict_proba
+    sets = CrossConformalSets.load(folder / SETS, alpha=alpha)
+    low, high = sets.predict(np.stack([to_probs(logits) for logits in by_fold]))
+    epistemic = mutual_information(np.stack([to_probs(logits) for logits in members]))
+    return result(log_pool(members, weights), low=low, high=high, epistemic=epistemic)
 
 
 def load_calibrator(folder: Path) -> calibrators.Calibrator | None:
-    """The calibrator of a trained model; ``None`` for a model that was trained without.
-
-    Raises:
-        InputError: if the model's card names one that is not there, or it cannot be read.
-    """
-    path, card = folder / CALIBRATOR, folder / CARD
+    """The calibrator of a trained model; ``None`` if the model was trained without one."""
+    path = folder / CALIBRATOR
     if path.exists():
         return calibrators.load(path)
-    if card.exists():
+    if (folder / CARD).exists():
         raise InputError(
-            f"{path}: is missing, but the model was judged with its calibrator; its probabilities would be others. "
-            "Copy the whole folder that `orcu train` wrote, or train again."
+            f"{path}: file not found, but the model was evaluated with its calibrator, which changes the "
+            "probabilities. Copy the whole folder of `orcu train`, or train again."
         )
     return None

@@ -22,15 +22,15 @@ class Smoothing(Calibrator):
 
     name = "smoothing"
 
-    def parameters(self, num_classes: int) -> int:
+    def n_parameters(self, num_classes: int) -> int:
         """The share."""
         return 1
 
-    def _fit(self, logits: FloatArray, y: IntArray, weight: FloatArray) -> None:
+    def _fit(self, logits: FloatArray, y: IntArray, sample_weight: FloatArray, groups: IntArray | None) -> None:
         own = geometry.probs(logits)[np.arange(len(y)), y]
 
         def loss(share: float) -> float:
-            return -float(weight @ np.log((1 - share) * own + share / self.num_classes_))
+            return -float(sample_weight @ np.log((1 - share) * own + share / self.num_classes_))
 
         self.share_ = float(minimize_scalar(loss, bounds=(1e-9, 1), method="bounded").x)
 

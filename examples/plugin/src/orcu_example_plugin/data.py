@@ -4,7 +4,7 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-from orcu.data.base import DATASETS, TABLE, Card, Dataset, Row, need_file, position
+from orcu.data.base import DATASETS, TABLE, Card, Dataset, Row, class_index, require_file
 
 
 @DATASETS.register("example_exams")
@@ -29,8 +29,8 @@ class ExampleExams(Dataset):
 
     def rows(self, root: Path) -> Iterator[Row]:
         """The exams, in the file's order."""
-        file = need_file(root / "exams.csv", self.card)
+        file = require_file(root / "exams.csv", self.card)
         with file.open(encoding="utf-8", newline="") as lines:
             for number, line in enumerate(csv.DictReader(lines), 1):
-                label = position(line.pop("mark"), self.classes, f"{file}: line {number + 1}")
+                label = class_index(line.pop("mark"), self.classes, f"{file}: line {number + 1}")
                 yield Row(str(number), label, features={name: float(value) for name, value in line.items()})

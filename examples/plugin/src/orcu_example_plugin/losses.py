@@ -1,11 +1,11 @@
-"""The expected distance of the prediction from the label."""
+"""Expected distance between prediction and label."""
 
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 from torch import Tensor
 
-from orcu.losses.base import LossCard, OrdinalLoss, register_loss
+from orcu.losses.base import LossCard, LossOptions, OrdinalLoss, register_loss
 
 
 @register_loss(
@@ -18,12 +18,12 @@ from orcu.losses.base import LossCard, OrdinalLoss, register_loss
     )
 )
 class ExpectedDistance(OrdinalLoss):
-    """How far from the label the class is on average: sum_k p_k |k - y|^power.
+    """Expected power of the distance between prediction and label: sum_k p_k |k - y|^power.
+
+    The common arguments of all losses are added to the signature and to this docstring.
 
     Args:
-        num_classes: how many classes, C.
-        power: 1 counts classes, 2 punishes what is far off more.
-        common: reduction, weight and ignore_index, as for every loss.
+        power: exponent of the distance; larger values penalise large errors more.
 
     Example:
         >>> import torch
@@ -32,14 +32,14 @@ class ExpectedDistance(OrdinalLoss):
         0.5
     """
 
-    def __init__(self, num_classes: int, *, power: float = 1.0, **common: Any) -> None:
+    def __init__(self, num_classes: int, *, power: float = 1.0, **common: Unpack[LossOptions]) -> None:
         super().__init__(num_classes, **common)
         self.power = power
         classes = np.arange(self.num_classes, dtype=np.float64)
         self.add_table("distances", np.abs(classes[:, None] - classes) ** power)
 
     def per_sample(self, logits: Tensor, y: Tensor) -> Tensor:
-        """(n, C) logits and labels of shape (n,) or (n, C) to (n,) losses."""
+        """Compute the losses (n,) from logits (n, C) and labels (n,) or (n, C)."""
         table = self.table("distances", logits)
         distances = y @ table if y.dim() == 2 else table[y]
         return (logits.softmax(1) * distances).sum(1)

@@ -1,1 +1,1 @@
-"""The data sets, one file each: a card and a generator of rows. A new file is found by itself."""
+"""The data sets: modules with a card and a generator of rows, which register themselves."""

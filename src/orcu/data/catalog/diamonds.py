@@ -1,32 +1,22 @@
-"""Diamonds: price and measures of 53,940 stones; cut, clarity or colour is the target."""
+"""Diamonds: price and measurements of 53,940 stones; the target is cut, clarity or colour."""
 
-import importlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from orcu.data.base import DATASETS, TABLE, Card, Dataset, Row, need_package
-from orcu.errors import UnknownNameError
+from orcu.data.base import DATASETS, TABLE, Card, Dataset, Row, check_choice, import_data_module
 
 NUMBERS = ("carat", "depth", "table", "price", "x", "y", "z")
-TARGETS = {  # each from worst to best, with the stones that have it
+TARGETS = {  # classes from worst to best, with their counts
     "cut": {"Fair": 1610, "Good": 4906, "Very Good": 12082, "Premium": 13791, "Ideal": 21551},
-    "clarity": {
-        "I1": 741,
-        "SI2": 9194,
-        "SI1": 13065,
-        "VS2": 12258,
-        "VS1": 8171,
-        "VVS2": 5066,
-        "VVS1": 3655,
-        "IF": 1790,
-    },
+    "clarity": {"I1": 741, "SI2": 9194, "SI1": 13065, "VS2": 12258}
+    | {"VS1": 8171, "VVS2": 5066, "VVS1": 3655, "IF": 1790},
     "color": {"J": 2808, "I": 5422, "H": 8304, "G": 11292, "F": 9542, "E": 9797, "D": 6775},
 }
 
 
 @DATASETS.register("diamonds")
 class Diamonds(Dataset):
-    """The table of the package plotnine.
+    """The diamonds table of the package plotnine.
 
     Args:
         target: "cut", "clarity" or "color"; the other two are features.
@@ -39,38 +29,20 @@ class Diamonds(Dataset):
         counts=tuple(TARGETS["cut"].values()),
         licence="MIT (plotnine; the data of ggplot2)",
         citation="Wickham: ggplot2, Springer 2016",
-        obtain="pip install 'orcu[data]' brings it (plotnine).",
+        obtain="Install the package plotnine: pip install 'orcu[data]'.",
         layout="in the package.",
         package="plotnine",
     )
 
     def __init__(self, *, target: str = "cut") -> None:
-        if target not in TARGETS:
-            raise UnknownNameError("target of diamonds", target, TARGETS)
-        self.target = target
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """From worst to best."""
-        return tuple(TARGETS[self.target])
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """Stones per class."""
-        return tuple(TARGETS[self.target].values())
-
-    def root(self) -> Path:
-        """In the package."""
-        need_package("plotnine")
-        return Path(str(importlib.import_module("plotnine").__file__)).parent
+        self.target = check_choice(target, TARGETS, "target of diamonds")
+        self.class_counts = TARGETS[target]
 
     def rows(self, root: Path) -> Iterator[Row]:
-        """The stones, in the package's order."""
-        need_package("plotnine")
-        frame = importlib.import_module("plotnine.data").diamonds
-        grades = [name for name in TARGETS if name != self.target]
+        """The stones in the order of the package."""
+        frame = import_data_module("plotnine.data").diamonds
         columns = {name: frame[name].astype(float).tolist() for name in NUMBERS}
-        columns |= {name: frame[name].astype(str).tolist() for name in grades}
+        columns |= {name: frame[name].astype(str).tolist() for name in TARGETS if name != self.target}
         for row, name in enumerate(frame[self.target].astype(str).tolist()):
             features = {column: values[row] for column, values in columns.items()}
             yield Row(str(row + 1), self.classes.index(name), features=features)

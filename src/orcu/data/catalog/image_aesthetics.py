@@ -1,6 +1,5 @@
-"""Image Aesthetics (beauty-icwsm15): Flickr photographs rated for beauty, five levels."""
+"""Image Aesthetics (beauty-icwsm15): Flickr photographs rated for beauty on five levels."""
 
-import csv
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -8,13 +7,13 @@ from pathlib import Path
 from statistics import median
 from typing import ClassVar
 
-from orcu.data.base import DATASETS, IMAGES, Card, Dataset, Row, need_file
-from orcu.data.folds import FixedTest, Protocol, Rotation
-from orcu.errors import InputError, UnknownNameError
+from orcu.data.base import DATASETS, IMAGES, Card, Dataset, Row, check_choice, find_image, read_csv, require_file
+from orcu.data.folds import FixedTestKFold, Protocol, RotatingKFold
+from orcu.errors import InputError
 
 TSV = "beauty-icwsm15-dataset.tsv"
 COUNTS = (36, 654, 8157, 4211, 306)
-HALVES: dict[str, Callable[[float], int]] = {  # for a median between two levels
+ROUNDING: dict[str, Callable[[float], int]] = {  # rules for medians between two levels
     "down": math.floor,
     "up": math.ceil,
     "even": round,
@@ -24,11 +23,11 @@ HALVES: dict[str, Callable[[float], int]] = {  # for a median between two levels
 
 @DATASETS.register("image_aesthetics")
 class ImageAesthetics(Dataset):
-    """The paper's Image Aesthetics: label = median vote - 1.
+    """Image Aesthetics as in the paper: the label is the median vote minus 1.
 
     Args:
-        halves: what to do with medians such as 2.5: "down", "up", "even", "middle" (towards level 3), or
-            "nearest", the one whose counts come nearest to the paper's.
+        halves: rounding of medians such as 2.5: "down", "up", "even", "middle" (towards level 3), or "nearest", the
+            rule whose class counts are nearest to the paper's.
     """
 
     card = Card(
@@ -38,60 +37,55 @@ class ImageAesthetics(Dataset):
         counts=COUNTS,
         licence="ratings free for research; the photographs under their owners' Flickr licences",
         citation="Schifanella, Redi, Aiello: An Image Is Worth More than a Thousand Favorites, ICWSM 2015",
-        obtain="The ratings are on the authors' page of the ICWSM 2015 paper (beauty-icwsm15-dataset.tsv); "
-        "the photographs have to be fetched from Flickr by their ids, as far as they are still there.",
-        layout=f"{TSV} and images/<flickr_photo_id>.jpg (or .png, or beside the table).",
+        obtain="Download the ratings (beauty-icwsm15-dataset.tsv) from the authors' page of the ICWSM 2015 paper, and "
+        "the photographs that still exist from Flickr by their ids.",
+        layout=f"{TSV} and images/<flickr_photo_id>.jpg (or .png, or next to the table).",
         notes="the paper does not say how medians between two levels are rounded; see the option halves",
         paper=True,
     )
     protocols: ClassVar[Mapping[str, Protocol]] = {
-        "paper": FixedTest(parts=5, test=0.2),
-        "rotating": Rotation(parts=5, validation=0.2),
+        "paper": FixedTestKFold(n_splits=5, test_size=0.2),
+        "rotating": RotatingKFold(n_splits=5, validation_size=0.2),
     }
 
     def __init__(self, *, halves: str = "nearest") -> None:
-        if halves not in {*HALVES, "nearest"}:
-            raise UnknownNameError("rule for halves", halves, [*HALVES, "nearest"])
-        self.halves = halves
+        self.halves = check_choice(halves, [*ROUNDING, "nearest"], "rule for halves")
 
     def rows(self, root: Path) -> Iterator[Row]:
-        """The rows of the table, in its order."""
-        table = need_file(root / TSV, self.card)
-        votes = list(_votes(table))
-        rule = HALVES[self.halves if self.halves != "nearest" else nearest_rule([m for _, m, _ in votes])]
+        """The rows of the table, in their order."""
+        votes = list(_median_votes(require_file(root / TSV, self.card)))
+        rule = nearest_rule([middle for _, middle, _ in votes]) if self.halves == "nearest" else self.halves
         folder = "images/" if (root / "images").is_dir() else ""
         for photo, middle, category in votes:
-            suffix = next((s for s in (".jpg", ".png", ".jpeg") if (root / f"{folder}{photo}{s}").exists()), ".jpg")
-            yield Row(photo, rule(middle) - 1, path=f"{folder}{photo}{suffix}", more={"category": category})
+            path = find_image(root, f"{folder}{photo}", (".jpg", ".png", ".jpeg"))
+            yield Row(photo, ROUNDING[rule](middle) - 1, path=path, extra={"category": category})
 
 
 def nearest_rule(medians: list[float]) -> str:
-    """The rule for halves whose counts come nearest to the paper's, in squares of shares.
+    """The rounding rule whose class shares have the smallest squared distance to the paper's.
 
     Example:
         >>> nearest_rule([2.5] * 98 + [3.0] * 2)
         'up'
     """
 
-    def miss(rule: str) -> float:
-        counts = Counter(HALVES[rule](value) for value in medians)
+    def squared_distance(rule: str) -> float:
+        counts = Counter(ROUNDING[rule](value) for value in medians)
         shares = [counts[level] / len(medians) for level in range(1, 6)]
         return sum((s - c / sum(COUNTS)) ** 2 for s, c in zip(shares, COUNTS, strict=True))
 
-    return min(HALVES, key=miss)
+    return min(ROUNDING, key=squared_distance)
 
 
-def _votes(table: Path) -> Iterator[tuple[str, float, str]]:
-    with table.open(encoding="utf-8", newline="") as file:
-        for line in csv.DictReader(file, delimiter="\t"):
-            missing = {"#flickr_photo_id", "category", "beauty_scores"} - line.keys()
-            if missing:
-                raise InputError(f"{table}: has no column {', '.join(sorted(missing))}.")
-            photo = line["#flickr_photo_id"]
-            try:
-                votes = [int(vote) for vote in line["beauty_scores"].split(",")]
-            except ValueError:
-                raise InputError(f"{table}: {photo} has votes {line['beauty_scores']!r}, expected 1..5.") from None
-            if not all(1 <= vote <= 5 for vote in votes):
-                raise InputError(f"{table}: {photo} has a vote outside 1..5: {line['beauty_scores']!r}.")
-            yield photo, float(median(votes)), line["category"]
+def _median_votes(table: Path) -> Iterator[tuple[str, float, str]]:
+    """Photo id, median vote and category of each line."""
+    for where, cells in read_csv(table, ("#flickr_photo_id", "category", "beauty_scores"), delimiter="\t"):
+        try:
+            votes = [int(vote) for vote in cells["beauty_scores"].split(",")]
+        except ValueError:
+            votes = []
+        if not votes or not all(1 <= vote <= 5 for vote in votes):
+            raise InputError(
+                f"{where}: expected votes from 1 to 5 separated by commas, got {cells['beauty_scores']!r}."
+            )
+        yield cells["#flickr_photo_id"], float(median(votes)), cells["category"]

@@ -1,13 +1,13 @@
-"""LIMUC: endoscopic images of ulcerative colitis, four Mayo scores."""
+"""LIMUC: endoscopic images of ulcerative colitis with four Mayo scores."""
 
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from orcu.data.base import DATASETS, IMAGES, Card, Dataset, Row, need_file
+from orcu.data.base import DATASETS, IMAGES, Card, Dataset, Row, require_file
 from orcu.data.download import Download
-from orcu.data.folds import FixedTest, Lists, Protocol
+from orcu.data.folds import FixedTestKFold, ListedFolds, Protocol
 from orcu.data.images import SUFFIXES
 from orcu.errors import InputError
 
@@ -19,11 +19,10 @@ RECORD = "https://zenodo.org/records/5827695/files"
 
 @DATASETS.register("limuc")
 class Limuc(Dataset):
-    """The paper's LIMUC: the publisher's test set, ten patient-exclusive folds of the rest.
+    """LIMUC as in the paper: the publisher's test set, and ten patient-exclusive folds of the other images.
 
     Args:
-        lists: a folder of the authors' own fold lists (fold_I/train.json, val.json) for the protocol
-            "authors".
+        lists: folder of the authors' fold lists (fold_I/train.json, val.json) for the protocol "authors".
     """
 
     card = Card(
@@ -33,28 +32,27 @@ class Limuc(Dataset):
         counts=(6105, 3052, 1254, 865),
         licence="CC BY 4.0",
         citation="Polat et al.: Labeled Images for Ulcerative Colitis (LIMUC) dataset, Zenodo 2022",
-        obtain="Fetch train_and_validation_sets.zip and test_set.zip from Zenodo record 5827695, or use --download.",
+        obtain="Download train_and_validation_sets.zip and test_set.zip from Zenodo record 5827695, or use --download.",
         layout="train_and_validation_sets/Mayo 0 .. Mayo 3/UC_patient_<patient>_<n>.bmp and test_set/ likewise.",
         downloads=tuple(Download(f"{RECORD}/{part}.zip", f"{part}.zip", unpack=True) for part in PARTS),
         paper=True,
     )
-    protocols: ClassVar[Mapping[str, Protocol]] = {"paper": FixedTest(parts=10, by_subject=True)}
+    protocols: ClassVar[Mapping[str, Protocol]] = {"paper": FixedTestKFold(n_splits=10, by_cluster=True)}
 
     def __init__(self, *, lists: str | None = None) -> None:
-        self.lists = lists
         if lists is not None:
-            self.protocols = {**self.protocols, "authors": Lists(parts=10, folder=Path(lists))}  # type: ignore[misc]
+            authors = ListedFolds(n_splits=10, folder=Path(lists))
+            self.protocols = {**self.protocols, "authors": authors}  # type: ignore[misc]
 
     def rows(self, root: Path) -> Iterator[Row]:
-        """The images of both parts, by score and name."""
+        """The images of both parts, sorted by score and name."""
         for part, split in PARTS.items():
             for label, score in enumerate(SCORES):
-                folder = need_file(root / part / score, self.card)
-                for file in sorted(folder.iterdir()):
+                for file in sorted(require_file(root / part / score, self.card).iterdir()):
                     if file.suffix.lower() not in SUFFIXES:
                         continue
                     patient = PATIENT.match(file.stem)
                     if patient is None:
-                        raise InputError(f"{file}: the name holds no patient; expected UC_patient_<patient>_<n>.")
+                        raise InputError(f"{file}: no patient in the name; expected UC_patient_<patient>_<n>.")
                     path = f"{part}/{score}/{file.name}"
-                    yield Row(path, label, path=path, subject=patient[1], split=split)
+                    yield Row(path, label, path=path, cluster=patient[1], split=split)

@@ -1,4 +1,4 @@
-"""RetinaMNIST: small fundus photographs, five grades."""
+"""RetinaMNIST: small fundus photographs with five grades."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from orcu.data.base import DATASETS, IMAGES, Card, Dataset, Row, need_file
+from orcu.data.base import DATASETS, IMAGES, Card, Dataset, Row, require_file
 from orcu.data.download import Download
-from orcu.data.folds import OneSplit, Protocol, Rotation
+from orcu.data.folds import HoldoutSplit, Protocol
 
 FILE = "retinamnist.npz"
 SPLITS = {"train": "train", "val": "validation", "test": "test"}
@@ -25,20 +25,17 @@ class RetinaMnist(Dataset):
         counts=(714, 186, 326, 282, 92),
         licence="CC BY 4.0",
         citation="Yang et al.: MedMNIST v2, Scientific Data 2023; from DeepDRiD, Liu et al. 2022",
-        obtain="Fetch retinamnist.npz from Zenodo record 10519652, or use --download.",
+        obtain="Download retinamnist.npz from Zenodo record 10519652, or use --download.",
         layout="retinamnist.npz.",
         downloads=(
             Download(f"https://zenodo.org/records/10519652/files/{FILE}", FILE, md5="bd4c0672f1bba3e3a89f0e4e876791e4"),
         ),
     )
-    protocols: ClassVar[Mapping[str, Protocol]] = {
-        "official": OneSplit(),
-        "five_folds": Rotation(parts=5, by_subject=True),
-    }
+    protocols: ClassVar[Mapping[str, Protocol]] = {"official": HoldoutSplit(), **Dataset.protocols}
 
     def rows(self, root: Path) -> Iterator[Row]:
         """Train, validation and test, in the order of the file."""
-        path = need_file(root / FILE, self.card)
+        path = require_file(root / FILE, self.card)
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             labels = {part: archive[f"{part}_labels"].reshape(-1) for part in SPLITS}
         for part, split in SPLITS.items():

@@ -1,4 +1,4 @@
-"""Your own table, CSV or Parquet."""
+"""The user's table, CSV or Parquet."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from orcu.errors import InputError, UnknownNameError
 from orcu.io.reading import open_table, read_table
 from orcu.predictions.labels import class_names, is_missing, label_codes
 
-ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 
 
 @DATASETS.register("table")
@@ -20,15 +20,14 @@ class UserTable(Dataset):
     """A table of numbers and categories with a column of ordered labels.
 
     Args:
-        label: the column of labels.
-        file: its name under the root, .csv or .parquet; not needed if it is the only one there.
-        classes: the labels from lowest to highest, as a list or a text with commas. Not needed for
-            numbers.
-        subject: a column of subjects.
-        id: a column of ids; rows are numbered without one.
-        drop: columns that are no features, as a list or a text with commas.
-        sep: the separator of a CSV file, if it is not recognised.
-        decimal: its decimal sign, "." or ",", if it is not recognised.
+        label: column of labels.
+        file: name of the .csv or .parquet file in the root; not needed if there is only one.
+        classes: labels from lowest to highest, as a list or separated by commas; not needed for numbers.
+        cluster: column of clusters of dependent rows, such as patients.
+        id: column of unique ids; by default rows are numbered.
+        drop: columns that are not features, as a list or separated by commas.
+        sep: separator of a CSV file; detected by default.
+        decimal: decimal sign of a CSV file, "." or ","; detected by default.
     """
 
     card = Card(
@@ -48,96 +47,87 @@ class UserTable(Dataset):
         label: str,
         file: str | None = None,
         classes: Sequence[str] | str | None = None,
-        subject: str | None = None,
+        cluster: str | None = None,
         id: str | None = None,
         drop: Sequence[str] | str = (),
         sep: str | None = None,
         decimal: str | None = None,
     ) -> None:
-        self.label, self.file, self.subject, self.id = label, file, subject, id
+        self.label, self.file, self.cluster, self.id = label, file, cluster, id
         self.sep, self.decimal = sep, decimal
-        self._given = classes.split(",") if isinstance(classes, str) else classes
-        self._found: tuple[str, ...] = ()
+        self._order = classes.split(",") if isinstance(classes, str) else classes
+        self._classes: tuple[str, ...] = ()
         self._notes: list[str] = []
         names = drop.split(",") if isinstance(drop, str) else drop
         self.drop = tuple(name.strip() for name in names if name.strip())
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The labels in order, once they are known."""
-        return self._found
+        """The labels in order; empty before `rows` has read them."""
+        return self._classes
 
     @property
     def notes(self) -> str:
-        """How the file was read, once it was."""
+        """Detected CSV format; empty before `rows` has read the file."""
         return "; ".join(self._notes)
 
     def rows(self, root: Path) -> Iterator[Row]:
-        """The rows, in the file's order."""
-        path = self._path(root)
+        """The rows in the order of the file."""
+        path = self._find_file(root)
         self._notes = open_table(path, sep=self.sep, decimal=self.decimal).notes
         table = read_table(path, sep=self.sep, decimal=self.decimal)
-        special = [name for name in (self.label, self.subject, self.id, *self.drop) if name]
+        special = [name for name in (self.label, self.cluster, self.id, *self.drop) if name]
         for name in special:
             if name not in table.column_names:
                 raise UnknownNameError(f"column of {path.name}", name, table.column_names)
-        labels = _labels(table.column(self.label))
+        labels = [int(value) if isinstance(value, bool) else value for value in table.column(self.label).to_pylist()]
         missing = [row for row, value in enumerate(labels, 1) if is_missing(value)]
         if missing:
-            raise InputError(f"{path}: row {missing[0]} has no label; drop or repair such rows first.")
-        self._found = self._order(labels)
+            raise InputError(f"{path}: row {missing[0]} has no label; remove or complete such rows.")
+        self._classes = self._class_names(labels)
         try:
-            codes, _ = label_codes(labels, self._found, given=True)
+            codes, _ = label_codes(labels, self._classes, explicit_order=True)
         except InputError as error:
             raise InputError(f"{path}: column {self.label!r}: {error}") from None
-        features = {name: _values(table.column(name)) for name in table.column_names if name not in special}
+        features = {name: _feature_values(table.column(name)) for name in table.column_names if name not in special}
         if not features:
-            raise InputError(f"{path}: no column is left for the features.")
-        columns = {
-            role: table.column(name).to_pylist() if name else None
-            for role, name in (("subject", self.subject), ("id", self.id))
-        }
-        ids, subjects = columns["id"], columns["subject"]
-        if ids is not None and None in ids:
+            raise InputError(f"{path}: no feature columns are left besides {', '.join(special)}.")
+        ids, clusters = (
+            [None] * len(labels) if name is None else table.column(name).to_pylist() for name in (self.id, self.cluster)
+        )
+        if self.id is not None and None in ids:
             raise InputError(f"{path}: row {ids.index(None) + 1} has no id.")
         for row, code in enumerate(codes.tolist()):
             yield Row(
-                str(row + 1) if ids is None else str(ids[row]),
+                str(row + 1 if self.id is None else ids[row]),
                 code,
                 features={name: values[row] for name, values in features.items()},
-                subject=None if subjects is None or subjects[row] is None else str(subjects[row]),
+                cluster=None if clusters[row] is None else str(clusters[row]),
             )
 
-    def _path(self, root: Path) -> Path:
+    def _find_file(self, root: Path) -> Path:
         if self.file is not None:
             return root / self.file
-        tables = sorted(path for path in root.iterdir() if path.name.lower().endswith(ENDINGS))
+        tables = sorted(path for path in root.iterdir() if path.name.lower().endswith(SUFFIXES))
         if len(tables) != 1:
             names = ", ".join(path.name for path in tables) or "none"
-            raise InputError(f"{root}: expected one .csv or .parquet file, there are {names}; say file=NAME.")
+            raise InputError(f"{root}: expected one .csv or .parquet file, found {names}; choose one with file=NAME.")
         return tables[0]
 
-    def _order(self, labels: list[Any]) -> tuple[str, ...]:
-        if self._given is not None:
-            return class_names([str(name).strip() for name in self._given], len(self._given))
+    def _class_names(self, labels: list[Any]) -> tuple[str, ...]:
+        if self._order is not None:
+            return class_names([str(name).strip() for name in self._order], len(self._order))
         distinct = np.unique(np.asarray(labels))
         if not np.issubdtype(distinct.dtype, np.number):
             raise InputError(
-                f"classes: the labels are {', '.join(map(str, distinct[:5].tolist()))}; their order cannot be told "
-                "from the alphabet. Give classes=lowest,...,highest."
+                f"classes: the labels are {', '.join(map(str, distinct[:5].tolist()))}, and their order is unknown. "
+                "Pass classes=lowest,...,highest."
             )
         return class_names(distinct.tolist(), len(distinct))
 
 
-def _labels(column: pa.ChunkedArray) -> list[Any]:
-    """The labels; yes and no are 1 and 0."""
-    values: list[Any] = column.to_pylist()
-    return [int(value) if isinstance(value, bool) else value for value in values]
-
-
-def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Numbers and yes or no as floats, everything else as text; ``None`` where there is nothing."""
-    kinds = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating)
-    if not any(kind(column.type) for kind in kinds):
-        return [None if value is None else str(value) for value in column.to_pylist()]
-    return [None if value is None else float(value) for value in column.to_pylist()]
+def _feature_values(column: pa.ChunkedArray) -> list[Any]:
+    """Numbers and booleans as floats, other values as text, missing values as ``None``."""
+    numeric = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating)
+    convert = float if any(is_type(column.type) for is_type in numeric) else str
+    return [None if value is None else convert(value) for value in column.to_pylist()]

@@ -1,8 +1,9 @@
-"""Your own texts, in a column of a CSV or Parquet table."""
+"""The user's texts, in a column of a CSV or Parquet table."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from orcu.data.base import DATASETS, TEXTS, Row
 from orcu.data.catalog.table import UserTable
@@ -11,37 +12,22 @@ from orcu.errors import InputError, UnknownNameError
 
 @DATASETS.register("texts")
 class UserTexts(UserTable):
-    """A table with a column of texts and a column of ordered labels.
+    """A table with a column of texts and a column of ordered labels; other columns are not used.
 
     Args:
-        label: the column of labels.
-        text: the column of texts.
-        file: its name under the root, .csv or .parquet; not needed if it is the only one there.
-        classes: the labels from lowest to highest, as a list or a text with commas. Not needed for
-            numbers.
-        subject: a column of subjects, such as who wrote the text.
-        id: a column of ids; rows are numbered without one.
-        sep: the separator of a CSV file, if it is not recognised.
+        text: column of texts.
+        **options: ``label``, ``file``, ``classes``, ``cluster``, ``id``, ``drop``, ``sep`` and ``decimal``, as for the
+            data set "table".
     """
 
     card = dataclasses.replace(UserTable.card, title="your own texts", kind=TEXTS)
 
-    def __init__(
-        self,
-        *,
-        label: str,
-        text: str = "text",
-        file: str | None = None,
-        classes: Sequence[str] | str | None = None,
-        subject: str | None = None,
-        id: str | None = None,
-        sep: str | None = None,
-    ) -> None:
-        super().__init__(label=label, file=file, classes=classes, subject=subject, id=id, sep=sep)
+    def __init__(self, *, text: str = "text", **options: Any) -> None:
+        super().__init__(**options)
         self.text = text
 
     def rows(self, root: Path) -> Iterator[Row]:
-        """The rows, in the file's order; other columns are left out."""
+        """The rows in the order of the file."""
         for number, row in enumerate(super().rows(root), 1):
             features = row.features or {}
             if self.text not in features:
@@ -49,4 +35,4 @@ class UserTexts(UserTable):
             text = features[self.text]
             if not isinstance(text, str) or not text.strip():
                 raise InputError(f"{root}: row {number} has no text in column {self.text!r}.")
-            yield Row(row.id, row.label, text=text, subject=row.subject)
+            yield Row(row.id, row.label, text=text, cluster=row.cluster)

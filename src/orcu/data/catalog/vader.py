@@ -1,12 +1,12 @@
-"""VADER's ground truth: short texts with every rater's rating, -4 to 4."""
+"""VADER ground truth: short texts with the ratings of all raters, from -4 to 4."""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median_low
 
-from orcu.data.base import DATASETS, TEXTS, Card, Dataset, Row, need_file
-from orcu.errors import InputError, UnknownNameError
+from orcu.data.base import DATASETS, TEXTS, Card, Dataset, Row, check_choice, require_file
+from orcu.errors import InputError
 
 SOURCES = {
     "tweets": "tweets",
@@ -14,12 +14,11 @@ SOURCES = {
     "amazon": "amazonReviewSnippets",
     "nyt": "nytEditorialSnippets",
 }
-RATINGS = tuple(str(rating) for rating in range(-4, 5))
 
 
 @DATASETS.register("vader")
 class Vader(Dataset):
-    """Texts whose label is the median rating (the lower of two); ``ratings`` holds all of them.
+    """Texts labelled with their median rating (the lower one of two); the column ``ratings`` has all ratings.
 
     Args:
         source: "tweets", "movies", "amazon" or "nyt".
@@ -28,50 +27,42 @@ class Vader(Dataset):
     card = Card(
         title="VADER ground truth: rated tweets, film, product and newspaper snippets",
         kind=TEXTS,
-        classes=RATINGS,
+        classes=tuple(str(rating) for rating in range(-4, 5)),
         counts=None,
         licence="MIT",
         citation="Hutto, Gilbert: VADER, ICWSM 2014",
         obtain="Copy the *_GroundTruth.txt and *_anonDataRatings.txt of the vaderSentiment repository.",
         layout="<source>_GroundTruth.txt (id, mean, text) and <source>_anonDataRatings.txt (id, mean, deviation, "
         "ratings), tab-separated.",
-        notes="the film snippets overlap SST-5: never train on one and test on the other; for 195 tweets the "
-        "published mean is not that of the published ratings, which we use",
+        notes="the film snippets overlap SST-5: do not train on one and test on the other; for 195 tweets the "
+        "published mean differs from the mean of the published ratings, which are used here",
     )
 
     def __init__(self, *, source: str = "tweets") -> None:
-        if source not in SOURCES:
-            raise UnknownNameError("source of vader", source, SOURCES)
-        self.source = source
+        self.source = check_choice(source, SOURCES, "source of vader")
 
     def rows(self, root: Path) -> Iterator[Row]:
         """The texts in their order, joined with their ratings by id."""
         stem = SOURCES[self.source]
         ratings = {}
-        for file, cells in lines(need_file(root / f"{stem}_anonDataRatings.txt", self.card), 4):
-            votes = json.loads(cells[3])
-            if not all(-4 <= rating <= 4 for rating in votes):
-                raise InputError(f"{file}: {cells[0]} has a rating outside -4..4.")
-            ratings[cells[0]] = votes
-        for file, cells in lines(need_file(root / f"{stem}_GroundTruth.txt", self.card), 3):
+        for where, cells in read_lines(require_file(root / f"{stem}_anonDataRatings.txt", self.card), 4):
+            ratings[cells[0]] = json.loads(cells[3])
+            if not all(-4 <= rating <= 4 for rating in ratings[cells[0]]):
+                raise InputError(f"{where}: {cells[0]} has a rating outside -4..4.")
+        for where, cells in read_lines(require_file(root / f"{stem}_GroundTruth.txt", self.card), 3):
             if cells[0] not in ratings:
-                raise InputError(f"{file}: {cells[0]} has no ratings.")
+                raise InputError(f"{where}: {cells[0]} has no ratings.")
             votes = ratings[cells[0]]
-            label = int(median_low(votes)) + 4
-            # A snippet's id starts with that of the text it was cut from.
+            # The id of a snippet starts with the id of the text it is part of.
             document = cells[0].split("_")[0] if "_" in cells[0] else None
-            yield Row(cells[0], label, text=cells[2], subject=document, more={"ratings": votes})
+            yield Row(cells[0], int(median_low(votes)) + 4, text=cells[2], cluster=document, extra={"ratings": votes})
 
 
-def lines(file: Path, columns: int) -> Iterator[tuple[Path, list[str]]]:
-    """The cells of each line of a tab-separated file.
-
-    Raises:
-        InputError: if a line has another number of columns.
-    """
+def read_lines(file: Path, columns: int) -> Iterator[tuple[str, list[str]]]:
+    """Location and cells of each line of a tab-separated file with a fixed number of columns and no header."""
     with file.open(encoding="utf-8-sig", errors="replace") as text:
         for number, line in enumerate(text, 1):
             cells = line.rstrip("\n").split("\t", columns - 1)
             if len(cells) != columns:
                 raise InputError(f"{file}: line {number} has {len(cells)} columns, expected {columns}.")
-            yield file, cells
+            yield f"{file}: line {number}", cells

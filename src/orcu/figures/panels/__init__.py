@@ -1,5 +1,4 @@
-"""The figures, one file each: a function ``data`` from results to plain arrays, and ``draw(ax, ...)`` for one panel.
+"""Figures, one module each: ``data`` converts results to arrays, and ``draw(ax, ...)`` draws one panel.
 
-Those that are whole figures of the paper's kinds also register a class by the file's own name; the others are parts of
-the report.
+Figures of the paper also register a `Figure` class under the name of the module; the others are parts of reports.
 """

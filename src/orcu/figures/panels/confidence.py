@@ -1,36 +1,31 @@
-"""Histogram of the confidence: how sure the model says it is, right and wrong rows apart."""
+"""Histogram of the confidence, split into correct and wrong predictions."""
 
 from typing import Any
 
 import numpy as np
 
 from orcu.evaluation.evaluation import Evaluation
-from orcu.figures.base import axes
+from orcu.figures.base import axes_or_new
 from orcu.figures.style import ROLES
 from orcu.inputs import FloatArray
 from orcu.metrics.sums import OUTCOME, VALUE, WEIGHT
 
 
 def plot(evaluation: Evaluation, *, ax: Any = None) -> Any:
-    """The confidence of all rows; gives the axes back, to be changed.
-
-    Args:
-        evaluation: what `orcu.evaluate` gave.
-        ax: matplotlib axes to draw on; without, new ones of pyplot.
-    """
-    top = evaluation.tables.top.sum(-1)
+    """Plot the confidence of all rows and return the axes; arguments as for `reliability.plot`."""
+    top = evaluation.sums.top.sum(-1)
     confidence, accuracy = float(top[VALUE] / top[WEIGHT]), float(top[OUTCOME] / top[WEIGHT])
-    with axes(ax) as ax:
-        draw(ax, data(evaluation.tables.top), confidence=confidence, accuracy=accuracy)
+    with axes_or_new(ax) as ax:
+        draw(ax, data(evaluation.sums.top), confidence=confidence, accuracy=accuracy)
     return ax
 
 
 def data(top: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Shares of rows per confidence bin that are right and wrong, from the top-label table (3, B).
+    """Shares of correct and of wrong rows in each confidence bin, from the top-label sums (3, B).
 
     Example:
-        >>> right, wrong = data(np.array([[1.0, 3.0], [0.4, 2.7], [0.0, 2.0]]))
-        >>> right.tolist(), wrong.tolist()
+        >>> correct, wrong = data(np.array([[1.0, 3.0], [0.4, 2.7], [0.0, 2.0]]))
+        >>> correct.tolist(), wrong.tolist()
         ([0.0, 0.5], [0.25, 0.25])
     """
     total = top[0].sum()
@@ -38,15 +33,15 @@ def data(top: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def draw(ax: Any, shares: tuple[FloatArray, FloatArray], *, confidence: float, accuracy: float) -> None:
-    """Stacked bars; the mean confidence and the accuracy as lines."""
+    """Draw stacked bars, and lines at the mean confidence and the accuracy."""
     from matplotlib.ticker import MaxNLocator
 
-    right, wrong = shares
-    bins = len(right)
-    centers = (np.arange(bins) + 0.5) / bins
-    ax.bar(centers, right, width=0.9 / bins, color=ROLES["accent"], linewidth=0, label="right")
-    ax.bar(centers, wrong, width=0.9 / bins, bottom=right, color=ROLES["alarm"], linewidth=0, label="wrong")
-    top = float((right + wrong).max())
+    correct, wrong = shares
+    n_bins = len(correct)
+    centers = (np.arange(n_bins) + 0.5) / n_bins
+    ax.bar(centers, correct, width=0.9 / n_bins, color=ROLES["accent"], linewidth=0, label="correct")
+    ax.bar(centers, wrong, width=0.9 / n_bins, bottom=correct, color=ROLES["alarm"], linewidth=0, label="wrong")
+    top = float((correct + wrong).max())
     ax.set_ylim(0, top * 1.35)
     for value, name, style in ((confidence, "mean confidence", "-"), (accuracy, "accuracy", ":")):
         label = f"{name} {100 * value:.0f} %"

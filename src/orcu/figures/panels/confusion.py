@@ -1,12 +1,12 @@
-"""Confusion matrix: what was true against what was decided."""
+"""Confusion matrix: true class against predicted class."""
 
 from typing import Any
 
 import numpy as np
 
 from orcu.evaluation.evaluation import Evaluation
-from orcu.figures.base import axes
-from orcu.figures.style import ROLES, shortened, ticked
+from orcu.figures.base import axes_or_new
+from orcu.figures.style import ROLES, shorten, tick_positions
 from orcu.inputs import FloatArray
 
 _MOST_WITH_TEXT = 12
@@ -15,20 +15,18 @@ _MOST_CELLS = 5_000
 
 
 def plot(evaluation: Evaluation, *, ax: Any = None) -> Any:
-    """The decisions on all rows, weights scaled to their number; gives the axes back, to be changed.
+    """Plot the confusion matrix and return the axes; arguments as for `reliability.plot`.
 
-    Args:
-        evaluation: what `orcu.evaluate` gave.
-        ax: matplotlib axes to draw on; without, new ones of pyplot.
+    Sample weights are rescaled to sum to the number of rows.
     """
-    counts = evaluation.tables.confusion * (evaluation.rows / evaluation.tables.total)
-    with axes(ax, size=(4.2, 3.8)) as ax:
+    counts = evaluation.sums.confusion * (evaluation.rows / evaluation.sums.total)
+    with axes_or_new(ax, size=(4.2, 3.8)) as ax:
         draw(ax, data(counts), evaluation.classes)
     return ax
 
 
 def data(confusion: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The counts, and the share of each true class, both (C, C).
+    """Counts, and their shares of the true class, both (C, C).
 
     Example:
         >>> data(np.array([[3.0, 1.0], [0.0, 0.0]]))[1].tolist()
@@ -39,7 +37,7 @@ def data(confusion: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def draw(ax: Any, table: tuple[FloatArray, FloatArray], classes: tuple[str, ...]) -> None:
-    """Cells shaded by the share of the true class; right decisions in one colour, wrong in another."""
+    """Draw cells shaded by their share of the true class; correct and wrong predictions differ in colour."""
     from matplotlib.patches import Rectangle
 
     counts, shares = table
@@ -54,20 +52,20 @@ def draw(ax: Any, table: tuple[FloatArray, FloatArray], classes: tuple[str, ...]
             share = f"{shares[i, j]:.0%}".replace("%", " %")
             if size < 8:
                 ax.text(j + 0.48, i + 0.72, share, ha="center", va="center", fontsize=6.5, color=ROLES["muted"])
-    places = ticked(size, most=_MOST_WITH_ALL_CELLS if size <= _MOST_WITH_ALL_CELLS else 10)
-    names = [shortened(classes[k], 12) for k in places]
-    ax.set_xticks(np.array(places) + 0.48, names, rotation=30 if max(map(len, names)) > 5 else 0, ha="center")
-    ax.set_yticks(np.array(places) + 0.48, names)
+    positions = tick_positions(size, most=_MOST_WITH_ALL_CELLS if size <= _MOST_WITH_ALL_CELLS else 10)
+    names = [shorten(classes[k], 12) for k in positions]
+    ax.set_xticks(np.array(positions) + 0.48, names, rotation=30 if max(map(len, names)) > 5 else 0, ha="center")
+    ax.set_yticks(np.array(positions) + 0.48, names)
     ax.tick_params(length=0, labelsize=8 if size <= 12 else 5)
-    ax.set(xlim=(0, size), ylim=(size, 0), xlabel="decided", ylabel="true", aspect="equal")
+    ax.set(xlim=(0, size), ylim=(size, 0), xlabel="predicted class", ylabel="true class", aspect="equal")
     for spine in ax.spines.values():
         spine.set_visible(False)
 
 
 def _cells(counts: FloatArray) -> list[tuple[int, int]]:
-    """The cells to draw: all of them, or of hundreds of classes the fullest that are not empty."""
+    """Cells to draw: all of them, or the largest non-empty ones if there are very many classes."""
     size = len(counts)
     if size <= _MOST_WITH_ALL_CELLS:
         return [(i, j) for i in range(size) for j in range(size)]
-    fullest = np.argsort(-counts, axis=None, kind="stable")[: min(_MOST_CELLS, int((counts > 0).sum()))]
-    return [(int(cell) // size, int(cell) % size) for cell in np.sort(fullest)]
+    largest = np.argsort(-counts, axis=None, kind="stable")[: min(_MOST_CELLS, int((counts > 0).sum()))]
+    return [(int(cell) // size, int(cell) % size) for cell in np.sort(largest)]

@@ -1,4 +1,4 @@
-"""Output distributions of two losses on the same rows, right and wrong ones, the label marked."""
+"""Predicted distributions of two losses on the same rows, correct and wrong ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,115 +7,117 @@ from typing import Any
 import numpy as np
 
 from orcu.errors import InputError
-from orcu.figures.base import FIGURES, Figure, at_least, grid, letter, note
-from orcu.figures.sources import Sources, matched
+from orcu.figures.base import FIGURES, Figure, add_note, check_at_least, grid, panel_title
+from orcu.figures.sources import Sources, match_rows
 from orcu.figures.style import (
     COLUMN,
     PAGE,
     ROLES,
-    Look,
+    LineStyle,
     class_axis,
-    class_names,
     class_title,
-    fitted,
-    looks,
+    loss_styles,
     loss_title,
-    shortened,
+    shorten,
+    tick_names,
+    wrap_name,
 )
 from orcu.figures.typical import RULE, typical_rows
 from orcu.inputs import FloatArray
 from orcu.metrics.rows import Rows
-from orcu.predictions.predictions import Predictions
+from orcu.predictions import Predictions
 
 
 @dataclass(frozen=True)
 class Pair:
-    """What two models say of one row: probabilities (2, C) and the label."""
+    """Predictions of two models for one row: probabilities (2, C), and the label."""
 
     id: str
     label: int
     probs: FloatArray
 
 
-def data(first: Predictions, second: Predictions, *, right: bool, count: int = 4) -> list[Pair]:
-    """Rows that both models get right, or both get wrong, and what the two say of them.
+def data(first: Predictions, second: Predictions, *, correct: bool, n_examples: int = 4) -> list[Pair]:
+    """Predictions of two models for example rows that both predict correctly, or both wrongly.
 
-    One row for each of at most ``count`` labels, spread evenly over the classes: of the rows of that
-    label, the one at the median confidence of the second model.
+    One row is selected for each of at most ``n_examples`` labels, evenly spaced: the row of that label at the median
+    confidence of the second model.
 
     Args:
-        first: a model.
-        second: another on the same rows; matched by id where there are ids.
-        right: rows that both get right, else rows that both get wrong.
-        count: the most rows.
+        first: predictions of the first model.
+        second: predictions of the second model on the same rows, matched by id if there are ids.
+        correct: select rows that both predict correctly, else rows that both predict wrongly.
+        n_examples: largest number of rows.
 
     Raises:
-        InputError: if the models have other classes or rows.
+        InputError: if the models have different classes or rows.
 
     Example:
         >>> probs = [[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]]
         >>> model = Predictions(probs=probs, y=[0, 1, 1], ids=["a", "b", "c"])
-        >>> [pair.id for pair in data(model, model, right=True)]
+        >>> [pair.id for pair in data(model, model, correct=True)]
         ['a', 'c']
     """
-    one, two = matched([first, second])
-    labels = two.labels
-    hits = np.stack([Rows.of(part).pred == labels for part in (one, two)])
-    among = np.flatnonzero((hits == right).all(axis=0))
-    chosen = typical_rows(labels, Rows.of(two).confidence, among=among, count=count)
-    names = range(len(two)) if two.ids is None else two.ids
-    return [Pair(str(names[row]), int(labels[row]), np.stack([one.probs[row], two.probs[row]])) for row in chosen]
+    first, second = match_rows([first, second])
+    labels = second.labels
+    hits = np.stack([Rows.from_predictions(model).pred == labels for model in (first, second)])
+    among = np.flatnonzero((hits == correct).all(axis=0))
+    rows = typical_rows(labels, Rows.from_predictions(second).confidence, among=among, count=n_examples)
+    ids = range(len(second)) if second.ids is None else second.ids
+    return [Pair(str(ids[row]), int(labels[row]), np.stack([first.probs[row], second.probs[row]])) for row in rows]
 
 
-def draw(ax: Any, pair: Pair, names: Sequence[str], styles: Sequence[Look], classes: Sequence[str]) -> None:
-    """A line with markers for each model; the lines only guide the eye. The label is dashed."""
-    places = np.arange(pair.probs.shape[1])
+def draw(ax: Any, pair: Pair, names: Sequence[str], styles: Sequence[LineStyle], classes: Sequence[str]) -> None:
+    """Draw a line with markers for each model, and a dashed line at the label."""
+    positions = np.arange(pair.probs.shape[1])
     ax.axvline(pair.label, color=ROLES["muted"], linewidth=0.9, linestyle=(0, (3, 2)), zorder=0)
-    for probs, name, look in zip(pair.probs, names, styles, strict=True):
+    for probs, name, style in zip(pair.probs, names, styles, strict=True):
         ax.plot(
-            places,
+            positions,
             probs,
-            color=look.color,
-            marker=look.marker,
+            color=style.color,
+            marker=style.marker,
             markersize=3.2,
             linewidth=1.2,
             label=name,
             clip_on=False,
         )
     ax.set_ylim(-0.03, 1.03)
-    class_axis(ax, class_names(classes))
+    class_axis(ax, tick_names(classes))
     ax.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
 
 
 @FIGURES.register("distributions")
 class DistributionsFigure(Figure):
-    """A row of panels for rows that both losses get right, and one for rows that both get wrong."""
+    """A row of panels for rows that both losses predict correctly, and one for rows that both predict wrongly."""
 
-    title = "Output distributions of two losses on the same rows"
+    title = "Predicted distributions of two losses on the same rows"
     paper = "Fig. 6, S4, S5"
     needs = "test predictions of two losses on the same rows"
     command = "orcu bench run SPEC"
 
-    def make(self, sources: Sources, *, width: str = PAGE, count: int = 4) -> Any:
-        """The two losses of --losses, else SORD and ORCU; at most ``count`` rows of each kind."""
-        at_least(1, count=count)
+    def make(self, sources: Sources, *, width: str = PAGE, n_examples: int = 4) -> Any:
+        """Draw the two losses of --losses, by default SORD and ORCU, on at most ``n_examples`` rows of each kind."""
+        check_at_least(1, n_examples=n_examples)
         datasets = sources.datasets()
         losses = sources.losses(("sord", "orcu"), data=datasets[0]) if datasets else []
-        if len(losses) == 1:  # the other of the two is not there
+        if len(losses) == 1:  # only one of the default losses has runs
             losses = sources.losses(data=datasets[0])
         if len(losses) < 2:
-            raise self.lacks(sources.missing() if not losses else f"there is only {losses[0]}")
-        if len(losses) > 2 and sources.chose_losses:
-            raise InputError(f"--losses: it compares two losses, and {', '.join(losses)} are {len(losses)}; name two.")
+            raise self.missing_input(sources, f"there is only {losses[0]}" if losses else "")
+        if len(losses) > 2 and sources.has_loss_filter:
+            raise InputError(f"--losses: expected two losses to compare, got {len(losses)} ({', '.join(losses)}).")
         names = losses[:2] if len(losses) == 2 else [losses[0], losses[-1]]
         first, second = (sources.predictions(datasets[0], name) for name in names)
-        kinds = {kind: data(first, second, right=kind == "right", count=count) for kind in ("right", "wrong")}
+        kinds = {
+            kind: data(first, second, correct=kind == "correct", n_examples=n_examples) for kind in ("correct", "wrong")
+        }
         columns = max(len(pairs) for pairs in kinds.values())
         if columns == 0:
-            raise InputError(f"{' and '.join(names)} are never both right or both wrong.")
+            raise InputError(f"no row is predicted correctly, or wrongly, by both {' and '.join(names)}.")
         figure, axes = grid(width, 2, columns, height=1.25, around=0.75)
-        styles = list(looks(names).values())
-        titles = [shortened(loss_title(name), 22) for name in names]
+        styles = list(loss_styles(names).values())
+        titles = [shorten(loss_title(name), 22) for name in names]
         for row, (kind, pairs) in enumerate(kinds.items()):
             for column, ax in enumerate(axes[row]):
                 if column >= len(pairs):
@@ -125,19 +127,21 @@ class DistributionsFigure(Figure):
                 ax.tick_params(labelleft=column == 0)
                 name = class_title(first.classes, pairs[column].label)
                 ax.set_title(
-                    fitted(name, 40 // columns) if width == COLUMN else fitted(f"label {name}", 84 // max(columns, 3))
+                    wrap_name(name, 40 // columns)
+                    if width == COLUMN
+                    else wrap_name(f"label {name}", 84 // max(columns, 3))
                 )
                 if column == 0:
-                    ax.set_ylabel(f"{letter(row, f'both {kind}')}\nprobability")
+                    ax.set_ylabel(f"{panel_title(row, f'both {kind}')}\nprobability")
                 if row == 1:
                     ax.set_xlabel("class")
-        shown = axes[0] if kinds["right"] else axes[1]
-        handles, labels = shown[0].get_legend_handles_labels()
+        first_row = axes[0] if kinds["correct"] else axes[1]
+        handles, labels = first_row[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=2)
         where = f"{sources.data_caption(datasets[0])}; " if datasets[0] else ""
-        note(
+        add_note(
             figure,
-            f"{where}{sources.rows_caption(datasets[0])} that both get right (wrong); {RULE}, by {titles[1]}; "
-            f"dashed: label",
+            f"{where}{sources.rows_caption(datasets[0])} that both predict correctly (wrongly); {RULE} "
+            f"of {titles[1]}; dashed: label",
         )
         return figure

@@ -1,4 +1,4 @@
-"""Forest plot: one metric of several groups or models, with intervals, side by side."""
+"""Forest plot: a metric of several models or subgroups with confidence intervals."""
 
 from typing import Any, Literal
 
@@ -6,50 +6,50 @@ import numpy as np
 
 from orcu.errors import InputError
 from orcu.evaluation.evaluation import Estimate, Evaluation
-from orcu.figures.base import axes
-from orcu.figures.style import ROLES, shortened
+from orcu.figures.base import axes_or_new
+from orcu.figures.style import ROLES, shorten
 from orcu.metrics.base import METRICS
 
 
-def plot(evaluation: Evaluation, metric: str, *, by: Literal["group", "model"] = "model", ax: Any = None) -> Any:
-    """A metric of all models, or of all rows and each group; gives the axes back, to be changed.
+def plot(evaluation: Evaluation, metric: str, *, by: Literal["subgroup", "model"] = "model", ax: Any = None) -> Any:
+    """Plot a metric of all models, or of all rows and each subgroup, and return the axes.
 
     Args:
-        evaluation: what `orcu.evaluate` gave, with ``compare=`` or with groups.
-        metric: its name, such as "sce".
-        by: what stands side by side.
-        ax: matplotlib axes to draw on; without, new ones of pyplot.
+        evaluation: result of `orcu.evaluate` with ``compare=`` or with subgroups.
+        metric: name of the metric, such as "sce".
+        by: what to compare, "model" or "subgroup".
+        ax: matplotlib axes; a new pyplot figure by default.
 
     Raises:
-        UnknownNameError: if there is no such metric.
-        InputError: if there is nothing to stand beside it.
+        UnknownNameError: if the metric is unknown.
+        InputError: if the evaluation has only one model or no subgroups.
     """
     percent, title = METRICS.get(metric).percent, METRICS.get(metric).title
-    several = beside(evaluation, by)
-    if len(several) == 1:
-        fix = "evaluate(..., compare={...})" if by == "model" else "Predictions(..., group=...)"
-        raise InputError(f"by: there is no other {by} in this evaluation; judge several with {fix}.")
-    with axes(ax, size=(4.2, 0.9 + 0.3 * len(several))) as ax:
-        draw(ax, {name: one.metrics[metric] for name, one in several.items()}, percent=percent)
+    evaluations = evaluations_by(evaluation, by)
+    if len(evaluations) == 1:
+        fix = "evaluate(..., compare={...})" if by == "model" else "Predictions(..., subgroup=...)"
+        raise InputError(f"by: the evaluation has only one {by}; evaluate several with {fix}.")
+    with axes_or_new(ax, size=(4.2, 0.9 + 0.3 * len(evaluations))) as ax:
+        draw(ax, {name: part.metrics[metric] for name, part in evaluations.items()}, percent=percent)
         ax.set_xlabel(f"{title}, %" if percent else title)
     return ax
 
 
-def beside(evaluation: Evaluation, by: str) -> dict[str, Evaluation]:
-    """What is shown side by side, by name: all rows and each group, or each model.
+def evaluations_by(evaluation: Evaluation, by: str) -> dict[str, Evaluation]:
+    """The evaluations to compare by name: all rows and each subgroup, or each model.
 
     Raises:
-        InputError: if ``by`` is neither.
+        InputError: if ``by`` is neither "subgroup" nor "model".
     """
-    if by == "group":
-        return {"all": evaluation, **evaluation.groups}
+    if by == "subgroup":
+        return {"all": evaluation, **evaluation.subgroups}
     if by == "model":
         return {evaluation.name: evaluation} | {other.name: other for other in evaluation.others}
-    raise InputError(f"by: expected 'group' or 'model', got {by!r}.")
+    raise InputError(f"by: expected 'subgroup' or 'model', got {by!r}.")
 
 
 def draw(ax: Any, estimates: dict[str, Estimate], *, percent: bool) -> None:
-    """A line per group: the value, its 95 % interval and, as a tick, the calibrated 95 % point."""
+    """Draw a line for each estimate: value, 95 % interval, and a tick at the upper 95 % limit of a calibrated model."""
     names = list(estimates)
     scale = 100 if percent else 1
     accent, alarm = ROLES["accent"], ROLES["alarm"]
@@ -65,7 +65,7 @@ def draw(ax: Any, estimates: dict[str, Estimate], *, percent: bool) -> None:
     low, high = _limits(estimates, scale)
     ax.set_xlim(low, high)
     ax.ticklabel_format(axis="x", useOffset=False)
-    ax.set_yticks(range(len(names)), [shortened(name, 18) for name in names])
+    ax.set_yticks(range(len(names)), [shorten(name, 18) for name in names])
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="x", color=ROLES["grid"], linewidth=0.6)
@@ -75,7 +75,7 @@ def draw(ax: Any, estimates: dict[str, Estimate], *, percent: bool) -> None:
 
 
 def _limits(estimates: dict[str, Estimate], scale: int) -> tuple[float, float]:
-    """An axis that shows all values with some room, and does not blow up equal ones."""
+    """Axis limits around all values, with a minimum width for equal values."""
     ends = [
         scale * v
         for e in estimates.values()

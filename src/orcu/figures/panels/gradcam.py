@@ -1,4 +1,4 @@
-"""Grad-CAM: where the last convolutional layer looks, for losses that all decide the same, rightly."""
+"""Grad-CAM: where the last convolutional layer loss_styles, for losses that all decide the same, rightly."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -10,16 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from orcu.errors import InputError, require
-from orcu.figures.base import FIGURES, Figure, at_least, grid, note
-from orcu.figures.sources import RunFiles, Sources, matched
-from orcu.figures.style import COLUMN, PAGE, fitted, loss_title, shortened
+from orcu.figures.base import FIGURES, Figure, add_note, check_at_least, grid
+from orcu.figures.sources import RunFiles, Sources, match_rows
+from orcu.figures.style import COLUMN, PAGE, loss_title, shorten, wrap_name
 from orcu.figures.typical import RULE, typical_rows
 from orcu.inputs import FloatArray
 from orcu.metrics.rows import Rows
 
 SHOWN = ("ce", "sord", "ls", "orcu")  # the paper's choice
 Pixels = npt.NDArray[np.uint8]
-_SHORTCUTS = {"downsample", "shortcut"}  # as timm's networks call them
+_SHORTCUTS = {"downsample", "shortcut"}  # module names in timm's networks
 
 
 @dataclass(frozen=True)
@@ -33,51 +33,51 @@ class Maps:
 
 
 def last_convolution(model: Any, inputs: Any) -> Any:
-    """The layer whose map is shown: the last convolution that runs and still sees space.
+    """The last executed convolution with an output larger than one pixel.
 
-    Convolutions on a single pixel, such as those that weigh channels, have nothing to show, and those
-    on a shortcut around a block are not the block's result.
+    Convolutions on a single pixel, such as channel attention, have no spatial map. Convolutions on a shortcut do not
+    compute the result of their block.
 
     Raises:
-        InputError: if the model has none.
+        InputError: if the model has no such convolution.
     """
     import torch
 
-    ran: list[Any] = []
+    executed: list[Any] = []
 
-    def notice(layer: Any, _: Any, output: Any) -> None:
+    def record(layer: Any, _: Any, output: Any) -> None:
         if min(output.shape[-2:]) > 1:
-            ran.append(layer)
+            executed.append(layer)
 
     layers = [
         layer
         for name, layer in model.named_modules()
         if isinstance(layer, torch.nn.Conv2d) and not _SHORTCUTS & set(name.split("."))
     ]
-    hooks = [layer.register_forward_hook(notice) for layer in layers]
+    hooks = [layer.register_forward_hook(record) for layer in layers]
     with torch.no_grad():
         model(inputs)
     for hook in hooks:
         hook.remove()
-    if not ran:
-        raise InputError("the model has no convolution whose output is larger than a pixel.")
-    return ran[-1]
+    if not executed:
+        raise InputError("the model has no convolution with an output larger than one pixel.")
+    return executed[-1]
 
 
 def grad_cam(model: Any, inputs: Any, target: int) -> FloatArray:
     """Grad-CAM of one image for one class, at the image's size, shape (H, W).
 
-    It runs from 0 at its least to 1 at its greatest value; a map of one value is all 0.
+    The map is scaled to [0, 1]; a constant map is 0.
 
     Args:
-        model: a classifier, in evaluation mode.
+        model: classifier in evaluation mode.
         inputs: one normalised image, shape (1, 3, H, W).
-        target: the class, 0-based.
+        target: class number from 0.
     """
-    require("captum", extra="figures", what="Grad-CAM")
+    require("captum", extra="figures", feature="Grad-CAM")
     from captum.attr import LayerAttribution, LayerGradCam
 
-    # A frozen body has no weights that want gradients; the image then has to.
+    # A frozen backbone has no trainable weights, so the gradient needs a trainable input.
     inputs = inputs.clone().requires_grad_(True)
     layer = last_convolution(model, inputs)
     attribution = LayerGradCam(lambda images: model(images).logits, layer).attribute(
@@ -89,36 +89,37 @@ def grad_cam(model: Any, inputs: Any, target: int) -> FloatArray:
     return heat / (heat.max() or 1.0)
 
 
-def data(runs: dict[str, RunFiles], *, count: int = 4) -> list[Maps]:
-    """Maps of test images that every loss gets right.
+def data(runs: dict[str, RunFiles], *, n_examples: int = 4) -> list[Maps]:
+    """Grad-CAM maps of test images that every loss predicts correctly.
 
-    One image for each of at most ``count`` labels, spread evenly over the classes: of the images of
-    that label, the one at the median of the mean confidence over the losses.
+    One image is selected for each of at most ``n_examples`` labels, evenly spaced: the image of that label at the
+    median of the mean confidence over the losses.
 
     Args:
-        runs: a run on the same fold for each loss, with its model.
-        count: the most images.
+        runs: a run with its model for each loss, all on the same fold.
+        n_examples: largest number of images.
 
     Raises:
-        InputError: if no image is right for all, or the data set is not prepared here.
+        InputError: if no image is predicted correctly by all losses, or the data set is not prepared here.
     """
     import torch
 
     from orcu.training.model_file import load_model
 
-    predictions = matched([run.predictions() for run in runs.values()])
+    predictions = match_rows([run.predictions() for run in runs.values()])
     labels = predictions[0].labels
-    right = np.all([Rows.of(one).pred == labels for one in predictions], axis=0)
-    if not right.any():
-        raise InputError(f"there is no test image that all of {', '.join(runs)} get right.")
-    confidence = np.mean([Rows.of(one).confidence for one in predictions], axis=0)
-    chosen = typical_rows(labels, confidence, among=np.flatnonzero(right), count=count)
-    ids = [str(predictions[0].ids[row]) for row in chosen]  # type: ignore[index]
+    rows = [Rows.from_predictions(model) for model in predictions]
+    correct = np.all([part.pred == labels for part in rows], axis=0)
+    if not correct.any():
+        raise InputError(f"no test image is predicted correctly by all of {', '.join(runs)}.")
+    confidence = np.mean([part.confidence for part in rows], axis=0)
+    selected = typical_rows(labels, confidence, among=np.flatnonzero(correct), count=n_examples)
+    ids = [str(predictions[0].ids[row]) for row in selected]  # type: ignore[index]
     models = {name: load_model(run.path) for name, run in runs.items()}
     plans = [plan for _, plan in models.values()]
     images = _images(next(iter(runs.values())), ids, plans[0].size)
     examples = []
-    for name, row, pixels in zip(ids, chosen, images, strict=True):
+    for name, row, pixels in zip(ids, selected, images, strict=True):
         maps = {}
         for loss, (model, plan) in models.items():
             mean, std = (torch.tensor(v, dtype=torch.float32) for v in (plan.mean, plan.std))
@@ -129,51 +130,51 @@ def data(runs: dict[str, RunFiles], *, count: int = 4) -> list[Maps]:
 
 
 def _images(run: RunFiles, ids: Sequence[str], size: int) -> list[Pixels]:
-    """Images (3, H, W) of a run's data set by id, from the set as it was prepared."""
+    """Images (3, H, W) by id, from the prepared data set of a run."""
     for prepared in _candidates(run):
         if prepared.manifest.digest == run.manifest:
             row_of = {str(name): row for row, name in enumerate(prepared.manifest.ids)}
             cache = prepared.cache(size)
             return [np.asarray(cache.images[row_of[name]]) for name in ids]
     raise InputError(
-        f"the data set {run.data} is not prepared here as it was for the run; set $ORCU_DATA to its folder, or "
-        f"run `orcu data prepare {run.data}`."
+        f"the prepared data set {run.data} of the run was not found; set $ORCU_DATA to its folder, or run "
+        f"`orcu data prepare {run.data}`."
     )
 
 
 def _candidates(run: RunFiles) -> Iterator[Any]:
-    """The likeliest first, because reading a manifest takes a while."""
-    from orcu.data.store import MANIFEST, Prepared, prepared_names, store_folder
+    """Prepared data sets, the most likely first, because reading a manifest is slow."""
+    from orcu.data.store import MANIFEST, PreparedData, prepared_names, store_folder
 
     folders: list[Path] = [run.path / "data", store_folder() / run.data]
     folders += [store_folder() / name for name in prepared_names() if name != run.data]
-    yield from (Prepared(folder) for folder in folders if (folder / MANIFEST).exists())
+    yield from (PreparedData(folder) for folder in folders if (folder / MANIFEST).exists())
 
 
 def draw(ax: Any, example: Maps, loss: str | None) -> None:
-    """The image, in grey under the map where a loss is named."""
+    """Draw the image, or with a loss its map over the image in grey."""
     ax.set_axis_off()
     if loss is None:
         ax.imshow(example.image)
         return
     ax.imshow(example.image.mean(axis=2), cmap="gray", vmin=0, vmax=255)
     heat = example.maps[loss]
-    # What is not looked at stays visible: the map's own height is its opacity.
+    # The opacity follows the map, so the image stays visible where the map is low.
     ax.imshow(heat, cmap="inferno", vmin=0, vmax=1, alpha=0.65 * heat)
 
 
 @FIGURES.register("gradcam")
 class GradCamFigure(Figure):
-    """A row for each image: the image, and the map of each loss."""
+    """A row for each image: the image and the map of each loss."""
 
     title = "Grad-CAM of the last convolutional layer"
     paper = "S6"
-    needs = "image models that were kept"
+    needs = "stored image models"
     command = "orcu bench run SPEC, with keep_models = true and an image set in the spec"
 
-    def make(self, sources: Sources, *, width: str = PAGE, count: int = 4) -> Any:
-        """The first data set with models; CE, SORD, LS and ORCU unless --losses says otherwise."""
-        at_least(1, count=count)
+    def make(self, sources: Sources, *, width: str = PAGE, n_examples: int = 4) -> Any:
+        """Draw the first data set with models; CE, SORD, LS and ORCU, or the losses of --losses."""
+        check_at_least(1, n_examples=n_examples)
         for name in sources.datasets():
             losses = sources.losses(SHOWN, data=name)
             runs = {loss: sources.runs(name, loss)[0] for loss in losses}
@@ -181,9 +182,9 @@ class GradCamFigure(Figure):
             if runs:
                 break
         else:
-            raise self.lacks(sources.missing())
-        require("captum", extra="figures", what="Grad-CAM")
-        examples = data(runs, count=count)
+            raise self.missing_input(sources)
+        require("captum", extra="figures", feature="Grad-CAM")
+        examples = data(runs, n_examples=n_examples)
         columns = len(runs) + 1
         side = (3.3 if width == COLUMN else 6.9) / max(columns, 5)
         figure, axes = grid(width, len(examples), columns, height=side, around=0.55, square=True)
@@ -191,16 +192,16 @@ class GradCamFigure(Figure):
             for ax, loss in zip(line, (None, *runs), strict=True):
                 draw(ax, example, loss)
                 if line is axes[0]:
-                    ax.set_title("image" if loss is None else fitted(loss_title(loss), int(13 * side)))
-            # An axis that is off hides its label, so the label stands as text.
-            name_shown = shortened(example.label, 9) if width == COLUMN else fitted(example.label, 18)
-            line[0].text(-0.06, 0.5, name_shown, rotation=90, transform=line[0].transAxes, ha="right", va="center")
-        several = len(sources.runs(name, next(iter(runs)))) > 1
-        where = sources.data_caption(name) + ("; first fold" if several else "")
-        note(
+                    ax.set_title("image" if loss is None else wrap_name(loss_title(loss), int(13 * side)))
+            # Axes that are off hide their label, so it is drawn as text.
+            title = shorten(example.label, 9) if width == COLUMN else wrap_name(example.label, 18)
+            line[0].text(-0.06, 0.5, title, rotation=90, transform=line[0].transAxes, ha="right", va="center")
+        several_folds = len(sources.runs(name, next(iter(runs)))) > 1
+        caption = sources.data_caption(name) + ("; first fold" if several_folds else "")
+        add_note(
             figure,
-            f"{where}: test images that all get right; {RULE}; labels without such an image are left out; "
-            f"each map from its least to its greatest value",
+            f"{caption}: test images that all losses predict correctly; {RULE}; labels without such an image are left "
+            f"out; each map is scaled to its range",
         )
         return figure
 

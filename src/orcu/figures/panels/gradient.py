@@ -1,4 +1,4 @@
-"""The gradient of Table I as curves: the barrier beside the hinge and the SoftPlus."""
+"""Gradients of Table I as curves: log-barrier extension (LBE), hinge and SoftPlus."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,109 +7,106 @@ import numpy as np
 
 from orcu import geometry
 from orcu.errors import InputError
-from orcu.figures.base import FIGURES, Figure, class_or_middle, grid, letter, note
+from orcu.figures.base import FIGURES, Figure, add_note, class_or_middle, grid, panel_title
 from orcu.figures.sources import Sources
-from orcu.figures.style import COLUMN, GREEN, LOOKS, PAGE, ROLES
+from orcu.figures.style import COLUMN, GREEN, LOSS_STYLES, PAGE, ROLES
 from orcu.inputs import FloatArray, as_positive
+from orcu.kernels import penalties
 from orcu.kernels.soft_targets import log_targets
 
 _LINES = {
     "SoftCE alone": ("#0072b2", (0, (1.2, 1.2))),
     "LBE": (GREEN, "-"),
-    "hinge": (LOOKS["hinge"].color, (0, (5, 1.5))),
-    "SoftPlus": (LOOKS["co2"].color, (0, (3, 1, 1, 1))),
+    "hinge": (LOSS_STYLES["hinge"].color, (0, (5, 1.5))),
+    "SoftPlus": (LOSS_STYLES["co2"].color, (0, (3, 1, 1, 1))),
 }
 
 
 @dataclass(frozen=True)
-class Slopes:
-    """Over a grid of directed gaps r: each penalty's slope l'(r), and the gradients of Table I.
+class Gradients:
+    """Derivatives l'(r) of each penalty over a grid of directed gaps r, and the gradients of Table I.
 
-    ``below`` and ``above`` hold dL/dz_k of the pair (k, k + 1) for k < y and k >= y, by penalty; "SoftCE
-    alone" is the part (a) of the table.
+    ``below`` and ``above`` are dL/dz_k of the pair (k, k + 1) for k < y and k >= y, by penalty; "SoftCE alone" is
+    part (a) of the table.
     """
 
     r: FloatArray
-    slope: dict[str, FloatArray]
+    derivative: dict[str, FloatArray]
     below: dict[str, FloatArray]
     above: dict[str, FloatArray]
     margin: float
 
 
 def data(
-    *, scale: float = 3.0, classes: int = 5, label: int = 2, distance: str = "squared", deepest: float | None = None
-) -> Slopes:
-    """Slopes and gradients over gaps from -deepest to deepest / 6.
+    *,
+    scale: float = 3.0,
+    num_classes: int = 5,
+    true_class: int = 2,
+    distance: str = "squared",
+    max_gap: float | None = None,
+) -> Gradients:
+    """Derivatives and gradients over gaps from -max_gap to max_gap / 6.
 
-    The pairs are those that touch the label; the other gaps are the soft target's own,
-    so that SoftCE alone is at rest where r is its gap too.
-
-    Args:
-        scale: s.
-        classes: C.
-        label: the class y, 0..C-1, with a neighbour on both sides.
-        distance: of the soft targets.
-        deepest: how far into the ordered side the grid goes; by default 6, or four times the margin 1/s^2.
-
-    Raises:
-        InputError: if an argument cannot be used.
+    The pairs are the two that contain the true class; all other gaps are those of the soft target, so SoftCE alone has
+    a zero gradient where r is the gap of the soft target. Arguments are those of `equilibrium.data`, a true class with
+    two neighbours, and ``max_gap``, by default 6 or four times the margin 1/s^2.
 
     Example:
-        >>> slopes = data(scale=3.0)
-        >>> deep = abs(slopes.r + 2).argmin()
-        >>> {name: round(float(slope[deep]), 3) for name, slope in slopes.slope.items()}
+        >>> gradients = data(scale=3.0)
+        >>> index = abs(gradients.r + 2).argmin()
+        >>> {name: round(float(values[index]), 3) for name, values in gradients.derivative.items()}
         {'LBE': 0.167, 'hinge': 0.0, 'SoftPlus': 0.119}
     """
     scale = as_positive(scale, name="scale")
     margin = 1 / scale**2
-    deepest = as_positive(max(6.0, 4 * margin) if deepest is None else deepest, name="deepest")
-    if classes < 3:
-        raise InputError(f"classes: expected at least 3, for a label with a class on both sides, got {classes}.")
-    if not 0 < label < classes - 1:
-        raise InputError(f"label: expected 1..{classes - 2}, with a class on both sides, got {label}.")
+    max_gap = as_positive(max(6.0, 4 * margin) if max_gap is None else max_gap, name="max_gap")
+    if num_classes < 3:
+        raise InputError(f"num_classes: expected at least 3, so that y has two neighbours, got {num_classes}.")
+    if not 0 < true_class < num_classes - 1:
+        raise InputError(f"true_class: expected 1..{num_classes - 2}, a class with two neighbours, got {true_class}.")
     ends = -margin, -margin * (1 - 1e-8)
-    r = np.unique(np.concatenate([np.linspace(-deepest, deepest / 6, 561), ends]))
-    slope = {
-        "LBE": geometry.log_barrier_slope(r, scale=scale),
-        "hinge": geometry.hinge_slope(r, margin=margin),
+    r = np.unique(np.concatenate([np.linspace(-max_gap, max_gap / 6, 561), ends]))
+    derivative = {
+        "LBE": penalties.log_barrier_gradient(r, scale=scale),
+        "hinge": penalties.hinge_gradient(r, margin=margin),
         "SoftPlus": geometry.sigmoid(r),
     }
-    log_anchor = log_targets(classes, distance)[label]
+    log_anchor = log_targets(num_classes, distance)[true_class]
     sides = {}
-    for side, k in (("below", label - 1), ("above", label)):
+    for side, k in (("below", true_class - 1), ("above", true_class)):
         logits = np.tile(log_anchor, (len(r), 1))
-        own = geometry.directed_gaps(log_anchor, np.array(label))[k]
-        # What lies beyond the gap moves with it, and the other gaps stay.
+        anchor_gap = geometry.directed_gaps(log_anchor, np.array(true_class))[k]
+        # All classes beyond the gap move with it, so the other gaps do not change.
         beyond = np.s_[:, : k + 1] if side == "below" else np.s_[:, k + 1 :]
-        logits[beyond] += (r - own)[:, None]
+        logits[beyond] += (r - anchor_gap)[:, None]
         softce = np.exp(geometry.log_probs(logits)[:, k]) - np.exp(log_anchor[k])
-        sign = -geometry.gap_signs(classes)[label, k]  # of dr/dz_k
-        sides[side] = {"SoftCE alone": softce} | {name: softce + sign * value for name, value in slope.items()}
-    return Slopes(r, slope, sides["below"], sides["above"], margin)
+        sign = -geometry.gap_signs(num_classes)[true_class, k]  # of dr/dz_k
+        sides[side] = {"SoftCE alone": softce} | {name: softce + sign * value for name, value in derivative.items()}
+    return Gradients(r, derivative, sides["below"], sides["above"], margin)
 
 
-def draw(ax: Any, slopes: Slopes, what: str) -> None:
-    """One family of curves over r: "slope", "below" or "above"; the margin is marked."""
+def draw(ax: Any, gradients: Gradients, family: str) -> None:
+    """Draw one family of curves over r: "derivative", "below" or "above"; the margin is marked."""
     from matplotlib.ticker import MaxNLocator
 
-    lines: dict[str, FloatArray] = getattr(slopes, what)
+    lines: dict[str, FloatArray] = getattr(gradients, family)
     for name, values in lines.items():
         color, line = _LINES[name]
-        ax.plot(slopes.r, values, color=color, linestyle=line, linewidth=1.3, label=name)
-    ax.axvline(-slopes.margin, color=ROLES["muted"], linewidth=0.6, linestyle=(0, (3, 2)), zorder=0)
-    ax.axvspan(0, float(slopes.r[-1]), color=ROLES["grid"], alpha=0.5, linewidth=0, zorder=0)
-    ax.set_xlim(float(slopes.r[0]), float(slopes.r[-1]))
+        ax.plot(gradients.r, values, color=color, linestyle=line, linewidth=1.3, label=name)
+    ax.axvline(-gradients.margin, color=ROLES["muted"], linewidth=0.6, linestyle=(0, (3, 2)), zorder=0)
+    ax.axvspan(0, float(gradients.r[-1]), color=ROLES["grid"], alpha=0.5, linewidth=0, zorder=0)
+    ax.set_xlim(float(gradients.r[0]), float(gradients.r[-1]))
     ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
     ax.set_xlabel("directed gap r")
 
 
 @FIGURES.register("gradient")
 class GradientFigure(Figure):
-    """The slopes l'(r), on a linear and a logarithmic axis, and dL/dz_k on both sides of the label."""
+    """Derivatives l'(r) on a linear and a logarithmic axis, and dL/dz_k on both sides of the true class."""
 
-    title = "Gradient of ORCU over the gap, hinge and SoftPlus beside"
+    title = "Gradients of LBE, hinge and SoftPlus over the gap"
     paper = "Table I"
-    takes = ()
+    filters = ()
 
     def make(
         self,
@@ -117,40 +114,40 @@ class GradientFigure(Figure):
         *,
         width: str = PAGE,
         scale: float = 3.0,
-        classes: int = 5,
-        label: int | str = "",
+        num_classes: int = 5,
+        true_class: int | str = "",
         distance: str = "squared",
     ) -> Any:
-        """See `data` for the options; the label is the middle class by default."""
-        y = class_or_middle(label, classes)
-        slopes = data(scale=scale, classes=classes, label=y, distance=distance)
+        """Draw the figure; see `data` for the options. The true class is the middle class by default."""
+        y = class_or_middle(true_class, num_classes)
+        gradients = data(scale=scale, num_classes=num_classes, true_class=y, distance=distance)
         columns = 2 if width == COLUMN else 4
         figure, axes = grid(width, 4 // columns, columns, height=1.6, around=0.4)
         flat = [ax for row in axes for ax in row]
-        for ax, what in zip(flat, ("slope", "slope", "below", "above"), strict=True):
-            draw(ax, slopes, what)
-        flat[0].set_title(letter(0, "slope ℓ′(r)"))
-        decades = _decades(slopes)
+        for ax, family in zip(flat, ("derivative", "derivative", "below", "above"), strict=True):
+            draw(ax, gradients, family)
+        flat[0].set_title(panel_title(0, "derivative ℓ′(r)"))
+        decades = _decades(gradients)
         flat[1].set(yscale="log", ylim=(decades[0], decades[-1]))
         ticks = decades[:: -(-len(decades) // 6)]
         flat[1].set_yticks(ticks, [f"{tick:g}" for tick in ticks])
         flat[1].minorticks_off()
-        flat[1].set_title(letter(1, "slope, log axis"))
-        flat[2].set_title(letter(2, "∂L/∂z for k < y"))
-        flat[3].set_title(letter(3, "∂L/∂z for k ≥ y"))
+        flat[1].set_title(panel_title(1, "ℓ′(r), log axis"))
+        flat[2].set_title(panel_title(2, "∂L/∂z for k < y"))
+        flat[3].set_title(panel_title(3, "∂L/∂z for k ≥ y"))
         flat[0].set_ylabel("gradient")
         handles, labels = flat[2].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=4)
-        note(
+        add_note(
             figure,
-            f"s = {scale:g}, label y = {y} of {classes} classes; ℓ′(r): slope of the penalty on a gap r; k: the lower "
-            f"class of the pair (k, k + 1) with that gap, next to y; dashed line: r = −1/s²; shaded: violated "
-            f"order; (c, d): each penalty added to SoftCE",
+            f"s = {scale:g}, true class y = {y} of {num_classes} classes; ℓ′(r): derivative of the penalty on a gap r; "
+            f"k: lower class of the pair (k, k + 1) with that gap, next to y; dashed line: r = −1/s²; shaded: "
+            f"violated order; (c, d): each penalty added to SoftCE",
         )
         return figure
 
 
-def _decades(slopes: Slopes) -> list[float]:
-    """The powers of ten that a logarithmic axis needs for the barrier, from 0.001 to 10 at least."""
-    ends = np.log10([slopes.slope["LBE"].min(), slopes.slope["LBE"].max()])
+def _decades(gradients: Gradients) -> list[float]:
+    """Powers of ten for the logarithmic axis of the barrier, at least from 0.001 to 10."""
+    ends = np.log10([gradients.derivative["LBE"].min(), gradients.derivative["LBE"].max()])
     return [10.0**p for p in range(min(-3, int(np.floor(ends[0]))), max(1, int(np.ceil(ends[1]))) + 1)]

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orcu.figures.style import ROLES, looks, loss_title
+from orcu.figures.style import ROLES, loss_styles, loss_title
 
 MARKERS = "o^sDvPX*"  # one for each calibrator
 
 
 @dataclass(frozen=True)
 class Point:
-    """A pipeline: shares, and what it is called in the picture if it is one of those to look at."""
+    """A pipeline with its unimodality and calibration error; pipelines with a name are highlighted."""
 
     loss: str
     calibrator: str
@@ -21,10 +21,10 @@ class Point:
 
 
 def draw(ax: Any, points: Sequence[Point], *, legend: bool = True) -> None:
-    """Losses by colour, calibrators by marker; down and to the right is better."""
+    """Draw losses by colour and calibrators by marker; the lower right corner is best."""
     losses = list(dict.fromkeys(point.loss for point in points))
     calibrators = list(dict.fromkeys(point.calibrator for point in points))
-    look, marker = looks(losses), dict(zip(calibrators, MARKERS * len(calibrators), strict=False))
+    styles, marker = loss_styles(losses), dict(zip(calibrators, MARKERS * len(calibrators), strict=False))
     for point in points:
         ax.plot(
             100 * point.unimodality,
@@ -32,25 +32,22 @@ def draw(ax: Any, points: Sequence[Point], *, legend: bool = True) -> None:
             linestyle="none",
             marker=marker[point.calibrator],
             markersize=8 if point.name else 5.5,
-            markerfacecolor=look[point.loss].color if point.name else "none",
-            markeredgecolor=look[point.loss].color,
+            markerfacecolor=styles[point.loss].color if point.name else "none",
+            markeredgecolor=styles[point.loss].color,
             clip_on=False,
         )
     top = 100 * max(point.error for point in points)
     ax.set(
-        xlabel="unimodal rows (%)",
-        ylabel="class-wise calibration error, SCE (%)",
-        xlim=(None, 100),
-        ylim=(0, 1.15 * top),
+        xlabel="unimodal rows (%)", ylabel="static calibration error, SCE (%)", xlim=(None, 100), ylim=(0, 1.15 * top)
     )
     left = ax.get_xlim()[0]
     for point in points:
         if point.name:
-            place = (100 * point.unimodality, 100 * point.error)
-            on_the_right = place[0] > (100 + left) / 2
+            position = (100 * point.unimodality, 100 * point.error)
+            on_the_right = position[0] > (100 + left) / 2
             ax.annotate(
                 point.name,
-                place,
+                position,
                 xytext=(-9 if on_the_right else 9, 0),
                 textcoords="offset points",
                 ha="right" if on_the_right else "left",
@@ -59,9 +56,9 @@ def draw(ax: Any, points: Sequence[Point], *, legend: bool = True) -> None:
                 color=ROLES["ink"],
             )
     if legend:
-        shown = [ax.plot([], [], "o", color=look[loss].color, label=loss_title(loss))[0] for loss in losses]
-        shown += [
-            ax.plot([], [], marker[one], color=ROLES["muted"], markerfacecolor="none", label=one)[0]
-            for one in calibrators
+        handles = [ax.plot([], [], "o", color=styles[loss].color, label=loss_title(loss))[0] for loss in losses]
+        handles += [
+            ax.plot([], [], marker[name], color=ROLES["muted"], markerfacecolor="none", label=name)[0]
+            for name in calibrators
         ]
-        ax.legend(handles=shown, loc="upper left", bbox_to_anchor=(1.02, 1.0), handletextpad=0.3)
+        ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.02, 1.0), handletextpad=0.3)

@@ -1,4 +1,4 @@
-"""The effect of the barrier scale s on the calibration errors of the validation rows."""
+"""Calibration errors on validation rows as a function of the barrier scale s."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,26 +8,26 @@ import numpy as np
 
 from orcu.figures import bands
 from orcu.figures.bands import Band
-from orcu.figures.base import FIGURES, Figure, grid, letter, note
+from orcu.figures.base import FIGURES, Figure, add_note, grid, panel_title
 from orcu.figures.sources import RunFiles, Sources
-from orcu.figures.style import COLUMN, LOOKS, PAGE, ROLES, data_title
+from orcu.figures.style import COLUMN, LOSS_STYLES, PAGE, ROLES, data_title
 
 _METRICS = {"sce": ("SCE", "orcu"), "ace": ("ACE", "sord"), "ece": ("ECE", "flsd")}
 
 
 @dataclass(frozen=True)
 class ScaleCurves:
-    """By metric, the validation error in percent over s; and the s of the least mean SCE."""
+    """Validation errors in percent over s by metric, and the s with the lowest mean SCE."""
 
     metrics: dict[str, Band]
-    chosen: float
+    best_scale: float
 
 
 DEFAULT_SCALE = 3.0  # of ORCULoss, as in the paper
 
 
 def scale_of(run: RunFiles) -> float | None:
-    """The scale s of a run's loss, if it is one of a sweep: the spec names it, or labels the loss as it is by default.
+    """The scale s of a run in a sweep over s, or ``None``; a default ORCU loss counts if its label starts with "s =".
 
     Example:
         >>> from pathlib import Path
@@ -43,7 +43,7 @@ def scale_of(run: RunFiles) -> float | None:
 
 
 def data(runs: list[RunFiles]) -> ScaleCurves:
-    """The validation errors of runs that differ in s, means over folds.
+    """Validation errors of runs with different s, mean over folds.
 
     Example:
         >>> from pathlib import Path
@@ -52,7 +52,7 @@ def data(runs: list[RunFiles]) -> ScaleCurves:
         ...     for s, e in ((1.0, 0.2), (3.0, 0.1))
         ... ]
         >>> curves = data(runs)
-        >>> curves.chosen, curves.metrics["sce"].mean.tolist()
+        >>> curves.best_scale, curves.metrics["sce"].mean.tolist()
         (3.0, [20.0, 10.0])
     """
     lines = {}
@@ -64,10 +64,10 @@ def data(runs: list[RunFiles]) -> ScaleCurves:
 
 
 def draw(ax: Any, curves: ScaleCurves) -> None:
-    """A line for each error over s; the chosen s is marked."""
-    for metric, (name, look) in _METRICS.items():
-        bands.draw(ax, curves.metrics[metric], LOOKS[look], label=name, markers=True)
-    ax.axvline(curves.chosen, color=ROLES["muted"], linewidth=0.8, linestyle=(0, (3, 2)), zorder=0)
+    """Draw a line for each error over s, and mark the best s."""
+    for metric, (name, style) in _METRICS.items():
+        bands.draw(ax, curves.metrics[metric], LOSS_STYLES[style], label=name, markers=True)
+    ax.axvline(curves.best_scale, color=ROLES["muted"], linewidth=0.8, linestyle=(0, (3, 2)), zorder=0)
     scales = curves.metrics["sce"].x
     ax.set_xscale("log")
     ax.set_xticks(scales, [f"{s:g}" for s in scales])
@@ -78,34 +78,35 @@ def draw(ax: Any, curves: ScaleCurves) -> None:
 
 @FIGURES.register("scale")
 class ScaleFigure(Figure):
-    """SCE, ACE and ECE over s, a panel for each data set; s is chosen by the least validation SCE."""
+    """SCE, ACE and ECE over s, a panel for each data set; the s with the lowest validation SCE is marked."""
 
     title = "Effect of the barrier scale s"
     paper = "S1"
-    needs = "runs whose losses differ in their scale"
+    needs = "runs with different scales"
     command = "orcu bench run scale"
 
     def make(self, sources: Sources, *, width: str = PAGE) -> Any:
-        """Runs without a scale are left out."""
+        """Draw the runs that have a scale."""
         panels = {}
         for name in sources.datasets():
             runs = [run for run in sources.runs(name) if scale_of(run) is not None and run.validation]
             if len({scale_of(run) for run in runs}) > 1:
                 panels[name] = data(runs)
         if not panels:
-            raise self.lacks(sources.missing())
+            raise self.missing_input(sources)
         columns = min(len(panels), 2 if width == COLUMN else 4)
         rows = -(-len(panels) // columns)
         figure, axes = grid(width, rows, columns, height=1.7, around=0.55)
         flat = [ax for row in axes for ax in row]
-        for place, (name, curves) in enumerate(panels.items()):
-            draw(flat[place], curves)
-            flat[place].set_title(letter(place, data_title(name)))
-            if place % columns == 0:
-                flat[place].set_ylabel("validation error (%)")
+        for position, (name, curves) in enumerate(panels.items()):
+            ax = flat[position]
+            draw(ax, curves)
+            ax.set_title(panel_title(position, data_title(name)))
+            if position % columns == 0:
+                ax.set_ylabel("validation error (%)")
         for ax in flat[len(panels) :]:
             figure.delaxes(ax)
         handles, labels = flat[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=3)
-        note(figure, "mean over folds, band: one standard deviation; dashed: least SCE")
+        add_note(figure, "mean over folds; band: one standard deviation; dashed: lowest SCE")
         return figure

@@ -1,4 +1,4 @@
-"""t-SNE of the features, coloured by the order of the classes, with the ordinal alignment curve."""
+"""t-SNE of the features, coloured by class, with the ordinal alignment curve."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from orcu.errors import InputError
-from orcu.figures.base import FIGURES, Figure, at_least, grid, note
+from orcu.figures.base import FIGURES, Figure, add_note, check_at_least, grid
 from orcu.figures.sources import Sources
-from orcu.figures.style import COLUMN, CURVE, PAGE, ROLES, class_colors, data_title, fitted, loss_title
+from orcu.figures.style import COLUMN, CURVE, PAGE, ROLES, class_colors, data_title, loss_title, wrap_name
 from orcu.inputs import FloatArray, IntArray
 
 SHOWN = ("ce", "sord", "ls", "orcu")  # the paper's choice
-FEWEST = 10  # rows that an embedding says something about
-ITERATIONS = 500  # at a few hundred points the rest of the usual 1000 changes nothing one can see
+MIN_ROWS = 10  # smallest number of rows for a meaningful embedding
+ITERATIONS = 500  # with a few hundred points the default of 1000 makes no visible difference
 
 
 @dataclass(frozen=True)
 class Embedding:
-    """Points (n, 2) in [-1, 1] with labels (n,); a centroid per class that occurs; the curve (m, 2)."""
+    """Points (n, 2) in [-1, 1] with labels (n,), centroids of the classes that occur, and the curve (m, 2)."""
 
     points: FloatArray
     labels: IntArray
@@ -28,11 +28,11 @@ class Embedding:
     curve: FloatArray
 
 
-def evenly(rows: int, most: int) -> IntArray:
-    """At most so many row numbers, at even distances.
+def evenly_spaced(rows: int, most: int) -> IntArray:
+    """At most ``most`` evenly spaced row numbers.
 
     Example:
-        >>> evenly(10, 4).tolist()
+        >>> evenly_spaced(10, 4).tolist()
         [0, 3, 6, 9]
     """
     if rows <= most:
@@ -41,10 +41,9 @@ def evenly(rows: int, most: int) -> IntArray:
 
 
 def alignment_curve(centroids: FloatArray, *, points: int = 160) -> FloatArray:
-    """A smooth curve through centroids in the order of the classes, shape (points, 2).
+    """A smooth curve through the centroids in class order, shape (points, 2).
 
-    Piecewise cubic and monotone in each coordinate between two centroids, so that it does not swing
-    out beyond them.
+    It is a piecewise cubic that is monotone in each coordinate between two centroids, so it does not overshoot.
 
     Example:
         >>> alignment_curve(np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 0.0]]), points=5)[2].tolist()
@@ -55,18 +54,18 @@ def alignment_curve(centroids: FloatArray, *, points: int = 160) -> FloatArray:
     if len(centroids) < 2:
         return centroids
     steps = np.sqrt(np.linalg.norm(np.diff(centroids, axis=0), axis=1))
-    places = np.concatenate([[0.0], np.cumsum(np.maximum(steps, 1e-9))])
-    curve: FloatArray = PchipInterpolator(places, centroids)(np.linspace(0, places[-1], points))
+    positions = np.concatenate([[0.0], np.cumsum(np.maximum(steps, 1e-9))])
+    curve: FloatArray = PchipInterpolator(positions, centroids)(np.linspace(0, positions[-1], points))
     return curve
 
 
-def data(features: FloatArray, labels: IntArray, *, most: int = 1500) -> Embedding:
-    """Embed features in the plane.
+def data(features: FloatArray, labels: IntArray, *, max_rows: int = 1500) -> Embedding:
+    """Embed features in the plane with t-SNE.
 
     Args:
-        features: shape (n, D).
-        labels: shape (n,).
-        most: rows to embed, drawn at even distances if there are more.
+        features: features, shape (n, D).
+        labels: labels, shape (n,).
+        max_rows: largest number of rows; evenly spaced rows are used if there are more.
 
     Raises:
         InputError: if there are fewer than ten rows.
@@ -82,14 +81,15 @@ def data(features: FloatArray, labels: IntArray, *, most: int = 1500) -> Embeddi
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits
 
-    at_least(FEWEST, most=most)
-    if len(features) < FEWEST:
-        raise InputError(f"t-SNE needs at least {FEWEST} rows, and the run has {len(features)}.")
-    rows = evenly(len(features), most)
-    kept, y = features[rows], labels[rows]
+    check_at_least(MIN_ROWS, max_rows=max_rows)
+    if len(features) < MIN_ROWS:
+        raise InputError(f"t-SNE needs at least {MIN_ROWS} rows, got {len(features)}.")
+    rows = evenly_spaced(len(features), max_rows)
+    y = labels[rows]
     perplexity = min(30.0, max(2.0, (len(rows) - 1) / 3))
-    with threadpool_limits(1):  # threads add in another order each time
-        plane = TSNE(2, perplexity=perplexity, init="pca", random_state=0, max_iter=ITERATIONS).fit_transform(kept)
+    with threadpool_limits(1):  # the order of summation depends on the threads
+        tsne = TSNE(2, perplexity=perplexity, init="pca", random_state=0, max_iter=ITERATIONS)
+        plane = tsne.fit_transform(features[rows])
     points = np.asarray(plane, dtype=np.float64)
     points -= (points.max(axis=0) + points.min(axis=0)) / 2
     points /= np.abs(points).max() or 1.0
@@ -97,11 +97,11 @@ def data(features: FloatArray, labels: IntArray, *, most: int = 1500) -> Embeddi
     return Embedding(points, y, centroids, alignment_curve(centroids))
 
 
-def draw(ax: Any, embedding: Embedding, classes: int) -> None:
-    """Points by class, the curve through the centroids of the classes."""
+def draw(ax: Any, embedding: Embedding, num_classes: int) -> None:
+    """Draw the points coloured by class, and the curve through the centroids of the classes."""
     from matplotlib import patheffects
 
-    colors = class_colors(classes)
+    colors = class_colors(num_classes)
     ax.scatter(
         *embedding.points.T, c=[colors[k] for k in embedding.labels], s=4.5, linewidths=0, alpha=0.8, rasterized=True
     )
@@ -129,15 +129,15 @@ def draw(ax: Any, embedding: Embedding, classes: int) -> None:
 
 @FIGURES.register("tsne")
 class TsneFigure(Figure):
-    """Features of the test rows of the first fold: a column for each loss, a row for each data set."""
+    """Features of the test rows of the first fold; a column for each loss, a row for each data set."""
 
     title = "t-SNE of the features with the ordinal alignment curve"
     paper = "Fig. 5, S3"
     needs = "features of runs"
     command = "orcu bench run SPEC"
 
-    def make(self, sources: Sources, *, width: str = PAGE, most: int = 1500) -> Any:
-        """CE, SORD, LS and ORCU unless --losses says otherwise; ``most`` rows, drawn evenly."""
+    def make(self, sources: Sources, *, width: str = PAGE, max_rows: int = 1500) -> Any:
+        """Draw CE, SORD, LS and ORCU, or the losses of --losses, with at most ``max_rows`` evenly spaced rows."""
         from threadpoolctl import threadpool_limits
 
         runs = {
@@ -150,55 +150,54 @@ class TsneFigure(Figure):
         }
         runs = {name: by_loss for name, by_loss in runs.items() if by_loss}
         if not runs:
-            raise self.lacks(sources.missing())
-        most_columns = 2 if width == COLUMN else 4
+            raise self.missing_input(sources)
+        max_columns = 2 if width == COLUMN else 4
         panels = [
-            (name, loss, run, place % most_columns)
+            (name, loss, run, position % max_columns)
             for name, by_loss in runs.items()
-            for place, (loss, run) in enumerate(by_loss.items())
+            for position, (loss, run) in enumerate(by_loss.items())
         ]
-        columns = min(most_columns, max(len(by_loss) for by_loss in runs.values()))
+        columns = min(max_columns, max(len(by_loss) for by_loss in runs.values()))
         lines = sum(-(-len(by_loss) // columns) for by_loss in runs.values())
         side = (2.5 if width == COLUMN else 6.0) / max(columns, 2 if width == COLUMN else 4)
         figure, axes = grid(width, lines, columns, height=side + 0.2, around=0.6, square=True)
         models = [run.predictions() for _, _, run, _ in panels]
 
-        def embedded(place: int) -> Embedding:
-            y = models[place].labels
-            return data(panels[place][2].features(), y, most=most)
+        def embed(index: int) -> Embedding:
+            return data(panels[index][2].features(), models[index].labels, max_rows=max_rows)
 
         with threadpool_limits(1), ThreadPoolExecutor(os.cpu_count()) as pool:
-            embeddings = list(pool.map(embedded, range(len(panels))))
-        row, before = -1, ""
+            embeddings = list(pool.map(embed, range(len(panels))))
+        row, previous = -1, ""
         for (name, loss, _, column), model, embedding in zip(panels, models, embeddings, strict=True):
             row += column == 0
             ax = axes[row][column]
             draw(ax, embedding, model.num_classes)
-            ax.set_title(fitted(loss_title(loss), 22))
+            ax.set_title(wrap_name(loss_title(loss), 22))
             if column == 0:
                 ax.set_ylabel(data_title(name))
-            if name != before:
+            if name != previous:
                 _legend(axes[row][-1], model.classes)
-                before = name
+                previous = name
         for ax in (ax for line in axes for ax in line if not ax.has_data()):
             ax.set_axis_off()
         handles, labels = axes[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center")
-        shown = {loss for by_loss in runs.values() for loss in by_loss}
-        there = {loss for name in runs for loss in sources.losses(data=name)}
-        part = f"{len(shown)} of {len(there)} losses (--losses chooses); " if shown < there else ""
-        folds = any(len(sources.runs(name, loss)) > 1 for name in runs for loss in runs[name])
-        rows = "test rows of the first fold" if folds else "test rows"
-        note(figure, f"{part}{rows}, at most {most:,}, drawn evenly")
+        drawn = {loss for by_loss in runs.values() for loss in by_loss}
+        available = {loss for name in runs for loss in sources.losses(data=name)}
+        part = f"{len(drawn)} of {len(available)} losses (choose with --losses); " if drawn < available else ""
+        several_folds = any(len(sources.runs(name, loss)) > 1 for name in runs for loss in runs[name])
+        rows = "test rows of the first fold" if several_folds else "test rows"
+        add_note(figure, f"{part}{rows}, at most {max_rows:,}, evenly spaced")
         return figure
 
 
 def _legend(ax: Any, classes: tuple[str, ...]) -> None:
-    """The classes from highest to lowest, to the right of a row of panels."""
+    """Add a legend of the classes, highest first, to the right of a row of panels."""
     from matplotlib.lines import Line2D
 
     dots = [
         Line2D([], [], linestyle="none", marker="o", markersize=4, color=color) for color in class_colors(len(classes))
     ]
-    names = [fitted(text, 12) for text in classes]
+    names = [wrap_name(text, 12) for text in classes]
     ax.legend(dots[::-1], names[::-1], loc="center left", bbox_to_anchor=(1.03, 0.5), handletextpad=0.1, borderpad=0)

@@ -1,4 +1,4 @@
-"""The two-stage diagnostic: what each regularizer still does once the order is there."""
+"""Two-stage diagnostic: gradients and calibration of each regularizer after the classes are ordered."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,9 +7,9 @@ import numpy as np
 
 from orcu.figures import bands
 from orcu.figures.bands import Band
-from orcu.figures.base import FIGURES, Figure, grid, letter, note
+from orcu.figures.base import FIGURES, Figure, add_note, grid, panel_title
 from orcu.figures.sources import Sources
-from orcu.figures.style import COLUMN, PAGE, data_title, looks, loss_title
+from orcu.figures.style import COLUMN, PAGE, data_title, loss_styles, loss_title
 
 # column -> title, factor
 PANELS = {
@@ -24,7 +24,7 @@ SOFTCE = "sord"  # the branch without a regularizer
 
 
 def data(records: Sequence[dict[str, Any]], column: str) -> dict[str, Band]:
-    """A column of the records over the epochs of stage two, by branch; branches without it are left out.
+    """A column of the records over the epochs of stage two by branch; branches without values are left out.
 
     Example:
         >>> record = {"branch": "orcu", "fold": 0, "epoch": 0.0, "zero_gradients": 0.25}
@@ -35,58 +35,58 @@ def data(records: Sequence[dict[str, Any]], column: str) -> dict[str, Band]:
     for branch in dict.fromkeys(record["branch"] for record in records):
         folds = []
         for fold in dict.fromkeys(record["fold"] for record in records):
-            mine = [r for r in records if r["branch"] == branch and r["fold"] == fold]
-            values = np.array([r[column] for r in mine], dtype=np.float64)
+            rows = [r for r in records if r["branch"] == branch and r["fold"] == fold]
+            values = np.array([row[column] for row in rows], dtype=np.float64)
             if np.isfinite(values).any():
-                folds.append((np.array([r["epoch"] + 1 for r in mine]), factor * values))
+                folds.append((np.array([row["epoch"] + 1 for row in rows]), factor * values))
         if folds:
             lines[branch] = bands.data(folds)
     return lines
 
 
 def draw(ax: Any, lines: dict[str, Band]) -> None:
-    """A line for each branch."""
+    """Draw a line for each branch."""
     from matplotlib.ticker import MaxNLocator
 
-    for branch, look in looks(list(lines)).items():
-        bands.draw(ax, lines[branch], look, label="SoftCE" if branch == SOFTCE else loss_title(branch))
+    for branch, style in loss_styles(list(lines)).items():
+        bands.draw(ax, lines[branch], style, label="SoftCE" if branch == SOFTCE else loss_title(branch))
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=2))
 
 
 @FIGURES.register("two_stage")
 class TwoStageFigure(Figure):
-    """Interior slope and zero gradients of the training rows, SCE of validation rows and of the set F."""
+    """Interior derivative and zero gradients on training rows, SCE on validation rows and on the set F."""
 
-    title = "Two-stage diagnostic: the regularizers after ordering"
+    title = "Two-stage diagnostic: regularizers after the classes are ordered"
     paper = "Fig. 3"
     needs = "two-stage runs"
-    takes = ("data",)
+    filters = ("data",)
     command = "orcu two-stage --data DATA -o DIR"
 
     def make(self, sources: Sources, *, width: str = PAGE) -> Any:
-        """A row of four panels for each data set."""
+        """Draw a row of four panels for each data set."""
         by_data = sources.two_stage()
         if not by_data:
-            raise self.lacks(sources.missing())
+            raise self.missing_input(sources)
         columns = 2 if width == COLUMN else 4
         lines = len(PANELS) // columns
         figure, axes = grid(width, lines * len(by_data), columns, height=1.5, around=0.6)
         for row, (name, records) in enumerate(by_data.items()):
             panels = [ax for line in axes[row * lines : (row + 1) * lines] for ax in line]
-            for place, (ax, (column, (text, _))) in enumerate(zip(panels, PANELS.items(), strict=True)):
+            for position, (ax, (column, (text, _))) in enumerate(zip(panels, PANELS.items(), strict=True)):
                 draw(ax, data(records, column))
-                ax.set_title(letter(row * len(PANELS) + place, text))
+                ax.set_title(panel_title(row * len(PANELS) + position, text))
                 if column == "zero_gradients":
                     ax.set_ylim(-3, 103)
-                if place % columns == 0:
+                if position % columns == 0:
                     ax.set_ylabel(data_title(name))
-                if place + columns >= len(PANELS):
+                if position + columns >= len(PANELS):
                     ax.set_xlabel("epoch of stage two")
         handles, labels = axes[-1][-1].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=3)
-        note(
+        add_note(
             figure,
-            "(a, b): training rows, without SoftCE, which has no regularizer; F: validation rows in order after "
-            "stage one; ℓ′: slope of the penalty; mean over folds, band: one standard deviation",
+            "(a, b): training rows, without SoftCE, which has no regularizer; F: validation rows that are ordered "
+            "after stage one; ℓ′: derivative of the penalty; mean over folds; band: one standard deviation",
         )
         return figure

@@ -1,0 +1,231 @@
+"""The base learners of the boosting libraries, LightGBM and XGBoost."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from orcu.boosting.adapters import lightgbm_metric, lightgbm_objective, xgboost_metric, xgboost_objective
+from orcu.boosting.learner import BoostingConfig, BoostingLearner, EnsembleSize, table_codes
+from orcu.ensemble.learner import CrossFitted, TrainingData
+from orcu.errors import InputError
+from orcu.inputs import FloatArray
+from orcu.threads import cores
+
+# Largest step of a logit by one leaf, before the learning rate. The Hessian of a rare class is close to zero, and
+# without this bound a single leaf moves logits by thousands, in LightGBM's own multiclass as well.
+MAX_DELTA_STEP = 0.7
+SMALL_TABLE = 200_000  # values; on smaller tables several threads are not faster than one
+
+
+class LightGBMLearner(BoostingLearner):
+    """LightGBM: leaf-wise growth, native categorical splits."""
+
+    suffix = "txt"
+
+    def stop_early(self, train: TrainingData, stopping: TrainingData, num_leaves: int) -> tuple[int, float]:  # noqa: D102
+        import lightgbm as lgb
+
+        dataset = self._dataset(train)
+        booster = lgb.train(
+            self._params(train, num_leaves),
+            dataset,
+            num_boost_round=self.config.n_estimators,
+            valid_sets=[self._dataset(stopping, dataset)],
+            feval=lightgbm_metric("rps", num_classes=train.num_classes),
+            callbacks=[lgb.early_stopping(self.config.early_stopping_rounds, verbose=False)],
+        )
+        return booster.best_iteration, float(booster.best_score["valid_0"]["rps"])
+
+    def train(self, data: TrainingData, size: EnsembleSize) -> Any:  # noqa: D102
+        import lightgbm as lgb
+
+        params = self._params(data, size.num_leaves)
+        booster = lgb.train(params, self._dataset(data), num_boost_round=size.n_estimators)
+        booster.best_iteration = booster.current_iteration()
+        return booster
+
+    def _dataset(self, data: TrainingData, reference: Any = None) -> Any:
+        import lightgbm as lgb
+
+        return lgb.Dataset(
+            table_codes(data.inputs),
+            data.y,
+            weight=data.sample_weight,
+            init_score=np.tile(self.init_score, (len(data.y), 1)),
+            categorical_feature=list(self.categorical) or "auto",
+            reference=reference,
+            params={"verbosity": -1},
+        )
+
+    def _params(self, data: TrainingData, num_leaves: int) -> dict[str, Any]:
+        assert self.objective is not None  # noqa: S101
+        plain = self.objective.name == "ce"
+        return {
+            "objective": "multiclass" if plain else lightgbm_objective(self.objective, num_classes=data.num_classes),
+            "num_class": data.num_classes,
+            "learning_rate": self.config.learning_rate,
+            "num_leaves": num_leaves,
+            "min_data_in_leaf": max(1, min(10, len(data.y) // 20)),
+            # LightGBM's defaults suit categories with a hundred rows and more.
+            "min_data_per_group": 10,
+            "cat_smooth": 1.0,
+            "cat_l2": 1.0,
+            "max_delta_step": MAX_DELTA_STEP,
+            "metric": "None",
+            "seed": self.seed,
+            "deterministic": True,
+            "force_col_wise": True,
+            "num_threads": self.n_threads,
+            "verbosity": -1,
+            **self.config.params,
+        }
+
+    def predict_raw(self, booster: Any, codes: FloatArray) -> FloatArray:  # noqa: D102
+        threads = 1 if codes.size < SMALL_TABLE else cores()
+        scores = booster.predict(
+            codes, raw_score=True, num_iteration=booster.best_iteration, num_threads=threads, validate_features=False
+        )
+        return np.asarray(scores, dtype=np.float64)
+
+    def n_iter(self, model: Any) -> int:  # noqa: D102
+        return int(model.best_iteration)
+
+    def shape(self, booster: Any) -> tuple[int, int]:  # noqa: D102
+        return booster.num_feature(), booster.num_model_per_iteration()
+
+    def total_gains(self, booster: Any, n_columns: int) -> FloatArray:  # noqa: D102
+        return np.asarray(booster.feature_importance("gain"), dtype=np.float64)
+
+    def to_text(self, booster: Any) -> str:  # noqa: D102
+        return str(booster.model_to_string(num_iteration=booster.best_iteration))
+
+    def from_text(self, text: str) -> Any:  # noqa: D102
+        import lightgbm as lgb
+
+        _check_complete(text)
+        booster = lgb.Booster(model_str=text)
+        booster.best_iteration = booster.current_iteration()
+        return booster
+
+
+def _check_complete(text: str) -> None:
+    """Check that LightGBM's trees are as long as its header says; LightGBM itself reads past the end of the text."""
+    header, _, trees = text.partition("\nTree=0\n")
+    sizes = next((line for line in header.splitlines() if line.startswith("tree_sizes=")), "tree_sizes=")
+    expected = sum(int(size) for size in sizes.removeprefix("tree_sizes=").split())
+    length = len(f"Tree=0\n{trees.partition('end of trees')[0]}".encode())
+    if not trees or "end of trees" not in trees or expected != length:
+        raise InputError("the file is truncated")
+
+
+class XGBoostLearner(BoostingLearner):
+    """XGBoost: histograms with leaf-wise growth."""
+
+    suffix = "json"
+
+    def stop_early(self, train: TrainingData, stopping: TrainingData, num_leaves: int) -> tuple[int, float]:  # noqa: D102
+        booster = self.train(
+            train,
+            EnsembleSize(num_leaves, self.config.n_estimators),
+            evals=[(self._dmatrix(stopping), "stop")],
+            custom_metric=xgboost_metric("rps", num_classes=train.num_classes),
+            early_stopping_rounds=self.config.early_stopping_rounds,
+            verbose_eval=False,
+        )
+        return booster.best_iteration + 1, float(booster.best_score)
+
+    def train(self, data: TrainingData, size: EnsembleSize, **early_stopping: Any) -> Any:  # noqa: D102
+        import xgboost as xgb
+
+        assert self.objective is not None  # noqa: S101
+        params = {
+            "num_class": data.num_classes,
+            "base_score": 0.0,  # the initial score is each row's base margin
+            "tree_method": "hist",
+            "grow_policy": "lossguide",
+            "max_depth": 0,
+            "max_leaves": size.num_leaves,
+            "max_delta_step": MAX_DELTA_STEP,
+            "learning_rate": self.config.learning_rate,
+            "disable_default_eval_metric": True,
+            "seed": self.seed,
+            "nthread": self.n_threads,
+            "verbosity": 0,
+            **self.config.params,
+        }
+        objective = xgboost_objective(self.objective, num_classes=data.num_classes)
+        dmatrix = self._dmatrix(data)
+        return xgb.train(params, dmatrix, num_boost_round=size.n_estimators, obj=objective, **early_stopping)
+
+    def _dmatrix(self, data: TrainingData) -> Any:
+        import xgboost as xgb
+
+        codes = table_codes(data.inputs)
+        return xgb.DMatrix(
+            codes,
+            label=data.y,
+            weight=data.sample_weight,
+            base_margin=np.tile(self.init_score, (len(data.y), 1)),
+            feature_types=["c" if column in self.categorical else "float" for column in range(codes.shape[1])],
+            enable_categorical=True,
+            nthread=self.n_threads,
+        )
+
+    def predict_raw(self, booster: Any, codes: FloatArray) -> FloatArray:  # noqa: D102
+        import xgboost as xgb
+
+        data = xgb.DMatrix(codes, feature_types=booster.feature_types, enable_categorical=True)
+        return np.asarray(booster.predict(data, output_margin=True), dtype=np.float64)
+
+    def n_iter(self, model: Any) -> int:  # noqa: D102
+        return int(model.num_boosted_rounds())
+
+    def shape(self, booster: Any) -> tuple[int, int]:  # noqa: D102
+        learner = json.loads(booster.save_config())["learner"]
+        return booster.num_features(), int(learner["learner_model_param"]["num_class"])
+
+    def total_gains(self, booster: Any, n_columns: int) -> FloatArray:  # noqa: D102
+        total = np.zeros(n_columns)
+        for feature, gain in booster.get_score(importance_type="total_gain").items():
+            total[int(feature.removeprefix("f"))] = gain
+        return total
+
+    def to_text(self, booster: Any) -> str:  # noqa: D102
+        return str(booster.save_raw("json").decode("utf-8"))
+
+    def from_text(self, text: str) -> Any:  # noqa: D102
+        import xgboost as xgb
+
+        booster = xgb.Booster()
+        booster.load_model(bytearray(text, "utf-8"))
+        return booster
+
+
+def boosting_learner(name: str, config: BoostingConfig, **options: Any) -> BoostingLearner:
+    """The learner of the config's library; options as for `BoostingLearner`."""
+    learner = LightGBMLearner if config.library == "lightgbm" else XGBoostLearner
+    return learner(name, config=config, **options)
+
+
+def load_boosters(
+    folder: Path, name: str, library: str, init_score: FloatArray, *, n_folds: int, shape: tuple[int, int]
+) -> CrossFitted:
+    """Read the boosters of a learner from its folder; they must have the given numbers of columns and classes."""
+    learner = boosting_learner(name, BoostingConfig(library), init_score=init_score)
+    boosters = []
+    for number in range(n_folds):
+        path = learner.path(folder, number)
+        booster = learner.load(path)
+        if learner.shape(booster) != shape:
+            raise InputError(
+                f"{path}: belongs to another model: it has {_shape_text(learner.shape(booster))}, expected "
+                f"{_shape_text(shape)}. Copy the whole folder that `orcu train` wrote, or train again."
+            )
+        boosters.append(booster)
+    return CrossFitted(name, learner, boosters, np.zeros((0, shape[1])))
+
+
+def _shape_text(shape: tuple[int, int]) -> str:
+    return f"{shape[0]} columns and {shape[1]} classes"

@@ -1,0 +1,180 @@
+"""Base learners and cross-fitting: every row trains, and every row is predicted by models that have not seen it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from orcu.inputs import FloatArray, IntArray
+from orcu.io.files import atomic_write
+from orcu.model_selection import Fold
+from orcu.preprocessing import Inputs
+from orcu.threads import map_ordered
+
+# Called with the learner's name, the steps done, the number of steps, and the mean RPS of the early-stopping rows
+# (NaN where it is not known).
+Progress = Callable[[str, int, int, float], None]
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Rows that an ensemble is fitted on.
+
+    Attributes:
+        inputs: encoded rows.
+        y: labels 0..C-1, (n,).
+        num_classes: number of classes, C.
+        sample_weight: weight of each row, class weights included, or ``None``.
+    """
+
+    inputs: Inputs
+    y: IntArray
+    num_classes: int
+    sample_weight: FloatArray | None = None
+
+    def __getitem__(self, rows: IntArray) -> "TrainingData":
+        weight = None if self.sample_weight is None else self.sample_weight[rows]
+        return TrainingData(self.inputs[rows], self.y[rows], self.num_classes, weight)
+
+
+class BaseLearner(ABC):
+    """A kind of model in an ensemble, fitted once per fold."""
+
+    name: str
+    subfolder: ClassVar[str]  # of the model files
+
+    @abstractmethod
+    def cross_fit(
+        self, data: TrainingData, folds: Sequence[Fold], *, folder: Path | None = None, progress: Progress | None = None
+    ) -> "list[CrossFitted]":
+        """Fit a model per fold and predict each fold's test rows.
+
+        Args:
+            data: all rows.
+            folds: cross-fitting folds.
+            folder: folder of the model files, or ``None``; models that are there already are read, not fitted.
+            progress: see `Progress`.
+
+        Returns:
+            One entry; several for a learner that fits several losses at once.
+
+        Raises:
+            InputError: if a file in the folder cannot be read, or a training diverges.
+        """
+
+    @abstractmethod
+    def predict_log_proba(self, model: Any, inputs: Inputs) -> FloatArray:
+        """Log-probabilities of rows, (n, C)."""
+
+    def cross_fitted(
+        self, models: Sequence[Any], data: TrainingData, folds: Sequence[Fold], *, name: str = "", n_iter: int = 0
+    ) -> "CrossFitted":
+        """The models of all folds with their out-of-fold predictions."""
+        log_probs = np.full((len(data.y), data.num_classes), np.nan)
+        for model, fold in zip(models, folds, strict=True):
+            log_probs[fold.test] = self.predict_log_proba(model, data.inputs[fold.test])
+        return CrossFitted(name or self.name, self, list(models), log_probs, n_iter)
+
+
+class FoldLearner(BaseLearner):
+    """A base learner whose models are fitted fold by fold, and written to one file each."""
+
+    suffix: str  # of the model files
+    n_jobs: int = 1  # models fitted at the same time
+
+    @abstractmethod
+    def fit(self, data: TrainingData, fold: Fold) -> Any:
+        """Fit a model on the training rows of a fold; the early-stopping rows may stop it."""
+
+    @abstractmethod
+    def save(self, model: Any, path: Path) -> None:
+        """Write a model to a file."""
+
+    @abstractmethod
+    def load(self, path: Path) -> Any:
+        """Read a model from a file.
+
+        Raises:
+            InputError: if the file is missing or damaged.
+        """
+
+    def n_iter(self, model: Any) -> int:
+        """Number of epochs or boosting rounds of a model; 0 where there is no such number."""
+        return 0
+
+    def prepare(self, data: TrainingData, folds: Sequence[Fold], path: Path | None, step: Callable[[], None]) -> Self:
+        """A copy of the learner with the settings that the models of all folds share; by default itself.
+
+        Args:
+            data: all rows.
+            folds: cross-fitting folds.
+            path: file in which the settings are kept, or ``None``.
+            step: to be called `preparing_steps` times per fold.
+        """
+        return self
+
+    @property
+    def preparing_steps(self) -> int:
+        """Number of progress steps of `prepare` per fold."""
+        return 0
+
+    def path(self, folder: Path, fold: int) -> Path:
+        """File of the model of a fold."""
+        return folder / self.subfolder / f"{self.name.replace(' ', '_')}.{fold}.{self.suffix}"
+
+    def cross_fit(  # noqa: D102
+        self, data: TrainingData, folds: Sequence[Fold], *, folder: Path | None = None, progress: Progress | None = None
+    ) -> "list[CrossFitted]":
+        done, steps = 0, len(folds) * (1 + self.preparing_steps)
+
+        def step() -> None:
+            nonlocal done
+            done += 1
+            if progress is not None:
+                progress(self.name, done, steps, float("nan"))
+
+        settings = None if folder is None else folder / self.subfolder / f"{self.name}.json"
+        learner = self.prepare(data, folds, settings, step)
+
+        def fit_or_load(fold: Fold) -> Any:
+            path = None if folder is None else learner.path(folder, fold.number)
+            if path is not None and path.exists():
+                return learner.load(path)
+            model = learner.fit(data, fold)
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with atomic_write(path) as temporary:
+                    learner.save(model, temporary)
+            return model
+
+        models = []
+        for model in map_ordered(fit_or_load, folds, threads=min(learner.n_jobs, len(folds))):
+            models.append(model)
+            step()
+        return [learner.cross_fitted(models, data, folds, n_iter=max(map(learner.n_iter, models)))]
+
+
+@dataclass(frozen=True)
+class CrossFitted:
+    """The models of a base learner, one per fold, and their out-of-fold predictions.
+
+    Attributes:
+        name: name in the ensemble's weights.
+        learner: the base learner.
+        models: one model per fold.
+        log_probs: out-of-fold log-probabilities, (n, C).
+        n_iter: largest number of epochs or boosting rounds of a model.
+    """
+
+    name: str
+    learner: BaseLearner
+    models: list[Any]
+    log_probs: FloatArray
+    n_iter: int = 0
+
+    def predict_log_proba(self, inputs: Inputs) -> FloatArray:
+        """Log-probabilities of new rows by the model of each fold, (K, n, C)."""
+        return np.stack([self.learner.predict_log_proba(model, inputs) for model in self.models])

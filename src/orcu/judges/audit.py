@@ -1,0 +1,273 @@
+"""Audit of judges against human grades: calibration, leniency, agreement, and a learning curve of human grades."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import t
+
+from orcu import metrics
+from orcu.evaluation.evaluate import evaluate
+from orcu.evaluation.evaluation import Evaluation
+from orcu.evaluation.intervals import CONFIDENCE_LEVEL
+from orcu.inputs import FloatArray
+from orcu.judges.agreement import Agreement, agreement
+from orcu.judges.grades import Grades
+from orcu.judges.panel import JudgePanel, fit_for_prediction, select_graded
+from orcu.judges.pool import MIN_ITEMS, HumanRows
+from orcu.predictions import Predictions
+
+TRAIN_SIZES = (25, 50, 100, 200, 400)
+N_REPEATS = 8
+MAX_TEST_ITEMS = 1500  # test items of each repetition: enough for a resolution of 1 %
+FLAT = 0.01  # the learning curve is flat where all further human grades improve the RPS by less than this share
+CALIBRATED = "calibrated"
+ALL_ITEMS = "all"
+NO_DIFFERENCE = "no significant difference"
+
+
+@dataclass(frozen=True)
+class Leniency:
+    """Mean expected grade of a judge minus the mean human grade on the same items, with a 95 % interval."""
+
+    judge: str
+    subgroup: str  # or "all"
+    n_items: int
+    judge_mean: float  # mean of the judge's expected grades
+    human_mean: float
+    low: float  # ends of the interval of the difference
+    high: float
+
+    @property
+    def difference(self) -> float:
+        """Difference of the means; positive if the judge is more lenient than people."""
+        return self.judge_mean - self.human_mean
+
+    @property
+    def direction(self) -> str:
+        """Direction of a significant difference."""
+        if not (self.low > 0 or self.high < 0):
+            return NO_DIFFERENCE
+        return "more lenient" if self.difference > 0 else "stricter"
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """Scores of the calibrated judges after a number of graded items: mean and standard deviation over repetitions."""
+
+    n_items: int
+    rps: float
+    rps_std: float
+    sce: float
+    sce_std: float
+
+
+@dataclass(frozen=True)
+class JudgeAudit:
+    """Result of an audit.
+
+    Attributes:
+        grades: items with human grades.
+        panel: panel fitted on all of them.
+        evaluation: evaluation of the out-of-fold predictions; ``others`` are the judges before calibration.
+        leniency: leniency of each judge before and after calibration, for all items and by subgroup.
+        human_agreement: agreement of people with each other; ``None`` if no item has two human grades, or only their
+            means are graded.
+        learning_curve: scores by the number of graded items.
+    """
+
+    grades: Grades
+    panel: JudgePanel
+    evaluation: Evaluation
+    leniency: list[Leniency]
+    human_agreement: Agreement | None
+    learning_curve: list[CurvePoint]
+
+    @property
+    def sufficient_items(self) -> int | None:
+        """Smallest number of graded items at which the learning curve is flat; ``None`` if it still improves."""
+        if len(self.learning_curve) < 2:
+            return None
+        last = self.learning_curve[-1]
+        first = next(point.n_items for point in self.learning_curve if point.rps <= (1 + FLAT) * last.rps)
+        return first if first < last.n_items else None
+
+    def __str__(self) -> str:
+        return "\n".join(self.findings())
+
+    def findings(self) -> list[str]:
+        """Findings in sentences, most important first."""
+        evaluation = self.evaluation
+        findings = []
+        for raw in evaluation.others:
+            top = raw.sums.top.sum(-1)
+            findings.append(
+                f"{raw.name}: mean confidence {100 * float(top[1] / top[0]):.0f} %, accuracy "
+                f"{100 * float(top[2] / top[0]):.0f} % against human grades; "
+                f"{100 * raw['unimodality'].value:.0f} % of its distributions are unimodal."
+            )
+        worst = max(evaluation.others, key=lambda other: other["rps"].value)
+        findings.append(
+            f"Calibration on {int(self.grades.n_raters.sum()):,} human grades changes the class-wise calibration error "
+            f"(SCE) from {100 * worst['sce'].value:.1f} to {100 * evaluation['sce'].value:.1f} % and the ranked "
+            f"probability score (RPS) from {worst['rps'].value:.3f} to {evaluation['rps'].value:.3f}; all calibrated "
+            "distributions are unimodal."
+        )
+        findings += [
+            f"{row.judge} is {row.direction} than people: mean grade {row.judge_mean:.2f} against {row.human_mean:.2f}."
+            for row in self.leniency
+            if row.subgroup == ALL_ITEMS and row.judge != CALIBRATED and row.direction != NO_DIFFERENCE
+        ]
+        if self.human_agreement is not None:
+            findings.append(
+                f"Quadratic weighted kappa: {self.human_agreement.qwk:.2f} between people, "
+                f"{evaluation['qwk'].value:.2f} between the calibrated judges and people."
+            )
+        if self.sufficient_items is not None:
+            enough = f"{self.sufficient_items} graded items are enough"
+            findings.append(f"{enough}: more improve the RPS by less than {100 * FLAT:.0f} %.")
+        elif self.learning_curve:
+            findings.append(
+                f"The RPS still improves at {self.learning_curve[-1].n_items} graded items: grade more items."
+            )
+        return findings
+
+
+def audit(
+    grades: Grades,
+    *,
+    calibrator: str = "auto",
+    random_state: int = 0,
+    train_sizes: tuple[int, ...] = TRAIN_SIZES,
+    n_repeats: int = N_REPEATS,
+    progress: Callable[[str], None] | None = None,
+) -> JudgeAudit:
+    """Audit judges: calibration, leniency, agreement with people, and the number of human grades needed.
+
+    Args:
+        grades: items, some with human grades.
+        calibrator: name of the calibrator, as for `orcu.calibrators.create`.
+        random_state: seed of folds and draws.
+        train_sizes: numbers of graded items of the learning curve.
+        n_repeats: number of repetitions of each size.
+        progress: function called with the name of each step.
+
+    Raises:
+        InputError: if too few items have a human grade.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> truth = rng.integers(5, size=200)
+        >>> probs = np.eye(5)[(truth + rng.integers(-1, 3, size=200)).clip(0, 4)] * 0.96 + 0.008
+        >>> grades = Grades.from_arrays("1..5", {"gpt": probs}, human=truth + 1)
+        >>> result = audit(grades, train_sizes=(25, 50), n_repeats=2)
+        >>> result.leniency[0].direction, [point.n_items for point in result.learning_curve]
+        ('more lenient', [25, 50])
+    """
+    report = progress or (lambda _: None)
+    report("fitting the panel")
+    panel = JudgePanel(calibrator=calibrator, random_state=random_state).fit(grades)
+    graded = select_graded(grades)
+    graded = graded[np.isin(graded.items, panel.items_)]
+    report("evaluating before and after calibration")
+    evaluation = _evaluate(graded, panel, random_state)
+    leniency = _leniency(graded, panel)
+    report("computing the learning curve")
+    curve = learning_curve(
+        grades, calibrator=calibrator, random_state=random_state, train_sizes=train_sizes, n_repeats=n_repeats
+    )
+    counts = np.where(graded.human_mask[:, None], graded.human * graded.n_raters[:, None], 0.0)
+    human_agreement = None if graded.has_mean_grades else agreement(np.rint(counts), graded.levels.values)
+    return JudgeAudit(graded, panel, evaluation, leniency, human_agreement, curve)
+
+
+def _evaluate(graded: Grades, panel: JudgePanel, random_state: int) -> Evaluation:
+    """Evaluate out-of-fold predictions and raw judges on the items that all required judges rated."""
+    is_complete = graded.all_rated(panel.required_judges)
+    paired = graded[is_complete]
+    rows = HumanRows.of(paired)
+    cluster = paired.cluster
+    if cluster is None and len(rows.item) > len(paired):
+        cluster = paired.items
+    common: dict[str, Any] = {
+        "codes": rows.grade,
+        "classes": list(paired.levels.names),
+        "sample_weight": None if (rows.share == 1).all() else rows.share,
+        "cluster": None if cluster is None else cluster[rows.item],
+    }
+    compare = {judge: Predictions(probs=paired.shares(judge)[rows.item], **common) for judge in panel.required_judges}
+    calibrated = Predictions(probs=panel.oof_probs_[is_complete][rows.item], **common)
+    return evaluate(calibrated, compare=compare, name=CALIBRATED, random_state=random_state)
+
+
+def _leniency(graded: Grades, panel: JudgePanel) -> list[Leniency]:
+    subgroups = [] if graded.subgroup is None else sorted(set(graded.subgroup.tolist()))
+    expected = {judge: graded.expected_grade(judge) for judge in panel.required_judges}  # NaN where not rated
+    expected[CALIBRATED] = panel.oof_probs_ @ graded.levels.values
+    rows = []
+    for name in (ALL_ITEMS, *subgroups):
+        in_subgroup = np.full(len(graded), True) if name == ALL_ITEMS else graded.subgroup == name
+        for judge, values in expected.items():
+            selected = np.asarray(in_subgroup & ~np.isnan(values), dtype=bool)
+            if selected.sum() >= 2:
+                rows.append(_mean_difference(judge, name, values[selected], graded[selected]))
+    return rows
+
+
+def _mean_difference(judge: str, subgroup: str, expected: FloatArray, graded: Grades) -> Leniency:
+    difference = expected - graded.human_mean
+    cluster = graded.cluster_codes()
+    sums = np.bincount(cluster, weights=difference - difference.mean())
+    size = int(cluster.max()) + 1
+    error = np.sqrt(size / max(size - 1, 1) * float(sums @ sums)) / len(difference)
+    half = float(t.ppf(0.5 + CONFIDENCE_LEVEL / 2, max(size - 1, 1))) * error if size > 1 else float("inf")
+    mean = float(difference.mean())
+    means = float(expected.mean()), float(graded.human_mean.mean())
+    return Leniency(judge, subgroup, len(difference), *means, mean - half, mean + half)
+
+
+def learning_curve(
+    grades: Grades,
+    *,
+    calibrator: str = "auto",
+    random_state: int = 0,
+    train_sizes: tuple[int, ...] = TRAIN_SIZES,
+    n_repeats: int = N_REPEATS,
+) -> list[CurvePoint]:
+    """RPS and SCE on test items after calibration on a number of graded items.
+
+    In each repetition a third of the clusters (or items) is the test set, and the graded items are drawn from the rest.
+
+    The arguments are those of `audit`. Sizes above two thirds of the available items are skipped.
+    """
+    graded = select_graded(grades)
+    cluster = graded.cluster_codes()
+    rng = np.random.default_rng(random_state)
+    scores: dict[int, list[tuple[float, float]]] = {}
+    for _ in range(n_repeats):
+        clusters = rng.permutation(np.unique(cluster))
+        is_test = np.isin(cluster, clusters[: max(1, len(clusters) // 3)])
+        test = graded[rng.permutation(np.flatnonzero(is_test))[:MAX_TEST_ITEMS]]
+        rest = rng.permutation(np.flatnonzero(~is_test))
+        for size in train_sizes:
+            if MIN_ITEMS <= size <= len(rest) and size <= 2 * len(graded) / 3:
+                train = graded[rest[:size]]
+                has_one_cluster = train.cluster is not None and len(set(train.cluster.tolist())) < 2
+                if np.count_nonzero(train.human.sum(axis=0)) > 1 and not has_one_cluster:
+                    panel = fit_for_prediction(train, calibrator=calibrator, random_state=random_state)
+                    scores.setdefault(size, []).append(_score(panel, test))
+    curve = []
+    for size, values in sorted(scores.items()):
+        (rps, sce), (rps_std, sce_std) = np.mean(values, axis=0).tolist(), np.std(values, axis=0).tolist()
+        curve.append(CurvePoint(size, rps, rps_std, sce, sce_std))
+    return curve
+
+
+def _score(panel: JudgePanel, test: Grades) -> tuple[float, float]:
+    """RPS and SCE of a panel on test items."""
+    test = test[test.any_rated(panel.required_judges)]
+    rows = HumanRows.of(test)
+    probs = panel.predict_proba(test)[rows.item]
+    rps, sce = (metric(probs, rows.grade, sample_weight=rows.share) for metric in (metrics.rps, metrics.sce))
+    return rps, sce

@@ -1,0 +1,322 @@
+"""Readers of `Grades`: tables, JSON lines of chat completions, and logs of Inspect.
+
+The levels are never guessed: they come from the user or from column names. Skipped rows and replies are counted in
+``notes``.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from orcu.errors import InputError
+from orcu.inputs import FloatArray, ObjectArray, normalise_probs
+from orcu.judges.completions import DEFAULT_JUDGE, read_completions
+from orcu.judges.grades import PROBS, SUM_TOLERANCE, VOTES, Grades, HumanGrade
+from orcu.judges.inspect_logs import is_inspect_log, read_inspect
+from orcu.judges.levels import GradeLevels
+from orcu.predictions.columns import join_names, missing_column_message, order_classes, select_value_columns
+from orcu.predictions.labels import canonical_label, is_missing
+
+LOG_SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".eval")
+PROBS_HINT = "For counts use --votes; for percentages use --percent."
+
+_Row = tuple[str, str, FloatArray]  # item, judge, values
+
+
+def read(
+    source: Any,
+    *,
+    levels: str | Sequence[Any] | GradeLevels | None = None,
+    probs: Any = None,
+    votes: Any = None,
+    grade: Any = None,
+    item: str | None = None,
+    judge: str | None = None,
+    human: str | None = None,
+    human_count: str | None = None,
+    rater: str | None = None,
+    human_file: Any = None,
+    subgroup: str | None = None,
+    cluster: str | None = None,
+    system: str | None = None,
+    pattern: str | None = None,
+    number_words: bool = False,
+    scorer: str | None = None,
+    percent: bool = False,
+) -> Grades:
+    r"""Read grades of judges and people.
+
+    A table needs one of ``probs``, ``votes`` and ``grade``; a log (chat completions, Inspect) needs ``levels``.
+
+    Args:
+        source: file (.csv, .parquet, .jsonl, .eval) or frame.
+        levels: grade levels, such as ``"1..5"``; by default the class names in the columns of ``probs`` or ``votes``.
+        probs: columns with the probability of each grade, as ``"p_*"`` (the star is the grade) or names.
+        votes: columns with the count of each grade.
+        grade: column with one grade per row, where several rows of an item and a judge are samples; or several columns
+            separated by commas, one per judge.
+        item: column of item names, by default one item per row; in completions a key, by default ``"custom_id"``.
+        judge: column of judge names, by default one judge; in completions a key, by default ``"model"``.
+        human: column of the human grade, empty where there is none; in ``human_file`` if it is given.
+        human_count: column of the number of people whose mean the human grade is.
+        rater: column of rater names, for items with several human grades.
+        human_file: another table with the human grades.
+        subgroup: column of subgroups, constant within an item.
+        cluster: column of clusters, such as prompts, constant within an item.
+        system: column of the systems that produced the items, constant within an item.
+        pattern: regular expression for the grade in completions, such as ``r"Score: (\d+)"``.
+        number_words: whether to read "four" in completions as 4.
+        scorer: scorer of an Inspect log.
+        percent: whether probabilities range from 0 to 100.
+
+    Raises:
+        InputError: if the source cannot be read; the message names the row or the argument.
+
+    Example:
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"item": ["a", "a", "b"], "score": [4, 5, 2], "person": [4, 4, None]})
+        >>> grades = read(frame, grade="score", levels="1..5", item="item", human="person")
+        >>> grades.ratings["judge"].tolist()
+        [[0.0, 0.0, 0.0, 1.0, 1.0], [0.0, 1.0, 0.0, 0.0, 0.0]]
+    """
+    item_columns = {"subgroup": subgroup, "cluster": cluster, "system": system}
+    if isinstance(source, str | os.PathLike) and Path(source).name.lower().endswith(LOG_SUFFIXES):
+        name, table = Path(source).name, None
+        if any(option is not None for option in (probs, votes, grade, *item_columns.values())):
+            raise InputError(
+                f"{name}: probs, votes, grade, subgroup, cluster and system are columns of a table, and this file is a "
+                "log. Convert it to a table with `orcu judge read` and add the columns there."
+            )
+        if human is not None and human_file is None:
+            raise InputError(f"{name}: a log has no human grades; give their table with human_file= (--human-file).")
+        levels = GradeLevels.parse(levels)
+        if is_inspect_log(Path(source)):
+            log = read_inspect(source, levels, scorer=scorer)
+        else:
+            log = read_completions(source, levels, pattern=pattern, number_words=number_words, item=item, judge=judge)
+        grades = Grades.from_log(levels, log)
+    else:
+        table = _Table.read(source)
+        if sum(option is not None for option in (probs, votes, grade)) != 1:
+            raise InputError(
+                f"{table.name}: expected exactly one of probs= (probability of each grade), votes= (count of each "
+                "grade) and grade= (one grade per row); on the command line --probs 'p_*', --votes 'n_*' or --grade "
+                f"COLUMN. The columns are: {join_names(list(table.columns))}."
+            )
+        items = table.item_names(item)
+        judges = table.strings(judge, "judges") if judge else [DEFAULT_JUDGE] * table.n_rows
+        if grade is not None:
+            levels, kind = GradeLevels.parse(levels), VOTES
+            rows = _single_grades(table, grade, levels, items, judges, has_judge_column=judge is not None)
+        else:
+            levels, columns = _level_columns(table, levels, probs if votes is None else votes)
+            kind = PROBS if votes is None else VOTES
+            rows = _distributions(table, columns, kind, items, judges, percent=percent)
+        grades = Grades.from_rows(levels, kind, rows, notes=[f"levels, lowest first: {levels}"])
+        columns_by_role: dict[str, Any] = {
+            role: _item_column(table, column, role, items, grades.items)
+            for role, column in item_columns.items()
+            if column is not None
+        }
+        missing = {name: int((~grades.rated_mask(name)).sum()) for name in grades.judges}
+        notes = [f"{name} did not rate {count:,} of {len(grades):,} items" for name, count in missing.items() if count]
+        grades = replace(grades, **columns_by_role, notes=(*grades.notes, *notes))
+    if human_file is not None:
+        if human is None or item is None:
+            raise InputError("human_file: name its columns with item= and human= (--item, --human).")
+        table = _Table.read(human_file)
+    if not human or table is None:
+        return grades
+    return grades.with_human_grades(_read_human_grades(table, grades.levels, item, human, human_count, rater))
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table with columns by name; rows count from 1 below the header."""
+
+    name: str
+    columns: dict[str, list[Any]]
+
+    @classmethod
+    def read(cls, source: Any) -> "_Table":
+        import pyarrow
+
+        from orcu.io.reading import read_table
+
+        name = "frame"
+        if isinstance(source, str | os.PathLike):
+            name, table = Path(source).name, read_table(source)
+        else:
+            table = source if isinstance(source, pyarrow.Table) else pyarrow.table(source)
+        if not table.num_rows:
+            raise InputError(f"{name}: the table has no rows below the header.")
+        return cls(name, {column: table.column(column).to_pylist() for column in table.column_names})
+
+    @property
+    def n_rows(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def column(self, name: str, role: str) -> list[Any]:
+        if name not in self.columns:
+            raise InputError(missing_column_message(name, list(self.columns), self.name, role))
+        return self.columns[name]
+
+    def strings(self, name: str, role: str) -> list[str]:
+        """Entries of a column without missing entries."""
+        cells = self.column(name, role)
+        missing = next((row for row, cell in enumerate(cells, start=1) if is_missing(cell)), None)
+        if missing is not None:
+            raise InputError(f"{self.name}: row {missing} has no {name!r}; every row needs an entry.")
+        return [canonical_label(cell) for cell in cells]
+
+    def numbers(self, name: str, role: str) -> list[float]:
+        """Entries of a column of numbers; NaN where an entry is missing."""
+        numbers = []
+        for row, cell in enumerate(self.column(name, role), start=1):
+            try:
+                numbers.append(float("nan") if is_missing(cell) else float(cell))
+            except (TypeError, ValueError):
+                raise InputError(f"{self.name}: row {row} has {cell!r} in {name!r}, expected a number.") from None
+        return numbers
+
+    def item_names(self, column: str | None) -> list[str]:
+        """Item of each row; by default the row numbers."""
+        return self.strings(column, "items") if column else [str(row) for row in range(1, self.n_rows + 1)]
+
+
+def _level_columns(table: _Table, levels: Any, wanted: Any) -> tuple[GradeLevels, list[str]]:
+    """Levels and their columns, lowest first."""
+    columns, names = select_value_columns(wanted, list(table.columns), table.name)
+    classes = None if levels is None else GradeLevels.parse(levels).names
+    if classes is None and not GradeLevels(tuple(map(canonical_label, names))).is_numeric:
+        raise InputError(
+            f"{table.name}: the grades in the column names are words ({', '.join(names)}); give their order, lowest "
+            "first, with levels= (--levels poor,fair,good)."
+        )
+    if classes is not None and len(classes) != len(columns):
+        raise InputError(
+            f"{table.name}: {len(columns)} columns ({join_names(columns)}) for the {len(classes)} levels "
+            f"{', '.join(classes)}; expected one column per level."
+        )
+    try:
+        ordered, columns = order_classes(classes, names, columns, table.name)
+    except InputError as error:
+        raise InputError(str(error).replace("classes=", "levels=").replace("--classes", "--levels")) from None
+    return GradeLevels.parse(list(ordered)), columns
+
+
+def _distributions(
+    table: _Table, columns: list[str], kind: str, items: list[str], judges: list[str], *, percent: bool
+) -> list[_Row]:
+    """Rows of a table with one column per level."""
+    values = np.array([table.numbers(column, "grades") for column in columns]).T
+    values = values / 100 if percent else values
+    missing = np.isnan(values).any(axis=1)
+    if missing.any():
+        row = int(np.argmax(missing)) + 1
+        raise InputError(
+            f"{table.name}: row {row} (item {items[row - 1]!r}) has a missing value in {join_names(columns)}; remove "
+            "rows without a rating."
+        )
+    if kind == VOTES:
+        invalid = (values < 0).any(axis=1) | (values.sum(axis=1) == 0) | (values != np.rint(values)).any(axis=1)
+        if invalid.any():
+            row = int(np.argmax(invalid)) + 1
+            raise InputError(
+                f"{table.name}: row {row} has votes {values[row - 1].tolist()}; expected non-negative integers with a "
+                "sum above 0. For shares use --probs."
+            )
+    else:
+        values = normalise_probs(
+            values, rounding=SUM_TOLERANCE, name=table.name, first_row=1, columns=columns, hint=PROBS_HINT
+        )[0]
+    return list(zip(items, judges, values, strict=True))
+
+
+def _single_grades(
+    table: _Table, grade: Any, levels: GradeLevels, items: list[str], judges: list[str], *, has_judge_column: bool
+) -> list[_Row]:
+    """Rows of a table with one grade per row, or one column of grades per judge."""
+    columns = [column.strip() for column in grade.split(",")] if isinstance(grade, str) else list(grade)
+    if len(set(columns)) < len(columns):
+        raise InputError(f"grade: duplicate column in {', '.join(columns)}.")
+    if len(columns) > 1 and has_judge_column:
+        raise InputError(
+            "judge: with several grade columns each column is a judge; leave judge= out, or use one column."
+        )
+    eye, rows = np.eye(len(levels)), []
+    for column in columns:
+        for row, cell in enumerate(table.column(column, "grades")):
+            if not is_missing(cell):
+                code = levels.require_code(cell, f"{table.name}: row {row + 1}, {column!r}")
+                rows.append((items[row], column if len(columns) > 1 else judges[row], eye[code]))
+    if not rows:
+        raise InputError(f"{table.name}: no row has a grade in {', '.join(columns)}.")
+    return rows
+
+
+def _item_column(table: _Table, column: str, role: str, items: list[str], names: ObjectArray) -> ObjectArray:
+    """Entries of a column that is constant within each item."""
+    entry: dict[str, str] = {}
+    for row, (item, text) in enumerate(zip(items, table.strings(column, role), strict=True), start=1):
+        if entry.setdefault(item, text) != text:
+            raise InputError(
+                f"{table.name}: row {row}: item {item!r} has {role} {text!r}, but {entry[item]!r} in an earlier row; "
+                f"expected one {role} per item."
+            )
+    return np.array([entry[name] for name in names.tolist()], dtype=object)
+
+
+def _read_human_grades(
+    table: _Table, levels: GradeLevels, item: str | None, human: str, human_count: str | None, rater: str | None
+) -> list[HumanGrade]:
+    """Human grades of a table, one per row with a grade."""
+    items = table.item_names(item)
+    raters = table.strings(rater, "raters") if rater else [None] * table.n_rows
+    if human_count is not None:
+        shares = _mean_shares(table, levels, human, human_count)
+    else:
+        eye = np.eye(len(levels))
+        shares = [
+            None if is_missing(cell) else (eye[levels.require_code(cell, f"{table.name}: row {row}, {human!r}")], 1)
+            for row, cell in enumerate(table.column(human, "human grades"), start=1)
+        ]
+    grades = [
+        HumanGrade(name, *cell, rater=who, where=f"{table.name}: row {row}", is_mean=human_count is not None)
+        for row, (name, cell, who) in enumerate(zip(items, shares, raters, strict=True), start=1)
+        if cell is not None
+    ]
+    if not grades:
+        raise InputError(f"{table.name}: column {human!r} has no grades.")
+    return grades
+
+
+def _mean_shares(
+    table: _Table, levels: GradeLevels, human: str, human_count: str
+) -> list[tuple[FloatArray, int] | None]:
+    """Shares of the two levels next to each mean grade, which is the smallest spread it can have, and the count."""
+    if not levels.is_numeric:
+        raise InputError(f"human_count: the levels {levels} are words and have no mean; give the grades themselves.")
+    cells: list[tuple[FloatArray, int] | None] = []
+    pairs = zip(table.numbers(human, "human grades"), table.numbers(human_count, "numbers of people"), strict=True)
+    for row, (mean, count) in enumerate(pairs, start=1):
+        if np.isnan(mean):
+            cells.append(None)
+            continue
+        if not levels.values[0] <= mean <= levels.values[-1]:
+            raise InputError(f"{table.name}: row {row}: the mean {mean:g} is outside the levels {levels}.")
+        if not count >= 1 or count != int(count):
+            raise InputError(f"{table.name}: row {row} has {count:g} in {human_count!r}, expected a positive integer.")
+        upper = int(np.searchsorted(levels.values, mean))
+        shares = np.zeros(len(levels))
+        if levels.values[upper] == mean:
+            shares[upper] = 1.0
+        else:
+            low, high = levels.values[upper - 1], levels.values[upper]
+            shares[upper - 1], shares[upper] = (high - mean) / (high - low), (mean - low) / (high - low)
+        cells.append((shares, int(count)))
+    return cells

@@ -1,0 +1,145 @@
+"""Tables as Markdown, LaTeX, HTML and CSV, with all special characters escaped."""
+
+import html as entities
+import io
+import re
+from collections.abc import Callable, Iterable, Sequence
+from csv import writer
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Cell of a table; a plain text is a cell without emphasis.
+
+    Args:
+        text: text of the cell.
+        emphasis: "best" (bold) or "second" (underlined).
+        markup: whether the text is markup of the format; only characters that would end the cell are escaped.
+    """
+
+    text: str
+    emphasis: Literal["", "best", "second"] = ""
+    markup: bool = False
+
+
+Row = Sequence[str | Cell]
+
+
+def markdown(headings: Row, rows: Iterable[Row], align: str) -> str:
+    r"""Return a table in GitHub's Markdown; ``align`` is "l" or "r" for each column.
+
+    Example:
+        >>> print(markdown(["loss", "sce"], [["a|b", Cell("3.1", "best")]], "lr"), end="")
+        | loss | sce |
+        |---|---:|
+        | a\|b | **3.1** |
+    """
+    dashes = "".join("---:|" if side == "r" else "---|" for side in align)
+    first, *others = (f"| {' | '.join(_MARKDOWN.cells(row))} |" for row in (headings, *rows))
+    return "\n".join([first, f"|{dashes}", *others, ""])
+
+
+def latex(headings: Row, rows: Iterable[Row], align: str) -> str:
+    r"""Return a LaTeX tabular for the package booktabs; arguments as for `markdown`.
+
+    Example:
+        >>> print(latex(["loss", "sce"], [["a & b", Cell("3.1", "best")]], "lr"), end="")
+        \begin{tabular}{lr}
+        \toprule
+        loss & sce \\
+        \midrule
+        a \& b & \textbf{3.1} \\
+        \bottomrule
+        \end{tabular}
+    """
+    first, *others = (" & ".join(_LATEX.cells(row)) + r" \\" for row in (headings, *rows))
+    top = [rf"\begin{{tabular}}{{{align}}}", r"\toprule", first, r"\midrule"]
+    return "\n".join([*top, *others, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def html(headings: Row, rows: Iterable[Row]) -> str:
+    """Return an HTML table without classes or styles.
+
+    Example:
+        >>> print(html(["loss", "sce"], [["<b>", Cell("3.1", "best")]]), end="")
+        <table>
+        <tr><th>loss</th><th>sce</th></tr>
+        <tr><td>&lt;b&gt;</td><td><b>3.1</b></td></tr>
+        </table>
+    """
+    first = "".join(f"<th>{cell}</th>" for cell in HTML.cells(headings))
+    others = ["".join(f"<td>{cell}</td>" for cell in HTML.cells(row)) for row in rows]
+    return "\n".join(["<table>", *(f"<tr>{cells}</tr>" for cells in (first, *others)), "</table>", ""])
+
+
+def escape_markdown(text: str) -> str:
+    r"""Escape a text for Markdown, on one line.
+
+    Example:
+        >>> print(escape_markdown("<b> & *c*\nd"))
+        \<b> \& \*c\* d
+    """
+    return _MARKDOWN.cells([text])[0]
+
+
+def csv(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    r"""Return comma-separated values, quoted where necessary.
+
+    Example:
+        >>> csv(["loss", "sce"], [["a, b", 3.1]])
+        'loss,sce\n"a, b",3.1\n'
+    """
+    out = io.StringIO()
+    writer(out, lineterminator="\n").writerows([headings, *rows])
+    return out.getvalue()
+
+
+@dataclass(frozen=True)
+class _Format:
+    """Escaping of plain text and of markup, and the emphasis of cells, in one format."""
+
+    plain: Callable[[str], str]
+    markup: Callable[[str], str]
+    best: str
+    second: str
+
+    def cells(self, row: Row) -> list[str]:
+        """Format the cells of a row, each on one line."""
+        emphasis = {"best": self.best, "second": self.second, "": "{}"}
+        cells = []
+        for cell in (cell if isinstance(cell, Cell) else Cell(cell) for cell in row):
+            text = " ".join(cell.text.splitlines())
+            cells.append(emphasis[cell.emphasis].format(self.markup(text) if cell.markup else self.plain(text)))
+        return cells
+
+
+# An underscore within a word needs no escape in Markdown: names such as wine_quality stay unchanged.
+_MARKDOWN = _Format(
+    partial(re.compile(r"[\\|`*\[\]<&~$]|(?<![^\W_])_|_(?![^\W_])").sub, r"\\\g<0>"),
+    partial(re.compile(r"\|").sub, r"\\|"),
+    "**{}**",
+    "<u>{}</u>",
+)
+_LATEX_ESCAPES = {
+    "\\": r"\textbackslash{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    **{sign: f"{{{sign}}}" for sign in "[*"},  # after the \\ of the row before they would be its arguments
+    "±": r"$\pm$",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+    "▲": r"$\blacktriangle$",
+    "▼": r"$\blacktriangledown$",
+    "†": r"$\dagger$",
+    "‡": r"$\ddagger$",
+}
+_LATEX_TABLE = str.maketrans(_LATEX_ESCAPES)
+_LATEX = _Format(lambda text: text.translate(_LATEX_TABLE), str, r"\textbf{{{}}}", r"\underline{{{}}}")
+HTML = _Format(partial(entities.escape, quote=False), str, "<b>{}</b>", "<u>{}</u>")

@@ -1,0 +1,78 @@
+"""Run ids and stored results of version 0.2, which wrote the files in tests/data/written_by_0_2/bench."""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from orcu import bench, data
+from orcu.bench.jobs import jobs
+from orcu.bench.spec import CONFIGS, Spec, load_spec
+
+FOLDER = Path(__file__).parents[1] / "data" / "written_by_0_2" / "bench"
+RUN_IDS = json.loads((FOLDER / "run_ids.json").read_text())
+DATA = {"set": "lev", "hidden_layer_sizes": [16], "folds": [1], "training": {"epochs": 2, "scheduler": "cosine"}}
+ENSEMBLE = {
+    "label": "trees and networks",
+    "cv": 2,
+    "losses": ["ce", {"name": "orcu", "scale": 2.0}],
+    "estimators": ["network", "boosting"],
+    "training": {"epochs": 3, "scheduler": "constant"},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("plain", {"losses": ["ce"], "seeds": [3]}),
+        ("options", {"losses": [{"label": "ours", "name": "orcu", "scale": 3.0}], "seeds": [3]}),
+        ("anchor", {"losses": [{"anchor": "huber", "regularizer": "lbe"}], "seeds": [3]}),
+        ("ensemble", {"losses": [{"cv": 5}], "seeds": [3]}),
+        ("ensemble with options", {"losses": [ENSEMBLE], "seeds": [3]}),
+        ("ensemble of heads", {"losses": ["ensemble"], "seeds": [3]}),
+        ("ensemble of heads as a table", {"losses": [{"name": "ensemble", "label": "heads"}], "seeds": [3]}),
+        ("two-stage", {"two_stage": {"scale": 2.0, "epochs": [3, 4]}}),
+        ("kept model", {"losses": ["sord"], "keep_models": True, "threads": 2}),
+    ],
+)
+def test_job_id_is_the_same_as_in_version_0_2(name, options):
+    (job,) = jobs(load_spec(Spec(name="x", data=[DATA], **options)))
+    assert job.id("manifest") == RUN_IDS["jobs"][name]
+
+
+def digest(spec):
+    ids = [job.id("manifest") for job in jobs(spec)]
+    return {"runs": len(ids), "digest": hashlib.sha256("\n".join(ids).encode()).hexdigest()[:20]}
+
+
+def test_job_ids_of_all_packaged_specs_are_the_same_as_in_version_0_2():
+    assert {path.stem for path in CONFIGS.glob("*.toml")} >= RUN_IDS["specs"].keys() - {"ablation with grid"}
+    for name, expected in RUN_IDS["specs"].items():
+        spec = load_spec("ablation", extra="grid") if name == "ablation with grid" else load_spec(name)
+        assert digest(spec) == expected, name
+
+
+def test_records_of_a_store_of_version_0_2_are_read_with_the_same_numbers(tmp_path, monkeypatch):
+    monkeypatch.setenv("ORCU_DATA", str(tmp_path / "data"))
+
+    data.prepare("lev", output=tmp_path / "data" / "lev")
+    shutil.copytree(FOLDER / "results", tmp_path / "results")
+    ensemble = {"cv": 2, "losses": ["ce"], "estimators": ["network"], "training": {"epochs": 2}}
+    spec = Spec(
+        name="small",
+        losses=["ce", {**ensemble, "label": "committee"}],
+        calibrators=["none", "temperature"],
+        columns=["accuracy", "off_by_one_accuracy", "sce"],
+        data=[
+            {"set": "lev", "folds": [0], "hidden_layer_sizes": [4], "training": {"epochs": 1, "scheduler": "cosine"}}
+        ],
+    )
+    plan = bench.status(spec, results=tmp_path / "results")
+    assert [run.state for run in plan.runs] == ["finished", "finished"]
+    stored = json.loads((FOLDER / "records.json").read_text())
+    expected = [{**row, "off_by_one_accuracy": row["within_one"]} for row in stored]
+    records = plan.records()
+    assert [{**row, "within_one": row["off_by_one_accuracy"]} for row in records] == expected
+    assert "40.50" in bench.table(plan).text()

@@ -1,0 +1,86 @@
+"""`audit` and its HTML page."""
+
+import numpy as np
+import pytest
+
+from orcu.judges import Grades, audit
+from orcu.judges.audit import CurvePoint, JudgeAudit, learning_curve
+from orcu.report.judge import build
+from orcu.report.page import Provenance
+
+QUICK = "vector+projection"
+
+
+def simulate(items=200, *, raters=1, shift=0.6):
+    rng = np.random.default_rng(0)
+    quality = rng.uniform(-0.5, 4.5, size=items)
+    people = np.rint(quality[:, None] + rng.normal(scale=0.6, size=(items, raters))).clip(0, 4)
+    distance = np.arange(5) - (quality + shift + rng.normal(scale=0.7, size=items))[:, None]
+    probs = np.exp(-6 * distance**2) + 1e-9
+    human = np.stack([(people == k).mean(axis=1) for k in range(5)], axis=1)
+    subgroup = np.where(np.arange(items) % 2, "odd", "<even>")
+    ratings = {"<b>gpt</b>": probs / probs.sum(axis=1, keepdims=True)}
+    return Grades.from_arrays("1..5", ratings, human=human, subgroup=subgroup)
+
+
+@pytest.fixture(scope="module")
+def result():
+    return audit(simulate(), calibrator=QUICK, train_sizes=(25, 50, 500), n_repeats=2)
+
+
+def test_audit_improves_calibration_and_reports_leniency(result):
+    (raw,) = result.evaluation.others
+    assert result.evaluation["rps"].value < raw["rps"].value
+    rows = {(row.judge, row.subgroup): row for row in result.leniency}
+    assert set(rows) == {(judge, name) for judge in ("<b>gpt</b>", "calibrated") for name in ("all", "<even>", "odd")}
+    overall = rows["<b>gpt</b>", "all"]
+    assert (overall.direction, overall.n_items) == ("more lenient", 200)
+    assert overall.low < overall.difference < overall.high
+    assert overall.difference == pytest.approx(0.5, abs=0.2)
+    assert rows["calibrated", "all"].direction == "no significant difference"
+    assert [point.n_items for point in result.learning_curve] == [25, 50]
+    assert result.human_agreement is None
+
+
+def test_audit_findings_have_the_numbers(result):
+    (raw,) = result.evaluation.others
+    text = "\n".join(result.findings())
+    assert f"from {raw['rps'].value:.3f} to {result.evaluation['rps'].value:.3f}" in text
+    assert "200 human grades" in text
+    assert "<b>gpt</b> is more lenient" in text
+
+
+def test_audit_with_several_raters_reports_human_agreement():
+    grades = simulate(80, raters=3)
+    grades = Grades(**vars(grades) | {"n_raters": np.full(80, 3)})
+    result = audit(grades, calibrator=QUICK, train_sizes=(), n_repeats=1)
+    assert result.human_agreement.n_items == 80
+    assert f"{result.human_agreement.qwk:.2f}" in "\n".join(result.findings())
+    assert result.learning_curve == []
+    assert "people with people" in build(result)
+
+
+@pytest.mark.parametrize(("scores", "items"), [((0.5, 0.401, 0.4), 50), ((0.5, 0.45, 0.4), None), ((0.4,), None)])
+def test_sufficient_items_is_the_first_flat_point(result, scores, items):
+    curve = [CurvePoint(25 * 2**k, score, 0.0, 0.0, 0.0) for k, score in enumerate(scores)]
+    fields = {name: getattr(result, name) for name in ("grades", "panel", "evaluation", "leniency", "human_agreement")}
+    assert JudgeAudit(**fields, learning_curve=curve).sufficient_items == items
+
+
+def test_learning_curve_skips_draws_of_one_cluster():
+    grades = simulate(60)
+    cluster = np.array(["a"] * 55 + [f"q{k}" for k in range(5)], dtype=object)
+    grades = Grades(**vars(grades) | {"cluster": cluster, "subgroup": None})
+    curve = learning_curve(grades, calibrator=QUICK, train_sizes=(10,), n_repeats=4)
+    assert all(point.n_items == 10 for point in curve)
+
+
+def test_build_page_is_escaped_and_deterministic(result):
+    provenance = Provenance(date="2026-11-17", command="orcu judge report <file>")
+    page = build(result, title="Grades", provenance=provenance)
+    assert page == build(result, title="Grades", provenance=provenance)
+    assert "<b>gpt" not in page
+    assert "&lt;b&gt;gpt&lt;/b&gt;" in page
+    assert "<script" not in page
+    assert page.count('<svg role="img"') == 2 + 2 * 6 + 2 + 2  # example, reliability, confusion, learning curve
+    assert all(f'id="{name}"' in page for name in ("item", "numbers", "reliability", "leniency", "agreement", "enough"))

@@ -1,0 +1,178 @@
+"""`read`: grades from tables and logs."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from orcu.errors import InputError
+from orcu.judges import read
+
+
+def wide():
+    return pd.DataFrame(
+        {
+            "item": ["a", "b", "a", "b"],
+            "judge": ["gpt", "gpt", "phi", "phi"],
+            "p_1": [0.7, 0.1, 0.5, 0.2],
+            "p_2": [0.2, 0.2, 0.25, 0.2],
+            "p_3": [0.1, 0.7, 0.25, 0.6],
+            "person": [1, 3, 1, 3],
+            "prompt": ["q1", "q2", "q1", "q2"],
+        }
+    )
+
+
+WIDE = {"probs": "p_*", "item": "item", "judge": "judge"}
+
+
+def test_read_probs_with_a_column_per_level():
+    grades = read(wide(), **WIDE, human="person", cluster="prompt")
+    assert grades.levels.names == ("1", "2", "3")
+    assert grades.judges == ["gpt", "phi"]
+    np.testing.assert_allclose(grades.ratings["phi"], [[0.5, 0.25, 0.25], [0.2, 0.2, 0.6]])
+    np.testing.assert_array_equal(grades.human, [[1, 0, 0], [0, 0, 1]])
+    assert grades.cluster.tolist() == ["q1", "q2"]
+    assert grades.n_raters.tolist() == [1, 1]
+
+
+def test_read_file_equals_frame(tmp_path):
+    wide().to_csv(tmp_path / "ratings.csv", index=False, sep=";", decimal=",")
+    from_file = read(tmp_path / "ratings.csv", **WIDE, human="person")
+    np.testing.assert_allclose(from_file.ratings["gpt"], [[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]])
+
+
+def test_read_several_rows_of_item_and_judge_are_samples():
+    frame = pd.DataFrame({"item": ["a", "a", "b"], "grade": [4, 5, 2]})
+    grades = read(frame, grade="grade", levels="1..5", item="item")
+    np.testing.assert_array_equal(grades.ratings["judge"], [[0, 0, 0, 1, 1], [0, 1, 0, 0, 0]])
+    assert any("1 items have several samples" in note for note in grades.notes)
+    probs = pd.concat([wide(), wide().assign(p_1=[0.5, 0.3, 0.5, 0.2], p_2=[0.4, 0.0, 0.25, 0.2])])
+    assert read(probs, **WIDE).ratings["gpt"][0] == pytest.approx([0.6, 0.3, 0.1])
+
+
+def test_read_several_grade_columns_are_judges():
+    frame = pd.DataFrame({"gpt": [1, 2, 3], "phi": [3, None, 1], "person": [1, 2, 3]})
+    grades = read(frame, grade="gpt,phi", levels="1..3", human="person")
+    assert grades.judges == ["gpt", "phi"]
+    assert grades.rated_mask("phi").tolist() == [True, False, True]
+    assert "phi did not rate 1 of 3 items" in grades.notes
+
+
+def test_read_votes_are_counts():
+    frame = pd.DataFrame({"n_0": [3, 0], "n_1": [1, 4], "person": [0, 1]})
+    grades = read(frame, votes="n_*", human="person")
+    assert grades.kind == "votes"
+    assert grades.ratings["judge"].tolist() == [[3, 1], [0, 4]]
+    assert grades.expected_grade("judge").tolist() == [0.25, 1.0]
+
+
+def test_read_several_raters_give_a_distribution():
+    people = pd.DataFrame({"item": ["a", "a", "a", "b"], "who": ["x", "y", "z", "x"], "score": [1, 1, 3, 2]})
+    grades = read(wide(), **WIDE, human_file=people, human="score", rater="who")
+    np.testing.assert_allclose(grades.human, [[2 / 3, 0, 1 / 3], [0, 1, 0]])
+    assert grades.n_raters.tolist() == [3, 1]
+    assert grades.human_mean == pytest.approx([5 / 3, 2])
+
+
+def test_read_human_count_divides_mean_between_neighbouring_levels():
+    people = pd.DataFrame({"item": ["a", "b"], "mean": [1.25, 3.0], "n": [4, 2]})
+    grades = read(wide(), **WIDE, human_file=people, human="mean", human_count="n")
+    np.testing.assert_allclose(grades.human, [[0.75, 0.25, 0], [0, 0, 1]])
+    assert grades.n_raters.tolist() == [4, 2]
+    assert grades.has_mean_grades
+
+
+def test_read_notes_count_unmatched_items():
+    people = pd.DataFrame({"item": ["a", "z"], "score": [1, 2]})
+    grades = read(wide(), **WIDE, human_file=people, human="score")
+    assert any(note.startswith("1 human grades") and "'z'" in note for note in grades.notes)
+    assert any("1 of 2 items have no human grade" in note for note in grades.notes)
+    assert np.isnan(grades.human[1]).all()
+
+
+def test_read_word_levels_keep_the_given_order():
+    frame = pd.DataFrame({"verdict": ["good", "poor", "Fair"], "person": ["good", "fair", "fair"]})
+    grades = read(frame, grade="verdict", levels="poor,fair,good", human="person")
+    assert grades.ratings["judge"].argmax(axis=1).tolist() == [2, 0, 1]
+    columns = pd.DataFrame({"p_good": [0.6], "p_poor": [0.4]})
+    assert read(columns, probs="p_*", levels="poor,good").ratings["judge"].tolist() == [[0.4, 0.6]]
+
+
+@pytest.mark.parametrize(
+    ("frame", "options", "message"),
+    [
+        (wide(), {"probs": "p_*", "votes": "n_*"}, "probs=.*votes=.*grade="),
+        (wide(), {}, "probs=.*votes=.*grade="),
+        (wide(), {"probs": "q_*"}, r"'q_\*'"),
+        (wide(), {"grade": "person"}, "^levels:"),
+        (wide(), {"grade": "person", "levels": "0..2"}, "row 2, 'person': '3'"),
+        (wide(), {"grade": "person,person", "levels": "1..3"}, "^grade: .*person, person"),
+        (wide(), {"grade": "person,p_1", "levels": "1..3", "judge": "judge"}, "^judge:"),
+        (wide().assign(person=[1, 3, 2, 3]), WIDE | {"human": "person"}, "row 3: item 'a' .*rater="),
+        (wide().assign(person=[1, 7, 1, 7]), {"probs": "p_*", "human": "person"}, r"row 2, 'person': '7' .*1\.\.7"),
+        (wide().assign(person=[1.5, 3, 1, 3]), {"probs": "p_*", "human": "person"}, r"row 1, 'person': .*1\.\.3:0\.5"),
+        (wide().assign(person=[None] * 4), {"probs": "p_*", "human": "person"}, "column 'person'"),
+        (wide().assign(p_1=[5, 0.1, 0.5, 0.2]), {"probs": "p_*"}, "row 1"),
+        (wide().assign(p_1=[None, 0.1, 0.5, 0.2]), {"probs": "p_*"}, "row 1 .*missing"),
+        (wide().assign(p_1=["x", 0.1, 0.5, 0.2]).astype({"p_1": str}), {"probs": "p_*"}, "row 1 has 'x' in 'p_1'"),
+        (wide().assign(item=["a", None, "a", "b"]), {"probs": "p_*", "item": "item"}, "row 2 has no 'item'"),
+        (
+            wide().assign(prompt=["q1", "q2", "q3", "q2"]),
+            WIDE | {"cluster": "prompt"},
+            "row 3: item 'a' has cluster 'q3'",
+        ),
+        (pd.DataFrame({"n_0": [1.5], "n_1": [1]}), {"votes": "n_*"}, r"row 1 has votes \[1.5, 1.0\]"),
+        (pd.DataFrame({"n_0": [0], "n_1": [0]}), {"votes": "n_*"}, r"row 1 has votes \[0.0, 0.0\]"),
+        (pd.DataFrame({"p_bad": [0.5], "p_good": [0.5]}), {"probs": "p_*"}, "bad, good.*levels="),
+        (pd.DataFrame({"p_bad": [0.5], "p_good": [0.5]}), {"probs": "p_*", "levels": "1..5"}, "2 columns .* 5 levels"),
+        (wide(), {"probs": "p_*", "item": "nix"}, "'nix'"),
+        (wide()[:0], {"probs": "p_*"}, "no rows"),
+        (wide(), {"probs": "p_*", "human_file": wide(), "human": "person"}, "^human_file:"),
+    ],
+)
+def test_read_invalid_table_raises_with_location(frame, options, message):
+    with pytest.raises(InputError, match=message):
+        read(frame, **options)
+
+
+@pytest.mark.parametrize(
+    ("mean", "count", "message"), [(9.0, 2, "row 1: .*9"), (1.5, 0, "0 in 'n'"), (1.5, 2.5, "2.5 in 'n'")]
+)
+def test_read_invalid_human_count_raises(mean, count, message):
+    people = pd.DataFrame({"item": ["a"], "mean": [mean], "n": [count]})
+    with pytest.raises(InputError, match=message):
+        read(wide(), **WIDE, human_file=people, human="mean", human_count="n")
+
+
+def test_read_human_count_with_word_levels_raises():
+    frame = pd.DataFrame({"verdict": ["good", "poor"], "person": [1.5, 1.0], "n": [2, 2]})
+    with pytest.raises(InputError, match="^human_count:"):
+        read(frame, grade="verdict", levels="poor,good", human="person", human_count="n")
+
+
+def test_read_human_grades_of_other_items_raise_with_both_names():
+    people = pd.DataFrame({"item": ["x", "y"], "score": [1, 2]})
+    with pytest.raises(InputError, match=r"^item: .*'x'.*'a'.*--item"):
+        read(wide(), **WIDE, human_file=people, human="score")
+
+
+def test_read_log_with_columns_or_human_grades_raises(tmp_path):
+    (tmp_path / "answers.jsonl").write_text("{}")
+    with pytest.raises(InputError, match="cluster.*orcu judge read"):
+        read(tmp_path / "answers.jsonl", levels="1..5", cluster="prompt")
+    with pytest.raises(InputError, match="--human-file"):
+        read(tmp_path / "answers.jsonl", levels="1..5", human="grade")
+
+
+def test_read_completions_with_human_grades_of_another_table(tmp_path):
+    bodies = {k: {"model": "gpt", "choices": [{"message": {"content": str(k)}}]} for k in (1, 2, 3, 7)}
+    lines = [json.dumps({"custom_id": f"a{k}", "response": {"body": body}}) for k, body in bodies.items()]
+    (tmp_path / "answers.jsonl").write_text("\n".join(lines))
+    people = pd.DataFrame({"custom_id": ["a1", "a3"], "grade": [1, 2]})
+    grades = read(tmp_path / "answers.jsonl", levels="1..3", human_file=people, item="custom_id", human="grade")
+    assert grades.items.tolist() == ["a1", "a2", "a3"]
+    assert grades.ratings["gpt"].argmax(axis=1).tolist() == [0, 1, 2]
+    assert grades.human_mask.tolist() == [True, False, True]
+    assert [failure.item for failure in grades.failures] == ["a7"]
