@@ -46,7 +46,7 @@ html_theme_options = {
     "show_prev_next": True,
     "show_toc_level": 2,
     "secondary_sidebar_items": {"**": ["page-toc"], "results": []},
-    "header_links_before_dropdown": 5,
+    "header_links_before_dropdown": 6,
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "friendly",

@@ -37,7 +37,7 @@ _LEXERS = (
     DirectiveInHTMLCommentLexer(directive=r"(invisible-)?code(-block)?", arguments=".+"),
 )
 _MARK = re.compile(r"<!-- (not run|slow): [^>]+ -->\s*\Z")
-_DECIMAL = re.compile(r"-?\d+\\\.\d+")  # in an escaped text
+_DECIMAL = re.compile(r"(?:\\-)?\d+\\\.\d+")  # in an escaped text
 
 
 def parse_examples(document):

@@ -144,6 +144,8 @@ def test_documented_name_exists(name):
         ("SCE 3.8 %", "SCE 3.8 %\n", True),
         ("SCE 3.8 %", "SCE 3.9 %", True),  # one unit in the last digit
         ("SCE 3.8 %", "SCE 5.7 %", False),
+        ("(-0.31, 0.20)", "(-0.32, 0.21)", True),
+        ("(-0.31, 0.20)", "(0.31, 0.20)", False),
         ("SCE 3.8 %", "SCE 3.84 %", False),
         ("600 rows", "601 rows", False),
         ("a\n...\nd", "a\nb\nc\nd", True),

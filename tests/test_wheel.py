@@ -14,8 +14,8 @@ from orcu import evaluate, metrics
 from orcu.calibrators import create
 rng = np.random.default_rng(0)
 z = rng.normal(size=(400, 4)); y = rng.integers(4, size=400)
-found = evaluate(logits=z, y=y, bootstrap=50)
-assert 0 < found["sce"].value < 1 and "<html" in found.to_html()
+evaluation = evaluate(logits=z, y=y, n_resamples=50)
+assert 0 < evaluation["sce"].value < 1 and "<html" in evaluation.to_html()
 assert metrics.unimodality(create("gap+projection").fit(z, y).predict_proba(z)) == 1
 assert "torch" not in sys.modules
 try:

@@ -9,6 +9,7 @@ import pytest
 from orcu import OrdinalClassifier, errors, geometry, metrics
 from orcu.ensemble.kinds import MAX_BOOSTING_COLUMNS
 from orcu.errors import InputError, UnknownNameError
+from orcu.metrics import rows
 
 pytest.importorskip("lightgbm", reason="pip install 'orcu[boosting]'")
 QUICK = {"hidden_layer_sizes": (8,), "epochs": 4, "learning_rate": 0.03, "random_state": 0}
@@ -141,3 +142,10 @@ def test_sample_and_class_weights_change_the_trees():
     weighted = OrdinalClassifier(**options).fit(frame, y, sample_weight=1.0 + 29.0 * (y == 3))
     assert heavy > plain + 0.02
     assert weighted.predict_proba(frame)[:, 3].mean() > plain + 0.02
+
+
+def test_fit_does_not_validate_probabilities_at_every_early_stopping_step(monkeypatch):
+    calls, as_probs = [], rows.as_probs
+    monkeypatch.setattr(rows, "as_probs", lambda *args, **options: calls.append(1) or as_probs(*args, **options))
+    OrdinalClassifier(**QUICK).fit(*sample(200))
+    assert len(calls) < 20

@@ -10,9 +10,9 @@ from orcu.boosting.objective import Objective, objective
 from orcu.errors import InputError, UnknownNameError
 from orcu.inputs import FloatArray, IntArray, as_labels
 from orcu.metrics.calibration import sce
-from orcu.metrics.scoring import nll, rps
+from orcu.metrics.scoring import nll, rps_unchecked
 
-METRICS: dict[str, Callable[..., float]] = {"rps": rps, "sce": sce, "nll": nll}
+METRICS: dict[str, Callable[..., float]] = {"rps": rps_unchecked, "sce": sce, "nll": nll}
 ROUNDING = 1e-4  # of sums of probabilities in single precision
 Spec = str | Mapping[str, Any] | Objective
 
@@ -101,8 +101,9 @@ def _metric_function(name: str, num_classes: int) -> Callable[..., tuple[str, fl
         raise UnknownNameError("early-stopping metric", name, METRICS)
 
     def evaluate(scores: Any, data: Any) -> tuple[str, float]:
-        labels = _labels(data.get_label(), num_classes)
-        return name, METRICS[name](_probs(scores, num_classes), labels, sample_weight=_weight(data))
+        labels, weight = _labels(data.get_label(), num_classes), _weight(data)
+        weight = None if weight is None else np.asarray(weight, dtype=np.float64)
+        return name, METRICS[name](_probs(scores, num_classes), labels, sample_weight=weight)
 
     return evaluate
 

@@ -154,8 +154,9 @@ def _print(evaluation: "Evaluation") -> None:
         f"\n{evaluation.rows:,} rows; {evaluation.n_resamples:,} bootstrap resamples{clusters}, random seed "
         f"{evaluation.random_state}; {evaluation.n_bins} bins (a, b].\nif calibrated: the value that a perfectly "
         "calibrated model with the same probabilities and number of rows would show, from its mean to its 95 % "
-        "quantile; ✗ marks values beyond it. Sampling noise inflates a calibration error. The interval is for the true "
-        "error and is corrected for this noise, so the value may lie above its interval.\n",
+        "quantile. ✗ marks values beyond it whose interval excludes 0. Sampling noise inflates a calibration error. "
+        "The interval is for the true error and is corrected for this noise, so the value may lie above its "
+        "interval.\n",
         style="dim",
     )
     if evaluation.subgroups:
