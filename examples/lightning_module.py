@@ -62,7 +62,7 @@ def main() -> None:
     warnings.filterwarnings("ignore", message=".*LeafSpec.*")  # Lightning's own use of torch
     data = load_lev()
     x, y = torch.tensor(np.asarray(data.data, np.float32)), torch.tensor(data.target).long()
-    held_out = torch.from_numpy(stratified_folds(y.numpy(), 5, seed=0) == 0)
+    held_out = torch.from_numpy(stratified_folds(y.numpy(), 5, random_state=0) == 0)
     x = (x - x[~held_out].mean(0)) / x[~held_out].std(0)
 
     for loss in ("ce", "orcu"):

@@ -46,7 +46,7 @@ def main() -> None:
     data = load_lev()
     x = torch.tensor(data.data, dtype=torch.float32)
     y = torch.tensor(data.target, dtype=torch.int64)
-    fold = torch.from_numpy(stratified_folds(y.numpy(), 4, seed=0))
+    fold = torch.from_numpy(stratified_folds(y.numpy(), 4, random_state=0))
     train, held_out, test = (fold >= 2), (fold == 1), (fold == 0)
 
     model = trained(x[train], y[train])

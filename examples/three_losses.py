@@ -83,7 +83,7 @@ def main() -> None:
     for name, loss, fold in track(runs, description="training", transient=True):
         data = DATA[name]()
         x, y = np.asarray(data.data, np.float32), np.asarray(data.target, np.int64)
-        test = stratified_folds(y, FOLDS, seed=0) == fold
+        test = stratified_folds(y, FOLDS, random_state=0) == fold
         logits = predictions(loss, x, y, data.n_classes, test, seed=fold)
         probs = torch.from_numpy(logits).softmax(-1)
         row = [metric(probs, y[test]) for metric, *_ in COLUMNS.values()]

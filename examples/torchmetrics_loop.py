@@ -27,7 +27,7 @@ def main() -> None:
     torch.manual_seed(0)
     data = load_era()
     x, y = torch.tensor(np.asarray(data.data, np.float32)), torch.tensor(data.target).long()
-    held_out = torch.from_numpy(stratified_folds(y.numpy(), 5, seed=0) == 0)
+    held_out = torch.from_numpy(stratified_folds(y.numpy(), 5, random_state=0) == 0)
     x = (x - x[~held_out].mean(0)) / x[~held_out].std(0)
     train_x, train_y, val_x, val_y = x[~held_out], y[~held_out], x[held_out], y[held_out]
 
