@@ -94,7 +94,16 @@ def _test_folds(y: IntArray, cv: Any, groups: npt.NDArray[Any] | None, random_st
         raise InputError(f"cv: row {row} is in no test fold; use a splitter whose test folds partition the rows.")
     if test_fold.max() < 1:
         raise InputError("cv: the splitter makes one fold; at least two are needed.")
+    if groups is not None:
+        _, group_index = np.unique(groups, return_inverse=True)
+        if len(np.unique(np.stack([group_index, test_fold]), axis=1).T) > group_index.max() + 1:
+            raise InputError("cv: the splitter puts rows of a group into several test folds; use GroupKFold.")
     return test_fold
+
+
+def is_splitter(cv: Any) -> bool:
+    """Whether ``cv`` is a scikit-learn splitter rather than a number of folds."""
+    return hasattr(cv, "split") and not isinstance(cv, str)
 
 
 def fold_numbers(folds: Iterable[Fold], rows: int) -> IntArray:

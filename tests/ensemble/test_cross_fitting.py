@@ -81,6 +81,8 @@ def test_cross_fit_folds_of_a_splitter_are_its_test_folds():
     groups = np.arange(60) // 6
     for fold in cross_fit_folds(y, GroupKFold(3), groups=groups):
         assert not set(groups[fold.test]) & set(groups[fold.train])
+    with pytest.raises(InputError, match="^cv: .*GroupKFold"):
+        cross_fit_folds(y, list(splitter.split(y)), groups=groups)
     with pytest.raises(InputError, match="^cv: "):
         cross_fit_folds(y, ShuffleSplit(3, test_size=0.5, random_state=0))
     with pytest.raises(InputError, match="^cv: row 0 "):

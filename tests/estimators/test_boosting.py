@@ -283,6 +283,7 @@ def test_ordinal_boosting_uses_classes_weights_groups_and_params():
     "wrong",
     [
         {"cv": 1},
+        {"cv": "5"},
         {"n_estimators": 0},
         {"loss": "nope"},
         {"loss": ()},

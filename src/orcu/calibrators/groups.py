@@ -15,7 +15,7 @@ from orcu.calibrators.projection import finite_log, nearest_unimodal
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray, ObjectArray, as_strings
 
-PRIOR_STRENGTHS = (float("inf"), 32.0, 8.0, 2.0)  # candidates; infinite is no adjustment
+PRIOR_STRENGTHS = (float("inf"), 32.0, 8.0, 2.0)  # candidates; infinity means that no group is adjusted
 MAX_LOG_SCALE, MAX_TILT = 3.0, 10.0
 MAX_NAMED = 5  # unknown subgroups that a warning names
 KEYS_OF_0_2 = {"prior_strength": "pull", "adjustments": "turns"}  # names of the keys in files of orcu 0.2

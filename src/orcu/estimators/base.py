@@ -23,7 +23,7 @@ from orcu.estimators.labels import carries_order, class_codes, ordered_labels
 from orcu.inputs import FloatArray, IntArray, as_count, as_fraction
 from orcu.io.frames import check_numeric_columns, columns_from_frame, is_frame
 from orcu.metrics.ordinal import accuracy, qwk
-from orcu.model_selection import check_share, take_rows
+from orcu.model_selection import check_share, is_splitter, take_rows
 from orcu.predictions.labels import canonical_label, check_no_missing
 from orcu.preprocessing import Inputs, TableEncoder
 
@@ -130,7 +130,7 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         duplicate = next((name for index, name in enumerate(names) if name in names[:index]), None)
         if duplicate is not None:
             raise InputError(f"loss: duplicate loss {duplicate!r}; give one of them a label in its table.")
-        if not hasattr(self.cv, "split"):
+        if not is_splitter(self.cv):
             as_count(self.cv, name="cv", minimum=min_folds)
         check_share(self.validation_fraction, "validation_fraction")
         if isinstance(self.calibrator, (str, dict)):
@@ -162,7 +162,7 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
 
     def _n_folds(self, rows: int, *, min_folds: int) -> Any:
         """Number of folds that the rows allow, with a warning where they are fewer than ``cv``; or the splitter."""
-        if hasattr(self.cv, "split"):
+        if is_splitter(self.cv):
             return self.cv
         n_folds = max(min_folds, min(self.cv, rows // MIN_ROWS_PER_FOLD))
         if n_folds < self.cv:

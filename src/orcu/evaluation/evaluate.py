@@ -307,7 +307,7 @@ def _estimate(metric: Metric, sums: Sums, draws: Sums | None, reference: _Refere
     if draws is None:
         return Estimate(value, expected=expected, limit=limit)
     ends = gap_interval(metric.formula(sums), metric.formula(draws), metric.reduce)
-    # A value that a calibrated model could have is no evidence of an error, even if the resamples do not vary.
+    # A value that a calibrated model could have does not show an error, even if the resamples do not vary.
     low = 0.0 if value <= limit else min(ends.low, 1.0)
     return Estimate(value, low, min(ends.high, 1.0), expected, limit)
 

@@ -23,7 +23,9 @@ def browser() -> str:
     named = os.environ.get("ORCU_BROWSER")
     program = next((path for name in ([named] if named else BROWSERS) if (path := shutil.which(name))), None)
     if program is None:
-        problem = f"$ORCU_BROWSER is {named!r}, which is no program" if named else "no Chromium, Chrome or Edge found"
+        problem = (
+            f"$ORCU_BROWSER is {named!r}, which is not a program" if named else "no Chromium, Chrome or Edge found"
+        )
         raise InputError(
             f"a PDF is printed by a browser: {problem}. Install one (Debian: apt-get install chromium), or write a "
             "file with the suffix .html and print it."
