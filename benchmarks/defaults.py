@@ -21,6 +21,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -160,6 +161,8 @@ class Family(NamedTuple):
     predict: Callable[[Any, IntArray, Any], Sequence[FloatArray]]
     tables_only: bool = False
     max_rows: int | None = None  # larger tasks are skipped
+    package: str = ""  # distribution whose version is stored with the predictions
+    time_limit: float = np.nan  # seconds, for methods with a limit
 
 
 def _single_method(method: str, predict: Callable[[Any, IntArray, Any], FloatArray], **options: Any) -> Family:
@@ -390,7 +393,7 @@ def _tuned(library: str, fit_trees: Callable[..., tuple[Predict, int]], **option
     """
 
     def predict(x: Any, y: IntArray, new: Any) -> list[FloatArray]:
-        x, new = _tree_frame(x, x), _tree_frame(new, x)
+        x, new = tree_frame(x, x), tree_frame(new, x)
         classes = int(y.max()) + 1
         folds = split_folds(y, 5)
 
@@ -420,7 +423,7 @@ def _tuned(library: str, fit_trees: Callable[..., tuple[Predict, int]], **option
     return Family(methods, predict, tables_only=True, **options)
 
 
-def _tree_frame(frame: Any, fitted: Any) -> Any:
+def tree_frame(frame: Any, fitted: Any) -> Any:
     """A frame for boosters, with the categories of the training frame."""
     import pandas as pd
 
@@ -440,7 +443,7 @@ def _predict_normalised(trees: Predict, *frames: Any) -> list[FloatArray]:
 
 def _plain_lightgbm(x: Any, y: IntArray, new: Any) -> FloatArray:
     """LightGBM with defaults; a fifth of the rows is used for early stopping and temperature scaling."""
-    x, new = _tree_frame(x, x), _tree_frame(new, x)
+    x, new = tree_frame(x, x), tree_frame(new, x)
     train, calibration = split_folds(y, 5)[0]
     classes = int(y.max()) + 1
     stop = x.iloc[calibration], y[calibration]
@@ -496,56 +499,74 @@ def split_folds(y: IntArray, folds: int) -> list[tuple[IntArray, IntArray]]:
         return list(StratifiedKFold(folds, shuffle=True, random_state=SEED).split(np.zeros(len(y)), y))
 
 
-def run(
-    folder: Path, tables: Path | None, wanted: Sequence[str], methods: Sequence[str], folds: int, console: Console
-) -> None:
+Loaded = dict[str, tuple[Any, IntArray]]
+
+
+def load_tasks(tables: Path | None, names: Sequence[str], console: Console) -> Loaded:
+    """Features and labels of the tasks; tasks without data are skipped with a message."""
+    loaded = {}
+    for task in names:
+        try:
+            loaded[task] = tasks(tables)[task]()
+        except AbsentError as reason:
+            console.print(f"{task}: skipped, {reason}")
+    return loaded
+
+
+def run(folder: Path, loaded: Loaded, families: Sequence[Family], folds: Sequence[int], console: Console) -> None:
     """Predict the test rows of every fold, task and method without a stored file."""
     folder.mkdir(parents=True, exist_ok=True)
-    loaded = {}
-    for task, load in tasks(tables).items():
-        if _matches(task, wanted):
-            try:
-                loaded[task] = load()
-            except AbsentError as reason:
-                console.print(f"{task}: skipped, {reason}")
-    families = [family for family in FAMILIES if any(_matches(method, methods) for method in family.methods)]
-    for number in range(folds):
+    for number in folds:
         for task, (x, y) in loaded.items():
             for family in families:
                 if family.tables_only and isinstance(x, np.ndarray):
                     continue
                 if family.max_rows is not None and len(y) > family.max_rows:
                     continue
-                if not all(_path(folder, task, number, method).exists() for method in family.methods):
+                if not all(prediction_file(folder, task, number, method).exists() for method in family.methods):
                     _predict(folder, task, number, family, x, y, console)
 
 
-def _matches(name: str, parts: Sequence[str]) -> bool:
+def matches(name: str, parts: Sequence[str]) -> bool:
+    """Whether a name contains one of the parts; always if there are none."""
     return not parts or any(part.lower() in name.lower() for part in parts)
 
 
 def _predict(folder: Path, task: str, number: int, family: Family, x: Any, y: IntArray, console: Console) -> None:
     """Fit a family on the training rows of a fold, and store the predictions of the test rows."""
     train, test = split_folds(y, FOLDS)[number]
-    started = time.perf_counter()
+    started, cpu_started = time.perf_counter(), _cpu_seconds()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             predictions = family.predict(_rows(x, train), y[train], _rows(x, test))
-        # scikit-learn raises for classes with fewer rows than folds
-        except (ValueError, ImportError) as error:
+        # libraries raise errors of many types, for example for classes with fewer rows than folds
+        except Exception as error:
             console.print(f"{task}, fold {number}, {family.methods[0]}: skipped ({error})")
             return
-    seconds = time.perf_counter() - started
+    record = {
+        "seconds": time.perf_counter() - started,
+        "cpu_seconds": _cpu_seconds() - cpu_started,
+        "version": f"{family.package} {version(family.package)}" if family.package else "",
+        "time_limit": family.time_limit,
+    }
     for method, columns in zip(family.methods, predictions, strict=True):
         probs = _with_all_classes(columns, np.unique(y[train]), int(y.max()) + 1)
-        with atomic_write(_path(folder, task, number, method)) as temporary, Path(temporary).open("wb") as file:
-            np.savez(file, probs=probs, y=y[test], seconds=seconds)
+        file = prediction_file(folder, task, number, method)
+        with atomic_write(file) as temporary, Path(temporary).open("wb") as stream:
+            np.savez(stream, probs=probs, y=y[test], **record)
         rps = metrics.rps(probs, y[test])
-        console.print(f"{task}, fold {number}, {method}: {seconds:.1f} s, RPS {rps:.4f}", soft_wrap=True)
+        console.print(f"{task}, fold {number}, {method}: {record['seconds']:.1f} s, RPS {rps:.4f}", soft_wrap=True)
 
 
-def _path(folder: Path, task: str, number: int, method: str) -> Path:
+def _cpu_seconds() -> float:
+    """CPU seconds of this process and its child processes that have ended."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
+
+
+def prediction_file(folder: Path, task: str, number: int, method: str) -> Path:
+    """File with the predictions of a method on a fold of a task."""
     return folder / f"{task}_{number}_{method}.npz".replace(" ", "_")
 
 
@@ -567,7 +588,7 @@ class Forecasts(NamedTuple):
 
 def load_forecasts(folder: Path, task: str, methods: Sequence[str]) -> dict[str, Forecasts]:
     """Probabilities and labels of each method on the folds that all methods have."""
-    files = {method: [_path(folder, task, number, method) for number in range(FOLDS)] for method in methods}
+    files = {method: [prediction_file(folder, task, number, method) for number in range(FOLDS)] for method in methods}
     files = {method: paths for method, paths in files.items() if any(path.exists() for path in paths)}
     numbers = [n for n in range(FOLDS) if all(paths[n].exists() for paths in files.values())]
     if not numbers or DEFAULT not in files:
@@ -611,10 +632,8 @@ def compare(orcu: FloatArray, other: FloatArray, y: IntArray) -> Comparison:
     statistics = [collect(Predictions(probs=probs, y=y), n_bins=15)[0] for probs in pair]
     differences = paired_differences(statistics[0], statistics[1], 2000, SEED)
     errors = [np.abs(decide_checked(probs, "median") - y).astype(np.float64) for probs in pair]
-    error_differences = errors[0] - errors[1]
-    draws = np.random.default_rng(SEED).integers(len(y), size=(2000, len(y)))
     ends = {name: (differences[name].low, differences[name].high) for name in METRICS}
-    ends["mae"] = tuple(np.quantile(error_differences[draws].mean(axis=1), [0.025, 0.975]))
+    ends["mae"] = bootstrap_interval(errors[0] - errors[1])
     higher = {name for name, (low, _) in ends.items() if low > 0}
     lower = {name for name, (_, high) in ends.items() if high < 0}
     low, high = ends["rps"]
@@ -623,6 +642,13 @@ def compare(orcu: FloatArray, other: FloatArray, y: IntArray) -> Comparison:
         [name for name in METRICS if name in (lower if name in LOWER else higher)],
         (-high, -low),
     )
+
+
+def bootstrap_interval(differences: FloatArray) -> tuple[float, float]:
+    """95 % bootstrap interval of the mean of paired differences of rows."""
+    draws = np.random.default_rng(SEED).integers(len(differences), size=(2000, len(differences)))
+    low, high = np.quantile(differences[draws].mean(axis=1), [0.025, 0.975])
+    return float(low), float(high)
 
 
 def write(folder: Path, out: Path, console: Console) -> None:
@@ -686,7 +712,9 @@ def main() -> None:
     wanted, methods = ([part for part in names.split(",") if part] for names in (options.tasks, options.methods))
     if methods == ["headline"]:
         methods = [DEFAULT, *TABLES["headline"]]
-    run(options.results, options.tables, wanted, methods, options.folds, console)
+    loaded = load_tasks(options.tables, [task for task in tasks(None) if matches(task, wanted)], console)
+    families = [family for family in FAMILIES if any(matches(method, methods) for method in family.methods)]
+    run(options.results, loaded, families, range(options.folds), console)
 
 
 if __name__ == "__main__":
