@@ -15,7 +15,7 @@ for rows without a twin. --write creates
 - rivals.csv and rivals.parquet: metrics of each task, method and subset of rows on the folds that the method and
   orcu's default have, with the difference in RPS and NLL from orcu's default (paired bootstrap of rows, 95 %);
 - rival_rows.parquet: RPS and NLL of every test row and method. With --archive a later version of orcu is compared with
-  the archived rows, without fitting the rivals again.
+  the archived rows (and with the archived version of orcu), without fitting the rivals again.
 
 TabPFN and TabICL are missing. They download their weights when they are fitted first, which needs a network.
 """
@@ -76,6 +76,7 @@ TASKS = (  # small tables first
 TREES = 500  # of a forest
 ALL, UNSEEN = "all", "without twin"  # subsets of the test rows
 SCORES = ("rps", "nll")  # compared row by row
+SCALE = 3000.0  # of archived scores
 INSTALL = {  # what to install for a package
     "autogluon.tabular": '"autogluon.tabular[catboost,fastai,lightgbm]==1.6.3" in a separate environment',
     "catboost": "catboost",
@@ -168,7 +169,10 @@ def _pytabkit(name: str, folds: int, **options: Any) -> Predict:
 
 
 def _autogluon(seconds: float) -> Family:
-    """AutoGluon's best preset without GPU; its models are fitted one after another in this process."""
+    """AutoGluon's best preset without GPU; its models are fitted one after another in this process.
+
+    On one core 120 seconds are enough for about 1,000 training rows. On larger tables most of its models do not finish.
+    """
 
     def predict(x: Any, y: IntArray, new: Any) -> FloatArray:
         from autogluon.tabular import TabularPredictor
@@ -295,54 +299,58 @@ def load_rows(folder: Path, task: str, x: Any, y: IntArray) -> TaskRows:
 
 
 def add_archived(by_task: dict[str, TaskRows], archive: Path) -> None:
-    """Add the scores of archived methods that the store does not have."""
+    """Add the scores of archived methods that the store does not have, and those of the archived version of orcu."""
     table = pq.read_table(archive)
-    columns = {name: tuple(name.split(":", 1)) for name in table.column_names if name.startswith(("rps:", "nll:"))}
+    columns = [name for name in table.column_names if name.startswith(("rps:", "nll:"))]
     for task, rows in by_task.items():
         part = table.filter(pc.equal(table["task"], task))
         if not part.num_rows:
             continue
         if not all(np.array_equal(part[name].to_numpy(), getattr(rows, name)) for name in ("fold", "row")):
             raise SystemExit(f"{archive}: its rows of {task} are not the test rows of these tables.")
-        for name, (score, method) in columns.items():
-            values = part[name].to_numpy(zero_copy_only=False).astype(np.float64)
-            if method not in rows.forecasts and np.isfinite(values).any():
-                rows.scores[score, method] = values
+        for column in columns:
+            score, method = column.split(":", 1)
+            roots = part[column].to_numpy(zero_copy_only=False).astype(np.float64)  # null becomes NaN
+            if method not in rows.forecasts or method == DEFAULT:
+                title = f"{DEFAULT} (archived)" if method == DEFAULT else method
+                rows.scores[score, title] = np.square(roots / part["scale"].to_numpy())
+        for score, method in [key for key, values in rows.scores.items() if not np.isfinite(values).any()]:
+            del rows.scores[score, method]
 
 
 def summaries(by_task: dict[str, TaskRows]) -> list[dict[str, Any]]:
     """A line for each task, subset of rows and method."""
     lines = []
     for task, rows in by_task.items():
-        methods = list(dict.fromkeys(method for _, method in rows.scores))
         for subset, chosen in ((ALL, np.ones(len(rows.row), dtype=bool)), (UNSEEN, ~rows.twin)):
-            lines += [
-                {"task": task, "subset": subset, "method": method, **_summary(rows, method, chosen)}
-                for method in methods
-                if chosen.any()
-            ]
+            for method in dict.fromkeys(method for _, method in rows.scores):
+                scored = np.isfinite(rows.scores["rps", method])
+                shared = scored & np.isfinite(rows.scores.get(("rps", DEFAULT), scored))
+                if (chosen & shared).any():
+                    line = {"task": task, "subset": subset, "method": method}
+                    lines.append(line | _summary(rows, method, shared, chosen & shared))
     return lines
 
 
-def _summary(rows: TaskRows, method: str, chosen: np.ndarray) -> dict[str, Any]:
+def _summary(rows: TaskRows, method: str, shared: np.ndarray, chosen: np.ndarray) -> dict[str, Any]:
     """Metrics of a method on chosen rows of the folds that it shares with orcu's default, and differences from it."""
-    own = np.isfinite(rows.scores["rps", method])
-    shared = own & np.isfinite(rows.scores.get(("rps", DEFAULT), own))
-    chosen = chosen & shared
     folds = np.unique(rows.fold[shared]).tolist()
     line: dict[str, Any] = {"folds": len(folds), "rows": int(chosen.sum())}
-    line |= {score: float(rows.scores[score, method][chosen].mean()) for score in SCORES if chosen.any()}
-    forecasts = [rows.forecasts[method][fold] for fold in folds if method in rows.forecasts]
-    if forecasts and chosen.any():
+    line |= {score: float(rows.scores[score, method][chosen].mean()) for score in SCORES}
+    if method in rows.forecasts:
+        forecasts = [rows.forecasts[method][fold] for fold in folds]
         probs, y = np.concatenate([forecast.probs for forecast in forecasts])[chosen[shared]], rows.y[chosen]
         values = {**metrics_of(probs, y), "qwk": metrics.qwk(probs, y)}
         line |= {name: values[name] for name in ("accuracy", "qwk", "mae", "unimodal")}
         line |= {name: float(np.mean([getattr(f, name) for f in forecasts])) for name in ("seconds", "cpu_seconds")}
         line["time_limit"] = None if np.isnan(forecasts[0].time_limit) else forecasts[0].time_limit
         line["version"] = "; ".join(dict.fromkeys(forecast.version for forecast in forecasts))
-    if method != DEFAULT and ("rps", DEFAULT) in rows.scores and chosen.any():
+    if method != DEFAULT and ("rps", DEFAULT) in rows.scores:
         for score in SCORES:
-            difference = (rows.scores[score, method] - rows.scores[score, DEFAULT])[chosen]
+            default = rows.scores[score, DEFAULT]
+            if method not in rows.forecasts:  # archived: both are rounded, so that equal predictions have equal scores
+                default = np.square(rounded_roots(default) / scale_of(len(default)))
+            difference = (rows.scores[score, method] - default)[chosen]
             low, high = bootstrap_interval(difference)
             line |= {f"{score} difference": float(difference.mean()), f"{score} low": low, f"{score} high": high}
             line[f"{score} verdict"] = verdict(low, high)
@@ -354,40 +362,59 @@ def verdict(low: float, high: float) -> str:
     return "better" if high < 0 else "worse" if low > 0 else "tie"
 
 
+def scale_of(rows: int) -> float:
+    """Scale of the archived scores of a table: lower for large tables, where rounding errors average out."""
+    return float(np.round(SCALE / np.sqrt(rows)))
+
+
+def rounded_roots(scores: FloatArray) -> FloatArray:
+    """Square roots of the scores of all rows of a table, in units of 1 / scale."""
+    return np.round(np.sqrt(scores) * scale_of(len(scores)))
+
+
 def write_rows(by_task: dict[str, TaskRows], file: Path, versions: dict[str, str]) -> None:
-    """Archive the scores of all test rows, rounded to half precision (relative error below 0.1 %)."""
+    """Archive the rounded square roots of the scores of all test rows.
+
+    The file has half the size of one with half-precision numbers, and the mean of a table changes by about 0.1 %.
+    """
     methods = list(dict.fromkeys(method for rows in by_task.values() for _, method in rows.scores))
+    sizes = [len(rows.row) for rows in by_task.values()]
     columns: dict[str, Any] = {
-        "task": pa.array(np.repeat(list(by_task), [len(rows.row) for rows in by_task.values()])).dictionary_encode(),
-        "fold": pa.array(np.concatenate([rows.fold for rows in by_task.values()]).astype(np.int8)),
-        "row": pa.array(np.concatenate([rows.row for rows in by_task.values()]).astype(np.int32)),
-        "twin": pa.array(np.concatenate([rows.twin for rows in by_task.values()])),
+        "task": np.repeat(list(by_task), sizes),
+        "fold": np.concatenate([rows.fold for rows in by_task.values()]).astype(np.int32),
+        "row": np.concatenate([rows.row for rows in by_task.values()]).astype(np.int32),
+        "twin": np.concatenate([rows.twin for rows in by_task.values()]),
+        "scale": np.repeat([scale_of(size) for size in sizes], sizes),
     }
     for score in SCORES:
         for method in methods:
             parts = [rows.scores.get((score, method), np.full(len(rows.row), np.nan)) for rows in by_task.values()]
-            columns[f"{score}:{method}"] = pa.array(np.concatenate(parts).astype(np.float16))
+            roots = np.concatenate([rounded_roots(part) for part in parts])
+            missing = np.isnan(roots)
+            columns[f"{score}:{method}"] = pa.array(np.where(missing, 0, roots).astype(np.int32), mask=missing)
     about = {
-        "task, fold, row, twin": "test rows of benchmarks/defaults.py: split_folds(y, 5); twin: a training row of the "
-        "fold has the same features",
-        "rps:METHOD, nll:METHOD": "ranked probability score and negative log-likelihood of the row, in half precision "
-        "(relative error below 0.1 %); NaN: not predicted",
+        "task, fold, row": "test rows of benchmarks/defaults.py: split_folds(y, 5)",
+        "twin": "whether a training row of the fold has the same features",
+        "rps:METHOD, nll:METHOD": "ranked probability score and negative log-likelihood of the row: (value / scale)², "
+        "null if not predicted. Rounding changes the mean of a table by about 0.1 %",
         "command": "python benchmarks/rivals.py --write",
         "versions": versions,
     }
-    table = pa.table(columns).replace_schema_metadata({"orcu": json.dumps(about)})
+    table = pa.table(columns).replace_schema_metadata({"orcu": json.dumps(about, ensure_ascii=False)})
+    encoding = {name: "BYTE_STREAM_SPLIT" for name in columns if ":" in name}  # the upper bytes are zero
+    encoding |= {"fold": "DELTA_BINARY_PACKED", "row": "DELTA_BINARY_PACKED"}
     with atomic_write(file) as temporary:
         pq.write_table(
             table,
             temporary,
             compression="zstd",
             compression_level=19,
-            use_dictionary=["task"],
-            use_byte_stream_split=[name for name in columns if ":" in name],
+            use_dictionary=["task", "scale"],
+            column_encoding=encoding,
         )
 
 
-def write(by_task: dict[str, TaskRows], out: Path, console: Console) -> None:
+def write(by_task: dict[str, TaskRows], out: Path, console: Console, *, archive_rows: bool = True) -> None:
     """Write rivals.csv, rivals.parquet and rival_rows.parquet, and print the RPS of all methods."""
     out.mkdir(parents=True, exist_ok=True)
     lines = summaries(by_task)
@@ -395,7 +422,8 @@ def write(by_task: dict[str, TaskRows], out: Path, console: Console) -> None:
     table = pa.Table.from_pylist([{column: line.get(column) for column in columns} for line in lines])
     for ending in ("csv", "parquet"):
         write_table(table, out / f"rivals.{ending}")
-    write_rows(by_task, out / "rival_rows.parquet", {line["method"]: line.get("version", "") for line in lines})
+    if archive_rows:
+        write_rows(by_task, out / "rival_rows.parquet", {line["method"]: line["version"] for line in lines})
     for subset in (ALL, UNSEEN):
         _print_table(subset, [line for line in lines if line["subset"] == subset], console)
 
@@ -408,7 +436,7 @@ def _print_table(subset: str, lines: list[dict[str, Any]], console: Console) -> 
     heads = ("RPS +/-", "NLL +/-")
     table = Table("method", *tasks, *heads, title=f"RPS, rows: {subset}", caption=caption)
     for method in dict.fromkeys(line["method"] for line in lines):
-        by_task = {line["task"]: line for line in lines if line["method"] == method and line["rows"]}
+        by_task = {line["task"]: line for line in lines if line["method"] == method}
         cells = []
         for task in tasks:
             line = by_task.get(task)
@@ -444,7 +472,7 @@ def main() -> None:
         by_task = {task: load_rows(options.results, task, x, y) for task, (x, y) in loaded.items()}
         if options.archive is not None:
             add_archived(by_task, options.archive)
-        write(by_task, options.write, console)
+        write(by_task, options.write, console, archive_rows=options.archive is None)
         return
     everything = families(options.autogluon_seconds)
     if options.methods in {family.methods[0] for family in everything}:  # names contain commas

@@ -99,9 +99,12 @@ def test_write_reports_both_subsets_and_archives_the_row_scores(rivals, tmp_path
     assert line["rps verdict"] == "better"  # than uniform probabilities
 
     archived = pq.read_table(tmp_path / "out" / "rival_rows.parquet")
-    assert archived.column_names[:6] == ["task", "fold", "row", "twin", f"rps:{rivals.DEFAULT}", f"rps:{METHOD}"]
-    scores = archived[f"rps:{METHOD}"].to_numpy().astype(float)
-    np.testing.assert_allclose(scores, rows.scores["rps", METHOD], rtol=1e-3, atol=1e-6)
+    assert archived.column_names[:6] == ["task", "fold", "row", "twin", "scale", f"rps:{rivals.DEFAULT}"]
+    scores = np.square(archived[f"rps:{METHOD}"].to_numpy() / archived["scale"].to_numpy())
+    np.testing.assert_allclose(
+        np.sqrt(scores), np.sqrt(rows.scores["rps", METHOD]), atol=0.51 / archived["scale"][0].as_py()
+    )
+    assert scores.mean() == pytest.approx(line["rps"], rel=2e-3)
     without_twin = lines[(lines["method"] == METHOD) & (lines["subset"] == "without twin")].iloc[0]
     assert without_twin["rows"] == (~archived["twin"].to_numpy(zero_copy_only=False)).sum()
 
@@ -118,6 +121,7 @@ def test_archived_rivals_are_compared_with_a_new_default(rivals, tmp_path):
     assert expected[METHOD]["folds"] == 2  # of the archive
     assert expected[METHOD]["rps verdict"] == "better"
     assert "accuracy" not in expected[METHOD]
+    assert expected[f"{rivals.DEFAULT} (archived)"]["rps verdict"] == "tie"
 
 
 @pytest.mark.parametrize(("low", "high", "expected"), [(-2, -1, "better"), (-1, 1, "tie"), (1, 2, "worse")])
