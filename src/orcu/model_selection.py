@@ -25,6 +25,11 @@ class Fold:
     test: IntArray  # predicted out of fold
     number: int = 0
 
+    @property
+    def all_training(self) -> IntArray:
+        """All rows that the fold may train on: the training and the early-stopping rows, sorted."""
+        return np.sort(np.concatenate([self.train, self.early_stopping]))
+
 
 def cross_fit_folds(
     y: IntArray,
@@ -167,7 +172,7 @@ def first_rows(rows: IntArray, count: float, groups: npt.NDArray[Any] | None) ->
 
 
 def train_calibration_split(
-    y: IntArray, *, validation: float, calibration: float, random_state: int
+    y: IntArray, *, validation: float, calibration: float, groups: npt.NDArray[Any] | None = None, random_state: int
 ) -> dict[str, IntArray]:
     """Split rows into train, validation, calibration and sets, stratified; a class of one or two rows trains.
 
@@ -175,6 +180,7 @@ def train_calibration_split(
         y: labels 0..C-1.
         validation: share of the rows for early stopping and choosing the scale.
         calibration: share that fits the calibrator, and as much again for the prediction sets.
+        groups: group of each row, such as its patient, or ``None``; the rows of a group stay together.
         random_state: seed of the row order.
 
     Raises:
@@ -194,6 +200,13 @@ def train_calibration_split(
             f"calibration_fraction: {validation:g} + 2 x {calibration:g} of the rows would not train; at least a "
             "fifth must. Use a smaller share."
         )
+    if groups is not None:
+        _, first_row, group_index = np.unique(groups, return_index=True, return_inverse=True)
+        # One row stands for its group.
+        parts = train_calibration_split(
+            y[first_row], validation=validation, calibration=calibration, random_state=random_state
+        )
+        return {name: np.flatnonzero(np.isin(group_index, members)) for name, members in parts.items()}
     order = np.random.default_rng(random_state).permutation(len(y))
     order = order[np.argsort(y[order], kind="stable")]
     # Multiples of the golden ratio spread each split evenly over the sorted rows, and so over the classes.
@@ -289,3 +302,92 @@ def take_rows(values: Any, rows: npt.NDArray[np.intp]) -> Any:
     if hasattr(values, "iloc"):
         return values.iloc[rows]
     return (values if hasattr(values, "shape") else np.asarray(values))[rows]
+
+
+MIN_COPIES = 0.01  # share of the rows; fewer copies hardly change what out-of-fold predictions say
+MIN_COPY_SHARE = 0.5  # share of the rows with an equal row whose label the equality explains
+MAX_NATURAL_AGREEMENT = 0.98  # equal rows of a table of few levels may agree always, without being copies
+
+
+def copy_groups(table: Any, y: IntArray) -> IntArray | None:
+    """Group numbers of rows that are copies of one another, or ``None`` if fewer than 1 % of the rows are copies.
+
+    Copies (rows entered twice, oversampled classes, bootstrap samples) must stay in one fold, because a model that has
+    seen a copy is not evaluated on new rows. Equal rows of a table of few levels are usually different cases, and stay
+    apart. The two are told apart by their labels. Equal rows are copies if their labels agree far more often than
+    those of rows that differ in one column only, or, where there are few such rows, than those of random rows: if
+    (a - b) / (1 - b) > 1/2 for the agreement a of equal rows and b of the others.
+
+    Args:
+        table: columns by name, or a matrix with one row per sample.
+        y: labels 0..C-1, (n,).
+
+    Returns:
+        A number for each row, (n,), equal for equal rows.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> x, y = rng.normal(size=(50, 2)), rng.integers(3, size=50)
+        >>> copy_groups(x, y) is None
+        True
+        >>> int(copy_groups(np.tile(x, (2, 1)), np.tile(y, 2)).max()) + 1
+        50
+    """
+    columns = list(table.values()) if isinstance(table, dict) else list(np.reshape(table, (len(y), -1)).T)
+    rng = np.random.default_rng(0)
+    hashes = []
+    for values in columns:
+        levels = _levels(values)
+        hashes.append(rng.integers(2**63, size=int(levels.max()) + 1).astype(np.uint64)[levels])
+    total: npt.NDArray[np.uint64] = np.asarray(np.sum(hashes, axis=0, dtype=np.uint64))
+    group, size, same = _partners(total, y)
+    if np.count_nonzero(size) < MIN_COPIES * len(y) or not size.any():
+        return None
+    agreement = float(np.mean(same[size > 0] / size[size > 0]))
+    near_same, near_size = np.zeros(len(y)), np.zeros(len(y))
+    with_near = []  # rows that some other row equals in all columns but one, for each column
+    for column in hashes if len(hashes) > 1 else []:
+        _, others, others_same = _partners(np.asarray(total - column), y)
+        near_size, near_same = near_size + others - size, near_same + others_same - same
+        with_near.append(np.count_nonzero(others - size))
+    # The median: without a constant column no rows become equal, without a single column of many levels most do.
+    few_levels = len(with_near) > 0 and sorted(with_near)[(len(with_near) - 1) // 2] >= np.count_nonzero(size)
+    if few_levels:
+        if agreement > MAX_NATURAL_AGREEMENT:
+            return None
+        expected = float(np.mean(near_same[near_size > 0] / near_size[near_size > 0]))
+    else:
+        expected = float(((np.bincount(y) / len(y)) ** 2).sum())
+    return group if agreement - expected > MIN_COPY_SHARE * (1 - expected) else None
+
+
+def _levels(values: Any) -> IntArray:
+    """Number of each value among the distinct values of a column; missing values are equal."""
+    array = np.asarray(values)
+    if array.dtype.kind in "OUS":
+        numbers: dict[Any, int] = {}
+        return np.array([numbers.setdefault(None if v is None else str(v), len(numbers)) for v in array.tolist()])
+    return np.unique(array, return_inverse=True)[1].ravel()
+
+
+def _partners(hashes: npt.NDArray[np.uint64], y: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Number of the group of rows with an equal hash; number of other rows in it, and of those with the same label."""
+    _, group, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+    n_classes = int(y.max()) + 1
+    with_label = np.bincount(group * n_classes + y, minlength=len(counts) * n_classes)
+    return group, counts[group] - 1, with_label[group * n_classes + y] - 1
+
+
+def merge_groups(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> IntArray:
+    """Groups in which rows are together that share a group of either division, directly or by way of others.
+
+    Example:
+        >>> merge_groups(np.array([0, 0, 1, 2]), np.array([5, 6, 6, 7])).tolist()
+        [0, 0, 0, 1]
+    """
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    (_, a), (_, b) = (np.unique(groups, return_inverse=True) for groups in (first, second))
+    edges = coo_matrix((np.ones(len(a)), (a, int(a.max()) + 1 + b)), shape=(int(a.max()) + int(b.max()) + 2,) * 2)
+    return np.asarray(connected_components(edges, directed=False)[1][a], dtype=np.int64)

@@ -12,6 +12,10 @@ from orcu.inputs import FloatArray, IntArray
 
 MISSING = "(missing)"
 _UNSEEN = -1.0  # code of a category that is not in the training rows
+N_BINS = 16  # bins of the piecewise-linear encoding of a number
+MAX_BINNED_COLUMNS = 50  # wider tables are usually features of images or texts, which are not binned
+CLIP = 3.0  # bound of a scaled number; values within one are hardly changed
+IQR_OF_NORMAL = 1.349  # interquartile range of the standard normal distribution
 
 
 @dataclass(frozen=True)
@@ -19,12 +23,20 @@ class Inputs:
     """Rows in the forms that base learners take."""
 
     codes: FloatArray | None  # numbers and category codes with NaN for missing values, (n, D); only of tables
-    features: Any  # float32 array or tensor for networks, (n, F) or of any further shape
+    features: Any  # float32 array or tensor for networks and linear models, (n, F) or of any further shape
+    rows: Any = None  # frame or array as the user passed it, for estimators of other packages
 
     def __getitem__(self, rows: IntArray) -> "Inputs":
-        return Inputs(
-            None if self.codes is None else self.codes[rows], None if self.features is None else self.features[rows]
-        )
+        user_rows = self.rows.iloc if hasattr(self.rows, "iloc") else self.rows
+        parts = (self.codes, self.features, user_rows)
+        return Inputs(*(None if part is None else part[rows] for part in parts))
+
+
+def table_codes(inputs: Inputs) -> FloatArray:
+    """The codes of a table, (n, D); `InputError` for inputs that are not a table."""
+    if inputs.codes is None:
+        raise InputError("X: this estimator needs a table of numbers and categories.")
+    return inputs.codes
 
 
 @dataclass(frozen=True)
@@ -32,23 +44,30 @@ class Column:
     """Statistics of a column of the training rows."""
 
     name: str
-    mean: float = 0.0
-    std: float = 1.0
-    gaps: bool = False  # whether values are missing, so that a second feature marks where
+    center: float = 0.0  # also the value of missing numbers
+    scale: float = 1.0
+    gaps: bool = False  # whether values are missing, so that a feature marks where
     categories: tuple[str, ...] | None = None  # sorted; `MISSING` is the last one where values are missing
+    clip: bool = True  # whether scaled numbers are bounded; encoders of orcu 0.2 do not bound them
+    edges: tuple[float, ...] = ()  # increasing edges of the bins; none where the number is not binned
 
     @property
     def width(self) -> int:
         """Number of features."""
-        return len(self.categories) if self.categories is not None else 1 + self.gaps
+        if self.categories is not None:
+            return len(self.categories)
+        return 1 + self.gaps + max(0, len(self.edges) - 1)
 
 
 class TableEncoder:
     """Encode a table for trees and networks.
 
     For trees (``codes``) numbers stay as they are and categories are numbered; missing values and unseen categories
-    are NaN. For networks (``features``) numbers are standardised with missing values filled by the mean and marked,
-    and categories are one-hot; an unseen category is all zeros.
+    are NaN. For networks and linear models (``features``) a number x becomes z / sqrt(1 + (z / 3)^2) with
+    z = (x - median) / scale, so that no value can dominate a row. Tables of up to 50 columns get a piecewise-linear
+    encoding in addition: for each of 16 quantile bins the share of the bin that lies below x. The scale is the
+    interquartile range divided by that of the standard normal distribution, or half the range of the values. Missing
+    numbers are filled by the median and marked, categories are one-hot, and an unseen category is all zeros.
 
     Args:
         columns: column statistics, from `fit`.
@@ -56,8 +75,8 @@ class TableEncoder:
     Example:
         >>> encoder = TableEncoder.fit({"age": [30.0, None, 50.0], "site": ["n", "s", "n"]})
         >>> inputs = encoder.encode({"age": [40.0], "site": ["n"]})
-        >>> inputs.codes.tolist(), inputs.features.tolist()
-        ([[40.0, 0.0]], [[0.0, 0.0, 1.0, 0.0]])
+        >>> inputs.codes.tolist(), inputs.features[:, :2].tolist()
+        ([[40.0, 0.0]], [[0.0, 0.0]])
     """
 
     def __init__(self, columns: Sequence[Column]) -> None:
@@ -66,7 +85,7 @@ class TableEncoder:
     @classmethod
     def fit(cls, table: Mapping[str, Any]) -> "TableEncoder":
         """Learn the column statistics of training rows: column names to values, ``None`` or NaN where missing."""
-        return cls([_column(name, values) for name, values in table.items()])
+        return cls([_column(name, values, binned=len(table) <= MAX_BINNED_COLUMNS) for name, values in table.items()])
 
     @property
     def width(self) -> int:
@@ -120,7 +139,10 @@ class TableEncoder:
         columns = []
         for column in state:
             names = column["categories"]
-            columns.append(Column(**{**column, "categories": None if names is None else tuple(names)}))
+            entries: dict[str, Any] = {**column, "categories": None if names is None else tuple(names)}
+            if "mean" in entries:  # written by orcu 0.2
+                entries |= {"center": entries.pop("mean"), "scale": entries.pop("std"), "clip": False}
+            columns.append(Column(**entries | {"edges": tuple(entries.get("edges", ()))}))
         return cls(columns)
 
 
@@ -128,7 +150,7 @@ def _is_float_array(values: Any) -> bool:
     return isinstance(values, np.ndarray) and values.dtype.kind == "f"
 
 
-def _column(name: str, values: Any) -> Column:
+def _column(name: str, values: Any, *, binned: bool) -> Column:
     if not _is_float_array(values):
         values = list(values)
         present = [value for value in values if value is not None]
@@ -139,9 +161,14 @@ def _column(name: str, values: Any) -> Column:
     present = values[~np.isnan(values)]
     if not np.isfinite(present).all():
         raise InputError(f"column {name!r}: has an infinite value; remove it or use a finite number.")
-    std = float(present.std()) if present.size else 0.0
-    mean = float(present.mean()) if present.size else 0.0
-    return Column(name, mean, std or 1.0, gaps=len(present) < len(values))
+    gaps = len(present) < len(values)
+    if not present.size:
+        return Column(name, gaps=gaps)
+    low, center, high = np.quantile(present, [0.25, 0.5, 0.75])
+    scale = (high - low) / IQR_OF_NORMAL or present.max() / 2 - present.min() / 2
+    edges = np.unique(np.quantile(present, np.linspace(0, 1, N_BINS + 1))) if binned else np.zeros(0)
+    # Two levels are one step, which the scaled number has already.
+    return Column(name, float(center), float(scale) or 1.0, gaps, edges=tuple(edges.tolist()) if len(edges) > 2 else ())
 
 
 def _parse(column: Column, values: Any) -> npt.NDArray[np.float64]:
@@ -170,8 +197,15 @@ def _numbers(name: str, values: Any) -> npt.NDArray[np.float64]:
 def _features(column: Column, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     missing = np.isnan(values)
     if column.categories is None:
-        standardised = (np.where(missing, column.mean, values) - column.mean) / column.std
-        return np.stack([standardised, missing], axis=1) if column.gaps else standardised[:, None]
+        filled = np.where(missing, column.center, values)
+        scaled = (filled - column.center) / column.scale
+        if column.clip:
+            scaled /= np.hypot(1.0, scaled / CLIP)
+        parts = [scaled[:, None], missing[:, None]] if column.gaps else [scaled[:, None]]
+        if column.edges:
+            edges = np.array(column.edges)
+            parts.append(((filled[:, None] - edges[:-1]) / np.diff(edges)).clip(0.0, 1.0))
+        return np.concatenate(parts, axis=1)
     one_hot = np.zeros((len(values), len(column.categories)))
     seen = values >= 0
     one_hot[seen, values[seen].astype(np.int64)] = 1.0

@@ -97,8 +97,17 @@ def test_table_encoder_codes_and_features_of_missing_and_unseen_values():
     new = {"age": [30.0, None, 40.0], "site": ["other", "s", None], "flat": [3.0, 4.0, 3.0], "more": ["x", "y", "z"]}
     inputs = encoder.encode(new)
     np.testing.assert_array_equal(inputs.codes, [[30, np.nan, 3], [np.nan, 1, 4], [40, np.nan, 3]])
-    assert inputs.features.tolist() == [[0, 0, 0, 0, 0, 0], [0, 1, 0, 1, 0, 1], [1, 0, 0, 0, 1, 0]]
-    assert encoder.width == 6
+    scaled, missing, n_bins = inputs.features[:, 0], inputs.features[:, 1], len(encoder.columns[0].edges) - 1
+    assert scaled.tolist() == [0.0, 0.0, pytest.approx(10 / (10 / 1.349) / np.hypot(1, 1.349 / 3), rel=1e-6)]
+    assert missing.tolist() == [0, 1, 0]
+    bins = inputs.features[:, 2 : 2 + n_bins]
+    assert bins.sum(axis=1) == pytest.approx([n_bins / 2, n_bins / 2, n_bins])  # missing is the median
+    assert inputs.features[:, 2 + n_bins :].tolist() == [
+        [0, 0, 0, 0],
+        [0, 1, 0, pytest.approx(1 / np.hypot(1, 1 / 3))],
+        [0, 0, 1, 0],
+    ]
+    assert encoder.width == 6 + n_bins
     assert encoder.categorical == [1]
     (note,) = encoder.unseen(new)
     assert note.startswith("column 'site': 1 of 3 ")

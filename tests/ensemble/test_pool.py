@@ -8,7 +8,7 @@ import pytest
 from orcu import geometry
 from orcu.calibrators import CalibrationWarning, UnimodalProjection
 from orcu.ensemble.ensemble import fit_ensemble
-from orcu.ensemble.learner import BaseLearner, FoldLearner, TrainingData
+from orcu.ensemble.learner import NO_DEADLINE, BaseLearner, FoldLearner, TrainingData
 from orcu.ensemble.pool import log_pool, pool_weights
 from orcu.errors import InputError
 from orcu.model_selection import cross_fit_folds
@@ -30,7 +30,7 @@ class FixedLearner(BaseLearner):
     log_probs: np.ndarray
     subfolder = "fixed"
 
-    def cross_fit(self, data, folds, *, folder=None, progress=None):
+    def cross_fit(self, data, folds, *, folder=None, progress=None, deadline=NO_DEADLINE):
         return [self.cross_fitted([None] * len(folds), data, folds)]
 
     def predict_log_proba(self, model, inputs):
@@ -45,11 +45,14 @@ class FrequencyLearner(FoldLearner):
     subfolder = "frequencies"
     suffix = "npy"
 
-    def fit(self, data, fold):
+    def fit(self, data, fold, deadline=NO_DEADLINE):
         return np.bincount(data.y[fold.train], minlength=data.num_classes) / len(fold.train)
 
     def predict_log_proba(self, model, inputs):
         return np.tile(np.log(model), (len(inputs.features), 1))
+
+    def shape(self, model):
+        return 1, len(model)
 
     def save(self, model, path):
         with path.open("wb") as file:

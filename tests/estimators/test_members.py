@@ -1,4 +1,4 @@
-"""`OrdinalClassifier` with boosted trees and networks as base learners."""
+"""`OrdinalClassifier` with linear models, forests, networks and boosted trees as base learners."""
 
 import pickle
 
@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from orcu import OrdinalClassifier, errors, geometry, metrics
-from orcu.ensemble.kinds import MAX_BOOSTING_COLUMNS
+from orcu.ensemble.kinds import MAX_TREE_COLUMNS
 from orcu.errors import InputError, UnknownNameError
 from orcu.metrics import rows
 
@@ -28,10 +28,10 @@ def fitted():
     return OrdinalClassifier(**QUICK).fit(*sample())
 
 
-def test_ordinal_classifier_on_a_table_uses_boosting_where_it_helps(fitted):
+def test_ordinal_classifier_on_a_table_uses_trees_where_they_help(fitted):
     frame, y = sample(seed=1)
-    assert list(fitted.weights_) == ["ce trees", "orcu trees", "ce", "sord", "orcu"]
-    assert fitted.weights_["ce trees"] + fitted.weights_["orcu trees"] > 0.3
+    assert list(fitted.weights_) == ["linear", "extra trees", "random forest", "ce", "sord", "orcu", "ce trees"]
+    assert sum(fitted.weights_[name] for name in ("extra trees", "random forest", "ce trees")) > 0.3
     networks = OrdinalClassifier(**QUICK, estimators="network").fit(*sample())
     mixed, plain = fitted.predict_proba(frame), networks.predict_proba(frame)
     assert metrics.rps(mixed, y) < 0.9 * metrics.rps(plain, y)
@@ -81,29 +81,40 @@ def test_model_and_partial_fit_of_an_ensemble_with_trees_raise(fitted):
 
 def test_time_limit_reached_keeps_the_first_learner():
     model = OrdinalClassifier(**QUICK, time_limit=1e-6).fit(*sample(200))
-    assert list(model.weights_) == ["ce trees"]
+    assert list(model.weights_) == ["linear"]
 
 
-def test_estimators_auto_uses_networks_with_losses_or_wide_tables():
+def test_presets_choose_the_base_learners():
     frame, y = sample(120)
-    assert set(OrdinalClassifier(("ce", "orcu"), **QUICK).fit(frame, y).weights_) == {"ce", "orcu"}
-    wide = np.random.default_rng(0).normal(size=(120, MAX_BOOSTING_COLUMNS + 1))
-    assert "ce trees" not in OrdinalClassifier(**QUICK).fit(wide, y).weights_
+    fast = OrdinalClassifier(**QUICK, presets="fast").fit(frame, y)
+    assert list(fast.weights_) == ["linear", "extra trees", "random forest", "ce"]
+    both = OrdinalClassifier(**QUICK, presets="best", estimators=["boosting", "network"]).fit(frame, y)
+    assert list(both.weights_) == ["ce trees", "orcu trees", "ce", "sord", "orcu"]
+    with pytest.raises(UnknownNameError, match="preset"):
+        OrdinalClassifier(**QUICK, presets="good").fit(frame, y)
+
+
+def test_estimators_alone_decide_which_base_learners_are_fitted():
+    frame, y = sample(120)
+    one_loss = OrdinalClassifier("orcu", **QUICK).fit(frame, y)
+    assert list(one_loss.weights_) == ["linear", "extra trees", "random forest", "orcu", "ce trees"]
+    wide = np.random.default_rng(0).normal(size=(120, MAX_TREE_COLUMNS + 1))
+    assert list(OrdinalClassifier(**QUICK).fit(wide, y).weights_) == ["linear", "ce", "sord", "orcu"]
     both = OrdinalClassifier("ce", **QUICK, estimators=("boosting", "network")).fit(frame, y)
-    assert list(both.weights_) == ["ce trees", "orcu trees", "ce"]
+    assert list(both.weights_) == ["ce trees", "ce"]
 
 
-def test_estimators_auto_without_lightgbm_warns_and_uses_networks(monkeypatch):
+def test_estimators_auto_without_lightgbm_warns_and_uses_the_others(monkeypatch):
     real = errors.importlib.util.find_spec
     monkeypatch.setattr(errors.importlib.util, "find_spec", lambda name: None if name == "lightgbm" else real(name))
     with pytest.warns(UserWarning, match=r"LightGBM.*pip install 'orcu\[boosting\]'"):
         model = OrdinalClassifier(**QUICK).fit(*sample(120))
     assert "ce trees" not in model.weights_
-    with pytest.raises(InputError, match="^estimators: boosting needs LightGBM"):
+    with pytest.raises(InputError, match="^estimators: boosting needs lightgbm"):
         OrdinalClassifier(**QUICK, estimators="boosting").fit(*sample(120))
 
 
-def test_estimators_auto_with_broken_lightgbm_warns_and_uses_networks(monkeypatch):
+def test_estimators_auto_with_broken_lightgbm_warns_and_uses_the_others(monkeypatch):
     """On images without libgomp its import fails."""
     real = errors.importlib.import_module
 
@@ -121,7 +132,7 @@ def test_estimators_auto_with_broken_lightgbm_warns_and_uses_networks(monkeypatc
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"estimators": "forest"}, "estimator 'forest'"),
+        ({"estimators": "forests"}, "estimator 'forests'"),
         ({"estimators": ()}, "^estimators:"),
         ({"estimators": 3}, "^estimators:"),
         ({"estimators": "boosting", "loss": "sord"}, "^loss:"),

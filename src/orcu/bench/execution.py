@@ -16,6 +16,7 @@ from orcu.bench.prepared import prepare_command, prepared_data
 from orcu.bench.spec import EnsembleSpec, TwoStage
 from orcu.bench.store import LostLockError, Store
 from orcu.data.store import PreparedData
+from orcu.ensemble.kinds import NETWORK, PRESETS
 from orcu.errors import InputError
 
 if TYPE_CHECKING:
@@ -121,7 +122,8 @@ def _train_ensemble(
     from orcu.training.run import Run
 
     config = replace(config, training=ensemble.training, loss=ensemble.losses[0])
-    kinds = ensemble.estimators or (["boosting", "network"] if prepared.manifest.about.kind == TABLE else ["network"])
+    is_table = prepared.manifest.about.kind == TABLE
+    kinds = ensemble.estimators or (PRESETS["default"].kinds if is_table else (NETWORK,))
     run = Run(prepared, splits, config, device="cpu")
     result, fitted = EnsembleRun(run, ensemble.losses, cv=ensemble.cv, estimators=kinds).train(work)
     shutil.copy2(work / "out_of_fold.parquet", files / "validation.parquet")

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from orcu.bench.spec import CalibratorSpec, DataSpec, Spec, TwoStage, loss_name
-from orcu.data.base import DATASETS
+from orcu.data.base import DATASETS, TABLE
 from orcu.errors import InputError, UnknownNameError
 
 # Run ids hash the names of version 0.2, so that its stored results are found.
@@ -23,6 +23,7 @@ _HASHED_KEYS = {
     "cluster": "subject",
 }
 _HASHED_LOSSES = {"ensemble": "committee"}
+TABLE_ENCODING = 2  # of `orcu.preprocessing.TableEncoder`: runs on tables of version 0.2 have other features
 
 
 class State(StrEnum):
@@ -93,6 +94,8 @@ class Job:
             "seed": self.seed,
             "threads": self.threads,
         }
+        if DATASETS.create(self.data.set, **self.data.options).card.kind == TABLE:
+            fields["encoding"] = TABLE_ENCODING
         if self.keep_model:
             fields["keep_model"] = True
         if self.two_stage is not None:

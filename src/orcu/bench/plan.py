@@ -15,6 +15,7 @@ from orcu.bench.spec import EnsembleSpec, Spec, load_spec, loss_name
 from orcu.bench.store import Store
 from orcu.data.base import DATASETS
 from orcu.data.store import load, store_folder
+from orcu.ensemble.kinds import NETWORK
 from orcu.errors import InputError
 
 DAMAGED = "the stored result is incomplete (full disk, interrupted copy); it will be run again"
@@ -290,5 +291,7 @@ def _check_ensemble(ensemble: EnsembleSpec, name: str, spec: Spec) -> None:
             continue
         if not data.frozen:
             raise InputError(f"{data.title}: an ensemble needs a frozen backbone; set frozen = true.")
-        if "boosting" in (ensemble.estimators or ()):
-            raise InputError(f'{data.title}: estimators: "boosting" needs a table; set estimators = ["network"].')
+        if set(ensemble.estimators or ()) - {NETWORK}:
+            raise InputError(
+                f'{data.title}: estimators other than "network" need a table; set estimators = ["network"].'
+            )

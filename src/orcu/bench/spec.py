@@ -106,14 +106,14 @@ class EnsembleSpec(_Strict):
         label: name in tables.
         cv: number of cross-fitting folds over the rows of train and validation.
         losses: losses of the networks, as for `orcu.losses.create`.
-        estimators: base learners; by default boosted trees and networks on tables, networks on other data.
+        estimators: base learners; by default those of `OrdinalClassifier` on tables, networks on other data.
         training: changes to the ensemble's default `orcu.training.config.TrainConfig`.
     """
 
     label: str = ""
     cv: int = Field(ge=2)
     losses: list[LossSpec] = Field(default=["ce", "sord", "orcu"], min_length=1)
-    estimators: list[Literal["network", "boosting"]] | None = Field(default=None, min_length=1)
+    estimators: list[Literal["linear", "forest", "network", "boosting"]] | None = Field(default=None, min_length=1)
     training: dict[str, Any] = Field(default_factory=dict)
 
     @classmethod

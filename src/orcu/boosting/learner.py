@@ -10,12 +10,12 @@ import numpy as np
 
 from orcu import geometry
 from orcu.boosting.objective import Objective
-from orcu.ensemble.learner import CrossFitted, FoldLearner, TrainingData
+from orcu.ensemble.learner import NO_DEADLINE, CrossFitted, Deadline, FoldLearner, TrainingData
 from orcu.errors import InputError, UnknownNameError, first_line, import_problem
 from orcu.inputs import FloatArray, as_count, as_positive
 from orcu.io.files import read_json, write_json
 from orcu.model_selection import Fold
-from orcu.preprocessing import Inputs
+from orcu.preprocessing import Inputs, table_codes
 from orcu.threads import cores, map_ordered
 
 LIBRARIES = ("lightgbm", "xgboost")
@@ -84,20 +84,18 @@ class BoostingLearner(FoldLearner):
     n_threads: int = 1
 
     @abstractmethod
-    def stop_early(self, train: TrainingData, stopping: TrainingData, num_leaves: int) -> tuple[int, float]:
+    def stop_early(
+        self, train: TrainingData, stopping: TrainingData, num_leaves: int, deadline: Deadline
+    ) -> tuple[int, float]:
         """Train until the RPS of the early-stopping rows no longer falls; the best round and its RPS."""
 
     @abstractmethod
-    def train(self, data: TrainingData, size: EnsembleSize) -> Any:
+    def train(self, data: TrainingData, size: EnsembleSize, deadline: Deadline) -> Any:
         """Train a booster of a given size."""
 
     @abstractmethod
     def predict_raw(self, booster: Any, codes: FloatArray) -> FloatArray:
         """Raw scores by the best rounds, without the initial score, (n, C)."""
-
-    @abstractmethod
-    def shape(self, booster: Any) -> tuple[int, int]:
-        """Number of columns and of classes."""
 
     @abstractmethod
     def total_gains(self, booster: Any, n_columns: int) -> FloatArray:
@@ -125,7 +123,14 @@ class BoostingLearner(FoldLearner):
     def _num_leaves(self) -> tuple[int, ...]:
         return NUM_LEAVES if self.config.num_leaves is None else (self.config.num_leaves,)
 
-    def prepare(self, data: TrainingData, folds: Sequence[Fold], path: Path | None, step: Callable[[], None]) -> Self:
+    def prepare(
+        self,
+        data: TrainingData,
+        folds: Sequence[Fold],
+        path: Path | None,
+        step: Callable[[], None],
+        deadline: Deadline = NO_DEADLINE,
+    ) -> Self:
         """Choose the initial score and the size of the boosters; a size that is kept in ``path`` is read."""
         assert self.objective is not None  # noqa: S101 -- a learner that only predicts is not fitted
         init_score = self.objective.init_score(data.y, data.sample_weight)
@@ -134,33 +139,38 @@ class BoostingLearner(FoldLearner):
             for _ in range(len(folds) * self.preparing_steps):
                 step()
             return replace(learner, size=read_json(path, _read_size))
-        size = learner._choose_size(data, folds, step)
+        size = learner._choose_size(data, folds, step, deadline)
         if path is not None and any(len(fold.early_stopping) for fold in folds):
             path.parent.mkdir(parents=True, exist_ok=True)
             write_json(path, asdict(size))
         return replace(learner, size=size)
 
-    def _choose_size(self, data: TrainingData, folds: Sequence[Fold], step: Callable[[], None]) -> EnsembleSize:
+    def _choose_size(
+        self, data: TrainingData, folds: Sequence[Fold], step: Callable[[], None], deadline: Deadline
+    ) -> EnsembleSize:
         stopped: dict[int, list[tuple[int, float]]] = {num_leaves: [] for num_leaves in self._num_leaves}
         with_stopping = [fold for fold in folds if len(fold.early_stopping)]
-        for num_leaves, results in stopped.items():
-
-            def train(fold: Fold, num_leaves: int = num_leaves) -> tuple[int, float]:
-                return self.stop_early(data[fold.train], data[fold.early_stopping], num_leaves)
-
-            for result in map_ordered(train, with_stopping, threads=cores()):
-                results.append(result)
-                step()
         if not with_stopping:  # too few rows for early stopping
             return EnsembleSize(min(stopped), self.config.n_estimators)
+        n_jobs, trainings = cores(), [(size, fold) for size in stopped for fold in with_stopping]
+
+        def train(number: int) -> tuple[int, float]:
+            num_leaves, fold = trainings[number]
+            left = len(trainings) - number
+            limit = deadline.share(min(n_jobs, left) / left)
+            return self.stop_early(data[fold.train], data[fold.early_stopping], num_leaves, limit)
+
+        for number, result in enumerate(map_ordered(train, range(len(trainings)), threads=n_jobs)):
+            stopped[trainings[number][0]].append(result)
+            step()
         num_leaves = min(stopped, key=lambda size: sum(rps for _, rps in stopped[size]))
         rounds = ROUND_FACTOR * sum(number for number, _ in stopped[num_leaves]) / len(with_stopping)
         return EnsembleSize(num_leaves, min(self.config.n_estimators, max(1, round(rounds))))
 
-    def fit(self, data: TrainingData, fold: Fold) -> Any:
+    def fit(self, data: TrainingData, fold: Fold, deadline: Deadline = NO_DEADLINE) -> Any:
         """Train the booster of a fold."""
         assert self.size is not None  # noqa: S101 -- set by `prepare`
-        return self.train(data[np.sort(np.concatenate([fold.train, fold.early_stopping]))], self.size)
+        return self.train(data[fold.all_training], self.size, deadline)
 
     def predict_log_proba(self, model: Any, inputs: Inputs) -> FloatArray:
         """Log-probabilities of rows, (n, C)."""
@@ -195,13 +205,6 @@ class BoostingLearner(FoldLearner):
         """Share of each column in the total gain of all splits, (D,)."""
         total = sum((self.total_gains(booster, n_columns) for booster in boosters), np.zeros(n_columns))
         return np.asarray(total / max(float(total.sum()), 1e-300))
-
-
-def table_codes(inputs: Inputs) -> FloatArray:
-    """The table with categories as codes, (n, D)."""
-    if inputs.codes is None:
-        raise InputError("X: boosted trees need a table of numbers and categories.")
-    return inputs.codes
 
 
 def _read_size(state: Any) -> EnsembleSize:

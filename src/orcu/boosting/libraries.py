@@ -1,16 +1,17 @@
 """The base learners of the boosting libraries, LightGBM and XGBoost."""
 
 import json
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from orcu.boosting.adapters import lightgbm_metric, lightgbm_objective, xgboost_metric, xgboost_objective
-from orcu.boosting.learner import BoostingConfig, BoostingLearner, EnsembleSize, table_codes
-from orcu.ensemble.learner import CrossFitted, TrainingData
+from orcu.boosting.learner import BoostingConfig, BoostingLearner, EnsembleSize
+from orcu.ensemble.learner import NO_DEADLINE, Deadline, TrainingData
 from orcu.errors import InputError
 from orcu.inputs import FloatArray
+from orcu.preprocessing import table_codes
 from orcu.threads import cores
 
 # Largest step of a logit by one leaf, before the learning rate. The Hessian of a rare class is close to zero, and
@@ -24,7 +25,9 @@ class LightGBMLearner(BoostingLearner):
 
     suffix = "txt"
 
-    def stop_early(self, train: TrainingData, stopping: TrainingData, num_leaves: int) -> tuple[int, float]:  # noqa: D102
+    def stop_early(  # noqa: D102
+        self, train: TrainingData, stopping: TrainingData, num_leaves: int, deadline: Deadline = NO_DEADLINE
+    ) -> tuple[int, float]:
         import lightgbm as lgb
 
         dataset = self._dataset(train)
@@ -34,15 +37,19 @@ class LightGBMLearner(BoostingLearner):
             num_boost_round=self.config.n_estimators,
             valid_sets=[self._dataset(stopping, dataset)],
             feval=lightgbm_metric("rps", num_classes=train.num_classes),
-            callbacks=[lgb.early_stopping(self.config.early_stopping_rounds, verbose=False)],
+            callbacks=[
+                lgb.early_stopping(self.config.early_stopping_rounds, verbose=False),
+                _lightgbm_stop_at(deadline),
+            ],
         )
         return booster.best_iteration, float(booster.best_score["valid_0"]["rps"])
 
-    def train(self, data: TrainingData, size: EnsembleSize) -> Any:  # noqa: D102
+    def train(self, data: TrainingData, size: EnsembleSize, deadline: Deadline = NO_DEADLINE) -> Any:  # noqa: D102
         import lightgbm as lgb
 
         params = self._params(data, size.num_leaves)
-        booster = lgb.train(params, self._dataset(data), num_boost_round=size.n_estimators)
+        callbacks = [_lightgbm_stop_at(deadline)]
+        booster = lgb.train(params, self._dataset(data), num_boost_round=size.n_estimators, callbacks=callbacks)
         booster.best_iteration = booster.current_iteration()
         return booster
 
@@ -110,6 +117,24 @@ class LightGBMLearner(BoostingLearner):
         return booster
 
 
+def _lightgbm_stop_at(deadline: Deadline) -> Callable[[Any], None]:
+    """A callback that ends the training at the deadline, with the best round so far."""
+    from lightgbm.callback import EarlyStopException
+
+    best_round = 0
+    best_scores: list[Any] = []
+
+    def callback(env: Any) -> None:
+        nonlocal best_round, best_scores
+        scores = env.evaluation_result_list or []
+        if not best_scores or (scores and scores[0][2] < best_scores[0][2]):
+            best_round, best_scores = env.iteration, scores
+        if deadline.is_over():
+            raise EarlyStopException(best_round if scores else env.iteration, best_scores)
+
+    return callback
+
+
 def _check_complete(text: str) -> None:
     """Check that LightGBM's trees are as long as its header says; LightGBM itself reads past the end of the text."""
     header, _, trees = text.partition("\nTree=0\n")
@@ -125,19 +150,36 @@ class XGBoostLearner(BoostingLearner):
 
     suffix = "json"
 
-    def stop_early(self, train: TrainingData, stopping: TrainingData, num_leaves: int) -> tuple[int, float]:  # noqa: D102
+    def stop_early(  # noqa: D102
+        self, train: TrainingData, stopping: TrainingData, num_leaves: int, deadline: Deadline = NO_DEADLINE
+    ) -> tuple[int, float]:
+        import xgboost as xgb
+
         booster = self.train(
             train,
             EnsembleSize(num_leaves, self.config.n_estimators),
+            deadline,
             evals=[(self._dmatrix(stopping), "stop")],
             custom_metric=xgboost_metric("rps", num_classes=train.num_classes),
-            early_stopping_rounds=self.config.early_stopping_rounds,
             verbose_eval=False,
+            callbacks=[xgb.callback.EarlyStopping(rounds=self.config.early_stopping_rounds)],
         )
         return booster.best_iteration + 1, float(booster.best_score)
 
-    def train(self, data: TrainingData, size: EnsembleSize, **early_stopping: Any) -> Any:  # noqa: D102
+    def train(  # noqa: D102
+        self,
+        data: TrainingData,
+        size: EnsembleSize,
+        deadline: Deadline = NO_DEADLINE,
+        *,
+        callbacks: Sequence[Any] = (),
+        **early_stopping: Any,
+    ) -> Any:
         import xgboost as xgb
+
+        class StopAtDeadline(xgb.callback.TrainingCallback):
+            def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+                return deadline.is_over()
 
         assert self.objective is not None  # noqa: S101
         params = {
@@ -157,7 +199,14 @@ class XGBoostLearner(BoostingLearner):
         }
         objective = xgboost_objective(self.objective, num_classes=data.num_classes)
         dmatrix = self._dmatrix(data)
-        return xgb.train(params, dmatrix, num_boost_round=size.n_estimators, obj=objective, **early_stopping)
+        return xgb.train(
+            params,
+            dmatrix,
+            num_boost_round=size.n_estimators,
+            obj=objective,
+            callbacks=[*callbacks, StopAtDeadline()],  # after early stopping, which has to see every round
+            **early_stopping,
+        )
 
     def _dmatrix(self, data: TrainingData) -> Any:
         import xgboost as xgb
@@ -207,25 +256,3 @@ def boosting_learner(name: str, config: BoostingConfig, **options: Any) -> Boost
     """The learner of the config's library; options as for `BoostingLearner`."""
     learner = LightGBMLearner if config.library == "lightgbm" else XGBoostLearner
     return learner(name, config=config, **options)
-
-
-def load_boosters(
-    folder: Path, name: str, library: str, init_score: FloatArray, *, n_folds: int, shape: tuple[int, int]
-) -> CrossFitted:
-    """Read the boosters of a learner from its folder; they must have the given numbers of columns and classes."""
-    learner = boosting_learner(name, BoostingConfig(library), init_score=init_score)
-    boosters = []
-    for number in range(n_folds):
-        path = learner.path(folder, number)
-        booster = learner.load(path)
-        if learner.shape(booster) != shape:
-            raise InputError(
-                f"{path}: belongs to another model: it has {_shape_text(learner.shape(booster))}, expected "
-                f"{_shape_text(shape)}. Copy the whole folder that `orcu train` wrote, or train again."
-            )
-        boosters.append(booster)
-    return CrossFitted(name, learner, boosters, np.zeros((0, shape[1])))
-
-
-def _shape_text(shape: tuple[int, int]) -> str:
-    return f"{shape[0]} columns and {shape[1]} classes"

@@ -91,8 +91,7 @@ def train(
     protocol: Annotated[str | None, Option(help="Protocol of the data set, in place of --split.")] = None,
     fold: Annotated[int, Option(min=0, help="Fold of the protocol, from 0.")] = 0,
     loss: Annotated[
-        str | None,
-        Option(help="Losses of the networks, from `orcu losses`. Default: ce,sord,orcu, and boosted trees on tables."),
+        str | None, Option(help="Losses of the networks, from `orcu losses`. Default: ce,sord,orcu.")
     ] = None,
     cv: Annotated[
         int | None,
@@ -103,7 +102,8 @@ def train(
     estimators: Annotated[
         str | None,
         Option(
-            help="Estimators of the ensemble: boosting,network. Default: both on tables without --loss, else network."
+            help="Estimators of the ensemble: linear, forest, network, boosting, catboost, separated by commas. "
+            "Default: the first four on tables, else network."
         ),
     ] = None,
     head: Annotated[str, Option(help="Output layer: linear, unimodal or poe. Default: what the loss needs.")] = "",

@@ -1,7 +1,6 @@
 """A fitted ensemble: weights of its members, calibrator and prediction sets, all from out-of-fold predictions."""
 
 import copy
-import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import numpy as np
 
 from orcu import calibrators, geometry
 from orcu.decisions.conformal import CrossConformalSets
-from orcu.ensemble.learner import BaseLearner, CrossFitted, Progress, TrainingData
+from orcu.ensemble.learner import NO_DEADLINE, BaseLearner, CrossFitted, Deadline, Progress, TrainingData
 from orcu.ensemble.pool import inverse_temperatures, log_pool, pool_weights
 from orcu.errors import CalibrationWarning
 from orcu.inputs import FloatArray, IntArray
@@ -118,17 +117,19 @@ def fit_ensemble(
         ids: id of each row, which the calibrator remembers, or ``None``.
         folder: folder of the model files, or ``None``; models that are there already are read, not fitted.
         progress: see `orcu.ensemble.learner.Progress`.
-        time_limit: seconds after which no further learner is started; the first one is always fitted.
+        time_limit: seconds for the base learners, or ``None``; each gets an equal part of the time that is left, and
+            ends with the rounds, epochs or trees that it has by then. No learner but the first is started afterwards.
 
     Raises:
         InputError: if a file in the folder cannot be read, or a training diverges.
     """
-    start = time.monotonic()
+    deadline = NO_DEADLINE if time_limit is None else Deadline.after(time_limit)
     fitted: list[CrossFitted] = []
-    for learner in learners:
-        if fitted and time_limit is not None and time.monotonic() - start > time_limit:
+    for index, learner in enumerate(learners):
+        if fitted and deadline.is_over():
             break
-        fitted += learner.cross_fit(data, folds, folder=folder, progress=progress)
+        part = deadline.share(1 / (len(learners) - index))
+        fitted += learner.cross_fit(data, folds, folder=folder, progress=progress, deadline=part)
     log_probs = np.stack([member.log_probs for member in fitted])
     inverse_temperature = inverse_temperatures(log_probs, data.y, sample_weight)
     weights = pool_weights(geometry.log_probs(inverse_temperature[:, None, None] * log_probs), data.y, sample_weight)

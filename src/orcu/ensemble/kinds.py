@@ -2,41 +2,66 @@
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from orcu.defaults import NETWORK_LOSSES
 from orcu.errors import InputError, UnknownNameError, import_problem
 
-BOOSTING, NETWORK = "boosting", "network"
-KINDS = (BOOSTING, NETWORK)
-MAX_BOOSTING_COLUMNS = 200  # wider tables are usually features of images or texts, on which trees do worse
+LINEAR, FOREST, NETWORK, BOOSTING, CATBOOST = "linear", "forest", "network", "boosting", "catboost"
+KINDS = (LINEAR, FOREST, NETWORK, BOOSTING, CATBOOST)
+TREES = (FOREST, BOOSTING, CATBOOST)  # kinds that need the columns of a table, not features
+MAX_TREE_COLUMNS = 100  # wider tables are usually features of images or texts, on which trees are slow and do worse
+PACKAGES = {BOOSTING: "lightgbm", CATBOOST: "catboost"}
+INSTALL = {BOOSTING: "pip install 'orcu[boosting]'", CATBOOST: "pip install catboost"}
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Base learners of an ensemble.
+
+    Attributes:
+        kinds: kinds of base learners, cheap and strong ones first, so that a time limit keeps these.
+        network_losses: losses of the networks.
+        boosting_losses: losses of the boosted trees.
+    """
+
+    kinds: tuple[str, ...]
+    network_losses: tuple[str, ...] = NETWORK_LOSSES
+    boosting_losses: tuple[str, ...] = ("ce",)
+
+
+PRESETS = {
+    "fast": Preset((LINEAR, FOREST, NETWORK), ("ce",)),
+    "default": Preset((LINEAR, FOREST, NETWORK, BOOSTING)),
+    "best": Preset((LINEAR, FOREST, NETWORK, BOOSTING, CATBOOST), boosting_losses=("ce", "orcu")),
+}
 
 
 def check_kinds(kinds: Any) -> None:
-    """Raise `InputError` if there is no kind, a kind is unknown, or boosting is requested and LightGBM is missing."""
+    """Raise `InputError` if there is no kind, a kind is unknown, or a kind's package is missing."""
     if not isinstance(kinds, (tuple, list)) or not kinds:
         raise InputError(f"estimators: expected some of {', '.join(KINDS)}; got {kinds!r}.")
     for kind in kinds:
         if kind not in KINDS:
             raise UnknownNameError("estimator", str(kind), KINDS)
-    problem = import_problem("lightgbm") if BOOSTING in kinds else ""
-    if problem:
-        raise InputError(f"estimators: {BOOSTING} needs LightGBM, which {problem}: pip install 'orcu[boosting]'.")
+        problem = import_problem(PACKAGES[kind]) if kind in PACKAGES else ""
+        if problem:
+            raise InputError(f"estimators: {kind} needs {PACKAGES[kind]}, which {problem}: {INSTALL[kind]}.")
 
 
-def default_kinds(columns: int, *, networks_only: str) -> Sequence[str]:
-    """The kinds of base learners for a table of so many columns; warns where LightGBM is missing.
+def default_kinds(preset: Preset, columns: int, *, without_boosting: str) -> Sequence[str]:
+    """The kinds of a preset that suit a table of so many columns and are installed; warns where LightGBM is missing.
 
-    ``networks_only`` is the option that requests networks only, for the warning.
+    ``without_boosting`` is the option that requests other kinds, for the warning.
     """
-    if columns > MAX_BOOSTING_COLUMNS:
-        return (NETWORK,)
-    problem = import_problem("lightgbm")
-    if problem:
+    kinds = [kind for kind in preset.kinds if columns <= MAX_TREE_COLUMNS or kind not in TREES]
+    problems = {kind: import_problem(PACKAGES[kind]) for kind in kinds if kind in PACKAGES}
+    if problems.get(BOOSTING):
         warnings.warn(
-            f"LightGBM {problem}: the ensemble has networks only. On tables boosted trees usually help: "
-            f"pip install 'orcu[boosting]'. Use {networks_only} to fit networks only without this warning.",
+            f"LightGBM {problems[BOOSTING]}: the ensemble has no boosted trees, which help on most tables: "
+            f"{INSTALL[BOOSTING]}. Use {without_boosting} to fit without them and without this warning.",
             UserWarning,
             stacklevel=6,
         )
-        return (NETWORK,)
-    return (BOOSTING, NETWORK)
+    return tuple(kind for kind in kinds if not problems.get(kind))

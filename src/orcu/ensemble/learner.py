@@ -1,5 +1,6 @@
 """Base learners and cross-fitting: every row trains, and every row is predicted by models that have not seen it."""
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray
 from orcu.io.files import atomic_write
 from orcu.model_selection import Fold
@@ -17,6 +19,39 @@ from orcu.threads import map_ordered
 # Called with the learner's name, the steps done, the number of steps, and the mean RPS of the early-stopping rows
 # (NaN where it is not known).
 Progress = Callable[[str, int, int, float], None]
+SMOOTHING = 0.5  # rows of each class that `smoothed_log_probs` adds
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """The time, by `time.monotonic`, at which a training stops; by default never.
+
+    Example:
+        >>> Deadline().remaining(), Deadline.after(60.0).share(0.5).remaining() <= 30.0
+        (inf, True)
+    """
+
+    end: float = float("inf")
+
+    @classmethod
+    def after(cls, seconds: float) -> "Deadline":
+        """The deadline in so many seconds."""
+        return cls(time.monotonic() + seconds)
+
+    def remaining(self) -> float:
+        """Seconds until the deadline, at least 0."""
+        return max(0.0, self.end - time.monotonic())
+
+    def is_over(self) -> bool:
+        """Whether the deadline has passed."""
+        return self.remaining() == 0.0
+
+    def share(self, part: float) -> "Deadline":
+        """The deadline of a part of the work: this share of the remaining time from now on."""
+        return Deadline.after(part * self.remaining())
+
+
+NO_DEADLINE = Deadline()
 
 
 @dataclass(frozen=True)
@@ -48,7 +83,13 @@ class BaseLearner(ABC):
 
     @abstractmethod
     def cross_fit(
-        self, data: TrainingData, folds: Sequence[Fold], *, folder: Path | None = None, progress: Progress | None = None
+        self,
+        data: TrainingData,
+        folds: Sequence[Fold],
+        *,
+        folder: Path | None = None,
+        progress: Progress | None = None,
+        deadline: Deadline = NO_DEADLINE,
     ) -> "list[CrossFitted]":
         """Fit a model per fold and predict each fold's test rows.
 
@@ -57,6 +98,7 @@ class BaseLearner(ABC):
             folds: cross-fitting folds.
             folder: folder of the model files, or ``None``; models that are there already are read, not fitted.
             progress: see `Progress`.
+            deadline: time at which the training stops with the rounds, epochs or trees that it has.
 
         Returns:
             One entry; several for a learner that fits several losses at once.
@@ -86,8 +128,8 @@ class FoldLearner(BaseLearner):
     n_jobs: int = 1  # models fitted at the same time
 
     @abstractmethod
-    def fit(self, data: TrainingData, fold: Fold) -> Any:
-        """Fit a model on the training rows of a fold; the early-stopping rows may stop it."""
+    def fit(self, data: TrainingData, fold: Fold, deadline: Deadline) -> Any:
+        """Fit a model on the training rows of a fold; the early-stopping rows may stop it, the deadline must."""
 
     @abstractmethod
     def save(self, model: Any, path: Path) -> None:
@@ -101,11 +143,41 @@ class FoldLearner(BaseLearner):
             InputError: if the file is missing or damaged.
         """
 
+    @abstractmethod
+    def shape(self, model: Any) -> tuple[int, int]:
+        """Number of columns (of features for a linear model) and of classes of a model."""
+
+    def load_all(self, folder: Path, n_folds: int, shape: tuple[int, int]) -> "CrossFitted":
+        """Read the models of all folds, which must have the given numbers of columns and classes.
+
+        Raises:
+            InputError: if a file is missing or damaged, or belongs to another model.
+        """
+        models = []
+        for number in range(n_folds):
+            path = self.path(folder, number)
+            model = self.load(path)
+            if self.shape(model) != shape:
+                has, expected = ("{} columns and {} classes".format(*size) for size in (self.shape(model), shape))
+                raise InputError(
+                    f"{path}: belongs to another model: it has {has}, expected {expected}. Copy the whole folder that "
+                    "`orcu train` wrote, or train again."
+                )
+            models.append(model)
+        return CrossFitted(self.name, self, models, np.zeros((0, shape[1])))
+
     def n_iter(self, model: Any) -> int:
         """Number of epochs or boosting rounds of a model; 0 where there is no such number."""
         return 0
 
-    def prepare(self, data: TrainingData, folds: Sequence[Fold], path: Path | None, step: Callable[[], None]) -> Self:
+    def prepare(
+        self,
+        data: TrainingData,
+        folds: Sequence[Fold],
+        path: Path | None,
+        step: Callable[[], None],
+        deadline: Deadline = NO_DEADLINE,
+    ) -> Self:
         """A copy of the learner with the settings that the models of all folds share; by default itself.
 
         Args:
@@ -113,6 +185,7 @@ class FoldLearner(BaseLearner):
             folds: cross-fitting folds.
             path: file in which the settings are kept, or ``None``.
             step: to be called `preparing_steps` times per fold.
+            deadline: time at which the settings must be known.
         """
         return self
 
@@ -121,12 +194,23 @@ class FoldLearner(BaseLearner):
         """Number of progress steps of `prepare` per fold."""
         return 0
 
+    @property
+    def preparing_share(self) -> float:
+        """Share of the time limit that `prepare` may take."""
+        return self.preparing_steps / (1 + self.preparing_steps)
+
     def path(self, folder: Path, fold: int) -> Path:
         """File of the model of a fold."""
         return folder / self.subfolder / f"{self.name.replace(' ', '_')}.{fold}.{self.suffix}"
 
     def cross_fit(  # noqa: D102
-        self, data: TrainingData, folds: Sequence[Fold], *, folder: Path | None = None, progress: Progress | None = None
+        self,
+        data: TrainingData,
+        folds: Sequence[Fold],
+        *,
+        folder: Path | None = None,
+        progress: Progress | None = None,
+        deadline: Deadline = NO_DEADLINE,
     ) -> "list[CrossFitted]":
         done, steps = 0, len(folds) * (1 + self.preparing_steps)
 
@@ -137,13 +221,15 @@ class FoldLearner(BaseLearner):
                 progress(self.name, done, steps, float("nan"))
 
         settings = None if folder is None else folder / self.subfolder / f"{self.name}.json"
-        learner = self.prepare(data, folds, settings, step)
+        learner = self.prepare(data, folds, settings, step, deadline.share(self.preparing_share))
+        n_jobs = min(learner.n_jobs, len(folds))
 
         def fit_or_load(fold: Fold) -> Any:
             path = None if folder is None else learner.path(folder, fold.number)
             if path is not None and path.exists():
                 return learner.load(path)
-            model = learner.fit(data, fold)
+            left = len(folds) - fold.number
+            model = learner.fit(data, fold, deadline.share(min(n_jobs, left) / left))
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with atomic_write(path) as temporary:
@@ -151,7 +237,7 @@ class FoldLearner(BaseLearner):
             return model
 
         models = []
-        for model in map_ordered(fit_or_load, folds, threads=min(learner.n_jobs, len(folds))):
+        for model in map_ordered(fit_or_load, folds, threads=n_jobs):
             models.append(model)
             step()
         return [learner.cross_fitted(models, data, folds, n_iter=max(map(learner.n_iter, models)))]
@@ -178,3 +264,15 @@ class CrossFitted:
     def predict_log_proba(self, inputs: Inputs) -> FloatArray:
         """Log-probabilities of new rows by the model of each fold, (K, n, C)."""
         return np.stack([self.learner.predict_log_proba(model, inputs) for model in self.models])
+
+
+def smoothed_log_probs(probs: FloatArray, rows: float) -> FloatArray:
+    """Logarithms of probabilities that may be zero: (n p_k + 1/2) / (n + C/2) for frequencies among n rows or trees.
+
+    Example:
+        >>> np.exp(smoothed_log_probs(np.array([[1.0, 0.0]]), 9)).round(3).tolist()
+        [[0.95, 0.05]]
+    """
+    num_classes = probs.shape[1]
+    log_probs: FloatArray = np.log((rows * probs + SMOOTHING) / (rows + SMOOTHING * num_classes))
+    return log_probs

@@ -8,8 +8,9 @@ from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray
 
 # Strength of the penalty towards equal weights, in rows: it decides between members that differ by chance only, and
-# is negligible after some hundred rows where one member is clearly better.
-PRIOR_ROWS = 5.0
+# is negligible after some hundred rows where one member is clearly better. A stronger one costs where an ensemble has
+# many members of which few are good (benchmarks/rivals.py).
+PRIOR_ROWS = 1.0
 MAX_LOG_INVERSE_TEMPERATURE = 1.0  # bound for data on which every row is predicted correctly
 MIN_WEIGHT = 0.05  # a member below this share of an equal weight is dropped
 

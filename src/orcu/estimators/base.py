@@ -23,7 +23,7 @@ from orcu.estimators.labels import carries_order, class_codes, ordered_labels
 from orcu.inputs import FloatArray, IntArray, as_count, as_fraction
 from orcu.io.frames import check_numeric_columns, columns_from_frame, is_frame
 from orcu.metrics.ordinal import accuracy, qwk
-from orcu.model_selection import check_share, is_splitter, take_rows
+from orcu.model_selection import check_share, copy_groups, is_splitter, merge_groups, take_rows
 from orcu.predictions.labels import canonical_label, check_no_missing
 from orcu.preprocessing import Inputs, TableEncoder
 
@@ -50,6 +50,7 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
     weights_: dict[str, float]  # weight of each base learner
     ensemble_: Ensemble | None  # None for a single network
     encoder_: TableEncoder
+    n_copies_: int  # training rows that have a copy among the training rows
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the base learners on cross-fitting folds, their weights and the calibrator.
@@ -112,14 +113,14 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         """New rows for the base learners; warns of categories that are not in the training rows."""
         check_is_fitted(self, "weights_")
         table = self._validate_rows(X, reset=False)
-        inputs = self._inputs(table)
+        inputs = self._inputs(table, X)
         for note in [] if self.module is not None else self.encoder_.unseen(table):
             warnings.warn(f"X: {note}.", UserWarning, stacklevel=5)
         return inputs
 
     @abstractmethod
-    def _inputs(self, table: Any) -> Inputs:
-        """Validated rows in the form that the base learners take."""
+    def _inputs(self, table: Any, X: Any = None) -> Inputs:
+        """Validated rows in the form that the base learners take; ``X`` is the rows as the user passed them."""
 
     @abstractmethod
     def _check_parameters(self) -> None:
@@ -251,6 +252,22 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
                 f"y: every row has the class {labels.tolist()[codes[0]]!r}; a classifier needs more than one class."
             )
         return table, codes, weight, labels, groups
+
+    def _group_copies(self, table: Any, codes: IntArray, groups: npt.NDArray[Any] | None) -> Any:
+        """Groups that keep copies of rows together, within the groups of the user; warns of copies."""
+        copies = copy_groups(table, codes)
+        self.n_copies_ = 0
+        if copies is None:
+            return groups
+        self.n_copies_ = int(np.count_nonzero(np.bincount(copies)[copies] > 1))
+        warnings.warn(
+            f"X: {self.n_copies_:,} of {len(codes):,} rows are copies of other rows. "
+            "Copies are kept in one fold. Test rows that have a copy among the training rows give scores that are too "
+            "good; remove duplicates before you split, or evaluate on rows without a copy.",
+            UserWarning,
+            stacklevel=4,
+        )
+        return copies if groups is None else merge_groups(groups, copies)
 
     def _class_names(self) -> tuple[str, ...]:
         return tuple(canonical_label(label) for label in self.classes_.tolist())

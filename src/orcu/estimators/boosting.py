@@ -96,6 +96,7 @@ class OrdinalBoosting(OrdinalEstimator):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
         table, codes, weight, self.classes_, groups = self._validate_training(X, y, sample_weight, groups=groups)
+        groups = self._group_copies(table, codes, groups)
         seed = int(check_random_state(self.random_state).randint(2**31))
         self.encoder_ = TableEncoder.fit(table)
         n_folds = self._n_folds(len(codes), min_folds=2)
@@ -116,7 +117,7 @@ class OrdinalBoosting(OrdinalEstimator):
         self.n_iter_ = max(member.n_iter for member in ensemble.members)
         return self
 
-    def _inputs(self, table: Any) -> Inputs:
+    def _inputs(self, table: Any, X: Any = None) -> Inputs:
         return self.encoder_.encode(table, features=False)
 
     def _learners(self) -> dict[str, BoostingLearner]:

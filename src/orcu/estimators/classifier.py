@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -10,11 +11,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from orcu import calibrators, geometry
-from orcu.boosting.learner import BoostingConfig, BoostingLearner
+from orcu.boosting.objective import objective
+from orcu.boosting.table_learners import table_learners
 from orcu.decisions.conformal import OrdinalPredictionSets
-from orcu.defaults import BOOSTING_LOSSES, CV, NETWORK_LOSSES
+from orcu.defaults import BOOSTING_LOSSES, CV, HIDDEN_LAYER_SIZES, NETWORK_LOSSES
 from orcu.ensemble.ensemble import calibrated_probs, fit_calibrator, fit_ensemble
-from orcu.ensemble.kinds import BOOSTING, NETWORK, check_kinds, default_kinds
+from orcu.ensemble.estimator import EstimatorLearner
+from orcu.ensemble.forest import FORESTS
+from orcu.ensemble.kinds import KINDS, NETWORK, PRESETS, Preset, check_kinds, default_kinds
 from orcu.ensemble.learner import BaseLearner, TrainingData
 from orcu.errors import InputError, UnknownNameError, require
 from orcu.estimators.base import OrdinalEstimator, is_name_or_table
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 
 MIN_DIAGNOSIS_ROWS = 80
 SETS = ("cv+", "split")
+MEMBER_NAMES = (*KINDS, *FORESTS, *NETWORK_LOSSES, *(f"{loss} trees" for loss in BOOSTING_LOSSES))
 # Parameters that are neither numbers nor names of a list: a check, and the expected value in words.
 PARAMETER_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "loss": (
@@ -44,7 +49,7 @@ PARAMETER_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "hidden_layer_sizes": (
         lambda sizes: np.iterable(sizes) and all(isinstance(size, (int, np.integer)) and size > 0 for size in sizes),
-        "the number of units of each layer such as (256,)",
+        "the number of units of each layer such as (128, 128)",
     ),
     "module": (
         lambda module: module is None or (hasattr(module, "state_dict") and not isinstance(module, type)),
@@ -58,12 +63,12 @@ PARAMETER_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 class OrdinalClassifier(OrdinalEstimator):
-    """An ensemble of boosted trees and networks, cross-fitted, calibrated on all rows, unimodal.
+    """An ensemble of linear models, forests, networks and boosted trees: cross-fitted, calibrated, unimodal.
 
-    For each of five folds, boosted trees and, for each loss, a multilayer perceptron (or your module) are trained on
-    the other folds. Their out-of-fold predictions weight them and fit one calibrator, so every row is used for
-    training and for calibration, but never both for the same model. A prediction averages the log-probabilities of
-    all members, then calibrates.
+    For each of five folds every base learner is trained on the other folds. Their out-of-fold predictions weight them
+    and fit one calibrator, so every row is used for training and for calibration, but never both for the same model.
+    A prediction averages the log-probabilities of all members, then calibrates. Copies of rows stay in one fold
+    (see `orcu.model_selection.copy_groups`).
 
     With ``cv=1`` there is one network (with ORCU's loss, if several losses are given), and the rows are split: most
     train, ``validation_fraction`` are for early stopping and choosing the scale, ``calibration_fraction`` fit the
@@ -71,9 +76,13 @@ class OrdinalClassifier(OrdinalEstimator):
 
     Args:
         loss: losses of the networks: names or tables, as for `orcu.losses.create`; or a single one.
-        estimators: base learners: "boosting" (trees of cross-entropy and of ORCU, as in `OrdinalBoosting`), "network",
-            or both in a tuple. "auto" is both for tables of up to 200 columns where LightGBM is installed and ``loss``
-            and ``module`` are not set, otherwise networks.
+        estimators: base learners, in a list: names and (name, estimator) pairs, as in scikit-learn's
+            ``StackingClassifier``. The names are "linear" (proportional odds), "forest" (extremely randomised trees and
+            a random forest), "network" (perceptrons of ``loss``), "boosting" (LightGBM) and "catboost". The estimator
+            of a pair is any classifier with ``predict_proba``; it gets the rows as they are passed to ``fit``. "auto"
+            takes those of ``presets``, without trees for tables of more than 100 columns.
+        presets: "fast" (linear, forest and a network), "default" (networks of three losses and boosting in addition)
+            or "best" (boosted trees of ORCU, and CatBoost where it is installed, in addition).
         cv: number of folds, or a scikit-learn splitter whose test folds partition the rows; 1 for a single network.
         scale: s of ORCU: a number, or "auto". In an ensemble "auto" is the paper's 3, because the calibrator makes
             other scales unnecessary; for a single ORCU network it is chosen on the validation rows (see
@@ -83,7 +92,8 @@ class OrdinalClassifier(OrdinalEstimator):
         sets: conformal method of `predict_sets`: "cv+" uses the out-of-fold predictions; "split" holds out
             ``calibration_fraction`` of the rows for the sets alone, which gives a stronger guarantee and leaves fewer
             training rows. ``cv=1`` always uses "split".
-        time_limit: seconds after which no further base learner is started, trees first; ``None`` for no limit.
+        time_limit: seconds for the training of the base learners; ``None`` for no limit. Learners end with the
+            rounds, epochs or trees that they have by then; estimators of other packages are not interrupted.
         hidden_layer_sizes: number of units of each hidden layer of the perceptrons.
         module: ``nn.Module`` from a float32 tensor of rows to logits (n, C), in place of the perceptron.
         epochs: maximum number of passes over the training rows.
@@ -126,12 +136,13 @@ class OrdinalClassifier(OrdinalEstimator):
         loss: Any = NETWORK_LOSSES,
         *,
         estimators: Any = "auto",
+        presets: str = "default",
         cv: Any = CV,
         scale: float | str = "auto",
         calibrator: Any = "auto",
         sets: str = "cv+",
         time_limit: float | None = None,
-        hidden_layer_sizes: Sequence[int] = (256,),
+        hidden_layer_sizes: Sequence[int] = HIDDEN_LAYER_SIZES,
         module: Any = None,
         epochs: int = 50,
         batch_size: int = 128,
@@ -149,6 +160,7 @@ class OrdinalClassifier(OrdinalEstimator):
     ) -> None:
         self.loss = loss
         self.estimators = estimators
+        self.presets = presets
         self.cv = cv
         self.scale = scale
         self.calibrator = calibrator
@@ -175,22 +187,24 @@ class OrdinalClassifier(OrdinalEstimator):
         n_folds = self._n_folds(len(codes), min_folds=1)
         self._seed = int(check_random_state(self.random_state).randint(2**31))
         self._partial_fits, self._split_sets = 0, {}
-        if n_folds != 1:
-            return self._fit_ensemble(table, codes, weight, classes, groups, n_folds)
-        if groups is not None:
-            raise InputError("groups: cv=1 splits rows without regard to groups; use cv=2 or more.")
-        return self._fit_single(table, codes, weight, classes)
+        groups = self._group_copies(table, codes, groups)
+        if n_folds == 1:
+            return self._fit_single(table, codes, weight, classes, groups)
+        if sample_weight is not None:  # rows of weight 0 are left out of the table too
+            X = take_rows(X, np.flatnonzero(np.asarray(sample_weight) > 0))
+        return self._fit_ensemble(table, X, codes, weight, classes, groups, n_folds)
 
     def _fit_ensemble(
         self,
         table: Any,
+        X: Any,
         codes: IntArray,
         weight: FloatArray | None,
         classes: npt.NDArray[Any],
         groups: npt.NDArray[Any] | None,
         n_folds: Any,
     ) -> Self:
-        from orcu.training.networks import as_module
+        from orcu.training.networks import as_module, network_members
 
         if self.warm_start:
             raise InputError("warm_start: needs a single network; set cv=1, or warm_start=False.")
@@ -201,7 +215,7 @@ class OrdinalClassifier(OrdinalEstimator):
             set_rows = np.sort(first_rows(order, self.calibration_fraction * len(codes), groups))
         rows = np.setdiff1d(np.arange(len(codes)), set_rows)
         self._fit_encoder(table, rows)
-        inputs = self._inputs(table)
+        inputs = self._inputs(table, X)
         y, groups = codes[rows], None if groups is None else groups[rows]
         weight = None if weight is None else weight[rows]
         folds = cross_fit_folds(
@@ -218,7 +232,7 @@ class OrdinalClassifier(OrdinalEstimator):
             time_limit=self.time_limit,
         )
         self._set_ensemble(ensemble)
-        networks = [member for member in ensemble.members if not isinstance(member.learner, BoostingLearner)]
+        networks = network_members(ensemble)
         if len(networks) == len(ensemble.members):
             self.model_ = as_module(ensemble)
         has_orcu = any(self._is_orcu(loss) for loss in self._loss_list())
@@ -231,26 +245,42 @@ class OrdinalClassifier(OrdinalEstimator):
         return self
 
     def _learners(self, table: Any, folds: Sequence[Fold]) -> list[BaseLearner]:
-        """The base learners, boosting first."""
-        kinds: Sequence[str] = (NETWORK,)
-        if self.estimators != "auto":
-            kinds = (self.estimators,) if isinstance(self.estimators, str) else tuple(self.estimators)
-        elif self.module is None and self.loss == NETWORK_LOSSES:
-            kinds = default_kinds(len(table), networks_only="estimators='network'")
+        """The base learners, in the order of ``estimators`` or of the preset."""
+        preset, entries = PRESETS[self.presets], self._estimator_list()
+        if entries is None and self.module is not None:
+            entries = [NETWORK]
+        elif entries is None:
+            entries = list(
+                default_kinds(preset, len(table), without_boosting="estimators=['linear', 'forest', 'network']")
+            )
+        objectives = {
+            loss: objective(self._loss_table(loss), num_classes=len(self.classes_)) for loss in preset.boosting_losses
+        }
         learners: list[BaseLearner] = []
-        if BOOSTING in kinds:
-            learners += [
-                self._boosting_learner(loss, f"{loss} trees", BoostingConfig(), self._seed) for loss in BOOSTING_LOSSES
-            ]
-        return learners + (self._network_learners(folds) if NETWORK in kinds else [])
+        for entry in entries:
+            if not isinstance(entry, str):
+                learners.append(EstimatorLearner(*entry))
+            elif entry == NETWORK:
+                learners += self._network_learners(folds, preset)
+            else:
+                categorical = self.encoder_.categorical
+                learners += table_learners(entry, objectives=objectives, categorical=categorical, seed=self._seed)
+        return learners
 
-    def _network_learners(self, folds: Sequence[Fold]) -> list[BaseLearner]:
+    def _estimator_list(self) -> list[Any] | None:
+        """Names and (name, estimator) pairs; ``None`` for "auto"."""
+        if isinstance(self.estimators, str):
+            return None if self.estimators == "auto" else [self.estimators]
+        return [self.estimators] if _is_pair(self.estimators) else list(self.estimators)
+
+    def _network_learners(self, folds: Sequence[Fold], preset: Preset) -> list[BaseLearner]:
         """Perceptrons of batchable losses as one learner, other networks one learner each."""
         from orcu.training.networks import ModuleLearner, PerceptronLearner, is_batchable
 
         config = self._train_config(early_stopping=all(len(fold.early_stopping) for fold in folds))
         sizes = tuple(self.hidden_layer_sizes)
-        losses = {self._loss_name(loss): loss for loss in self._loss_list()}
+        loss_list = preset.network_losses if self.loss == NETWORK_LOSSES else self._loss_list()
+        losses = {self._loss_name(loss): loss for loss in loss_list}
         criteria = {name: self._create_loss(loss, reduction="sum") for name, loss in losses.items()}
         batched = [name for name in criteria if self.module is None and is_batchable(criteria[name])]
         # With a time limit one loss after the other, so that some are complete when it is reached.
@@ -264,7 +294,14 @@ class OrdinalClassifier(OrdinalEstimator):
             if name not in batched
         ]
 
-    def _fit_single(self, table: Any, codes: IntArray, weight: FloatArray | None, classes: npt.NDArray[Any]) -> Self:
+    def _fit_single(
+        self,
+        table: Any,
+        codes: IntArray,
+        weight: FloatArray | None,
+        classes: npt.NDArray[Any],
+        groups: npt.NDArray[Any] | None,
+    ) -> Self:
         """Fit one network, on rows split into train, validation, calibration and sets."""
         from orcu.training.networks import predict_logits
 
@@ -273,7 +310,11 @@ class OrdinalClassifier(OrdinalEstimator):
             self._check_same_network(classes)
         self.classes_ = classes
         splits = train_calibration_split(
-            codes, validation=self.validation_fraction, calibration=self.calibration_fraction, random_state=self._seed
+            codes,
+            validation=self.validation_fraction,
+            calibration=self.calibration_fraction,
+            groups=groups,
+            random_state=self._seed,
         )
         if not warm:
             self._fit_encoder(table, splits["train"])
@@ -337,10 +378,12 @@ class OrdinalClassifier(OrdinalEstimator):
         train_network(self.model_, criterion, data, data[np.arange(0)], config, seed=self._seed + self._partial_fits)
         return self
 
-    def _inputs(self, table: Any) -> Inputs:
+    def _inputs(self, table: Any, X: Any = None) -> Inputs:
         if self.module is not None:
             return Inputs(None, np.asarray(table, dtype=np.float32))
-        return self.encoder_.encode(table)
+        inputs = self.encoder_.encode(table)
+        pairs = [entry for entry in self._estimator_list() or [] if not isinstance(entry, str)]
+        return replace(inputs, rows=X if hasattr(X, "iloc") else np.asarray(X)) if pairs else inputs
 
     def _member_log_probs(self, X: Any) -> FloatArray:
         if getattr(self, "ensemble_", None) is not None:
@@ -353,7 +396,7 @@ class OrdinalClassifier(OrdinalEstimator):
     def __getattr__(self, name: str) -> Any:
         if name == "model_" and self.__dict__.get("ensemble_") is not None:
             raise AttributeError(
-                "model_: this ensemble contains boosted trees, which are not an nn.Module; fit with "
+                "model_: this ensemble contains members that are not an nn.Module, such as trees; fit with "
                 "estimators='network' to get one."
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -410,7 +453,8 @@ class OrdinalClassifier(OrdinalEstimator):
                 )
             baseline = next((member for member in self.ensemble_.members if member.name == "ce"), None)
             if baseline is None:
-                (learner,) = copy.copy(self).set_params(loss="ce", time_limit=None)._network_learners(folds)
+                plain = copy.copy(self).set_params(loss="ce", time_limit=None)
+                (learner,) = plain._network_learners(folds, PRESETS[self.presets])
                 (baseline,) = learner.cross_fit(data, folds)
             return compare_with_baseline(
                 self.ensemble_.logits, baseline.log_probs, data.y, calibrator, name="the ensemble"
@@ -448,16 +492,29 @@ class OrdinalClassifier(OrdinalEstimator):
         check_share(self.calibration_fraction, "calibration_fraction")
 
     def _check_estimators(self) -> None:
-        if self.estimators == "auto":
+        if self.presets not in PRESETS:
+            raise UnknownNameError("preset", self.presets, PRESETS)
+        if self.estimators is None or not (isinstance(self.estimators, str) or np.iterable(self.estimators)):
+            raise InputError(
+                f"estimators: expected 'auto', or a list of names and (name, estimator); got {self.estimators!r}."
+            )
+        entries = self._estimator_list()
+        if entries is None:
             return
-        kinds = [self.estimators] if isinstance(self.estimators, str) else self.estimators
-        check_kinds(kinds)
-        if BOOSTING not in kinds:
-            return
-        if self.cv == 1:
-            raise InputError("estimators: cv=1 fits a single network; use cv=5, or OrdinalBoosting.")
-        if self.module is not None:
-            raise InputError("estimators: boosting needs tables, and module= takes any rows; use estimators='network'.")
+        pairs = [entry for entry in entries if not isinstance(entry, str)]
+        for pair in pairs:
+            _check_pair(pair)
+        kinds = [entry for entry in entries if isinstance(entry, str)]
+        if kinds or not pairs:
+            check_kinds(kinds)
+        names = [entry if isinstance(entry, str) else entry[0] for entry in entries]
+        duplicate = next((name for index, name in enumerate(names) if name in names[:index]), None)
+        if duplicate is not None:
+            raise InputError(f"estimators: duplicate estimator {duplicate!r}; give each one a name of its own.")
+        if self.cv == 1 and names != [NETWORK]:
+            raise InputError("estimators: cv=1 fits a single network; use cv=5, or estimators='network'.")
+        if self.module is not None and names != [NETWORK]:
+            raise InputError("estimators: module= is a network for any rows; use estimators='network' with it.")
         if NETWORK not in kinds and self.loss != NETWORK_LOSSES:
             raise InputError("loss: sets the loss of networks, and estimators has none; use OrdinalBoosting(loss=...).")
 
@@ -567,3 +624,21 @@ class OrdinalClassifier(OrdinalEstimator):
         """State for pickle and copies, without the training rows, which may be large and private."""
         state: dict[str, Any] = super().__getstate__()
         return state | {"_training_rows": None} if "_training_rows" in state else state
+
+
+def _is_pair(value: Any) -> bool:
+    """Whether a value is one (name, estimator) pair, rather than a list of names and pairs."""
+    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str) and hasattr(value[1], "fit")
+
+
+def _check_pair(pair: Any) -> None:
+    if not _is_pair(pair):
+        raise InputError(f"estimators: expected a name or a pair (name, estimator), got {pair!r}.")
+    name, estimator = pair
+    if name in MEMBER_NAMES:
+        raise InputError(f"estimators: the name {name!r} is that of a built-in member; use another one.")
+    if isinstance(estimator, type) or not hasattr(estimator, "get_params") or not hasattr(estimator, "predict_proba"):
+        raise InputError(
+            f"estimators: {name!r} must be a scikit-learn classifier with predict_proba, got {estimator!r}; for an "
+            "SVC use SVC(probability=True)."
+        )

@@ -68,7 +68,7 @@ class EnsembleClassifier(NetworkEnsemble):
     def member_log_probs(self, inputs: Any) -> Tensor:
         """Log-probabilities of every member, shape (M, n, C)."""
         features = self.backbone(inputs)
-        if not len(self.members):  # boosted trees have all the weight
+        if not len(self.members):  # other members have all the weight
             return features.new_zeros(0, len(features), self.num_classes)
         return self.log_probs(features)
 

@@ -19,14 +19,14 @@ from orcu.data.manifest import Manifest
 from orcu.data.store import PreparedData
 from orcu.data.transforms import Augmentation, normalize
 from orcu.errors import InputError, UnknownNameError
-from orcu.inputs import FloatArray, IntArray
+from orcu.inputs import IntArray
 from orcu.io.reading import read_table
 from orcu.models.backbones import LITE0_PACKAGE, PRETRAINED, ImageBackbone
 from orcu.models.classifier import Classifier, FrozenBackbone
 from orcu.models.ensemble import EnsembleClassifier
 from orcu.models.tabular import Mlp
 from orcu.models.text import MINILM_PACKAGE, TextEncoder
-from orcu.preprocessing import TableEncoder
+from orcu.preprocessing import Inputs, TableEncoder
 
 PREDICT_BATCH = 64  # new inputs per batch
 EVALUATION_ROWS = 4096  # minimum batch size for rows of a matrix outside of training
@@ -52,7 +52,8 @@ class ModelConfig:
         weights: weights of the log-probabilities of an ensemble's networks, ordered by loss and fold; empty for a
             single network.
         folds: number of folds of the ensemble.
-        trees: name, library, weight and start values of each loss of boosted trees in the ensemble.
+        estimators: kind, name and weight of each member of the ensemble that is not a network; for boosted trees also
+            the library and the start values.
     """
 
     kind: str
@@ -68,7 +69,7 @@ class ModelConfig:
     dataset: str = ""
     weights: list[float] = field(default_factory=list)
     folds: int = 1
-    trees: list[dict[str, Any]] = field(default_factory=list)
+    estimators: list[dict[str, Any]] = field(default_factory=list)
 
     def build(
         self, *, weights: str = PRETRAINED, download: bool = False, seed: int = 0
@@ -77,8 +78,8 @@ class ModelConfig:
         torch.manual_seed(seed)
         options: dict[str, Any] = {"weights": weights, "download": download, "seed": seed}
         kind, sizes = model_kind(self.kind), self.hidden_layer_sizes
-        if self.weights or self.trees:
-            body = kind.build_backbone(replace(self, hidden_layer_sizes=[], weights=[], trees=[]), **options)
+        if self.weights or self.estimators:
+            body = kind.build_backbone(replace(self, hidden_layer_sizes=[], weights=[], estimators=[]), **options)
             return EnsembleClassifier(body, len(self.classes), hidden_layer_sizes=sizes, weights=self.weights)
         return Classifier(kind.build_backbone(self, **options), len(self.classes), head=self.head)
 
@@ -90,7 +91,7 @@ class NewInputs(NamedTuple):
     batches: Iterator[Any]
     notes: list[str]  # remarks for the user
     total: int  # number of rows, including images that are skipped
-    codes: FloatArray | None = None  # numbers and category codes of a table, for boosted trees
+    encoded: Inputs | None = None  # the rows of a table, for members that are not networks
 
 
 class ModelKind(ABC):
@@ -259,7 +260,7 @@ class TextModels(_Pretrained):
 
 
 class TableModels(ModelKind):
-    """Tables: a perceptron on standardised numbers and one-hot categories."""
+    """Tables: a perceptron on encoded numbers and one-hot categories."""
 
     def build_backbone(self, config: ModelConfig, *, weights: str, download: bool, seed: int) -> Any:
         """The perceptron."""
@@ -287,7 +288,7 @@ class TableModels(ModelKind):
         if len(matrix) == 0:
             raise InputError(f"{path}: no rows found.")
         batches = (part.to(device) for part in _parts(matrix))
-        return NewInputs(_ids(columns, len(matrix)), batches, encoder.unseen(columns), len(matrix), encoded.codes)
+        return NewInputs(_ids(columns, len(matrix)), batches, encoder.unseen(columns), len(matrix), encoded)
 
 
 MODEL_KINDS: dict[str, ModelKind] = {IMAGES: ImageModels(), TEXTS: TextModels(), TABLE: TableModels()}

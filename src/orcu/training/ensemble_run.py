@@ -10,22 +10,22 @@ from torch import nn
 
 from orcu import losses
 from orcu.boosting.learner import BoostingConfig, BoostingLearner
-from orcu.boosting.libraries import boosting_learner
 from orcu.boosting.objective import objective
+from orcu.boosting.table_learners import learner_kind, table_learners
 from orcu.data.base import TABLE
-from orcu.defaults import BOOSTING_LOSSES, CV, NETWORK_LOSSES
+from orcu.defaults import CV, NETWORK_LOSSES
 from orcu.ensemble.ensemble import Ensemble, fit_ensemble
-from orcu.ensemble.kinds import BOOSTING, NETWORK
-from orcu.ensemble.learner import BaseLearner, Progress, TrainingData
+from orcu.ensemble.kinds import BOOSTING, NETWORK, PRESETS, Preset
+from orcu.ensemble.learner import BaseLearner, CrossFitted, FoldLearner, Progress, TrainingData
 from orcu.errors import InputError
 from orcu.inputs import IntArray
-from orcu.model_selection import cross_fit_folds
+from orcu.model_selection import copy_groups, cross_fit_folds, merge_groups
 from orcu.models.ensemble import EnsembleClassifier
 from orcu.models.kinds import table_features
 from orcu.preprocessing import Inputs, TableEncoder
 from orcu.training.config import ENSEMBLE
 from orcu.training.model_file import save_model
-from orcu.training.networks import PerceptronLearner, as_module, is_batchable
+from orcu.training.networks import PerceptronLearner, as_module, is_batchable, network_members
 from orcu.training.parallel import first_before_others, is_first
 from orcu.training.run import Result, Run, claim
 
@@ -33,7 +33,7 @@ SETS = "sets.json"
 
 
 class EnsembleRun:
-    """Cross-fitted perceptrons of several losses on a table or on features of a frozen backbone; trees on a table.
+    """Cross-fitted perceptrons of several losses on a table or on features of a frozen backbone; more on a table.
 
     The rows of train and validation are split into cross-fitting folds; the test rows are not used.
 
@@ -41,16 +41,23 @@ class EnsembleRun:
         run: data, splits and settings; only the backbone of its network is used.
         loss: losses of the perceptrons, as for `orcu.losses.create`.
         cv: number of folds.
-        estimators: base learners: "network", "boosting" or both.
+        estimators: names of the base learners, as for `OrdinalClassifier`.
+        preset: losses of boosted trees.
 
     Raises:
         InputError: if a loss cannot be used in an ensemble, or there are fewer rows or clusters than folds.
     """
 
     def __init__(
-        self, run: Run, loss: Sequence[Any] = NETWORK_LOSSES, *, cv: int = CV, estimators: Sequence[str] = (NETWORK,)
+        self,
+        run: Run,
+        loss: Sequence[Any] = NETWORK_LOSSES,
+        *,
+        cv: int = CV,
+        estimators: Sequence[str] = (NETWORK,),
+        preset: Preset = PRESETS["default"],
     ) -> None:
-        self.run, self.cv, self.estimators = run, cv, tuple(estimators)
+        self.run, self.cv, self.estimators, self.preset = run, cv, tuple(estimators), preset
         self.num_classes = len(run.model_config.classes)
         self.criteria: dict[str, nn.Module] = {}
         for spec in loss if NETWORK in self.estimators else []:
@@ -63,14 +70,22 @@ class EnsembleRun:
         clusters = run.prepared.manifest.clusters()
         self.groups = None if clusters is None else np.array([clusters[row] for row in self.rows])
         self.labels = run.labels[self.rows]
+        if run.model_config.kind == TABLE:
+            columns = table_features(run.prepared.manifest)
+            table = {name: np.array(values, dtype=object)[self.rows] for name, values in columns.items()}
+            copies = copy_groups(table, self.labels)
+            if copies is not None:
+                self.groups = copies if self.groups is None else merge_groups(self.groups, copies)
         self.folds = cross_fit_folds(self.labels, cv, groups=self.groups, random_state=run.config.seed)
 
     def spec(self) -> dict[str, Any]:
         """Settings of the ensemble, and the versions of the packages."""
         run = self.run.spec()
         settings = {"loss": list(self.criteria), "cv": self.cv, "train_config": asdict(self.train_config)}
+        if self.estimators != (NETWORK,):
+            settings["estimators"] = list(self.estimators)
         if BOOSTING in self.estimators:
-            settings |= {"trees": list(BOOSTING_LOSSES), "boosting": asdict(BoostingConfig())}
+            settings |= {"trees": list(self.preset.boosting_losses), "boosting": asdict(BoostingConfig())}
         return run | {"spec": run["spec"] | settings}
 
     def train(
@@ -121,14 +136,14 @@ class EnsembleRun:
         return TableEncoder.from_dict(self.run.model_config.columns)
 
     def _learners(self) -> list[BaseLearner]:
-        """The base learners, boosting first; one per loss, so that an interrupted training loses little."""
+        """The base learners; networks one per loss, so that an interrupted training loses little."""
         seed = self.run.config.seed
+        objectives = {loss: objective(loss, num_classes=self.num_classes) for loss in self.preset.boosting_losses}
         learners: list[BaseLearner] = []
-        if BOOSTING in self.estimators:
-            options: dict[str, Any] = {"categorical": tuple(self._encoder().categorical), "seed": seed}
-            for loss in BOOSTING_LOSSES:
-                options["objective"] = objective(loss, num_classes=self.num_classes)
-                learners.append(boosting_learner(f"{loss} trees", BoostingConfig(), **options))
+        for kind in self.estimators:
+            if kind != NETWORK:
+                categorical = self._encoder().categorical
+                learners += table_learners(kind, objectives=objectives, categorical=categorical, seed=seed)
         sizes = tuple(self.run.model_config.hidden_layer_sizes)
         return learners + [
             PerceptronLearner({name: criterion}, self.train_config, sizes, seed + index, index)
@@ -136,24 +151,32 @@ class EnsembleRun:
         ]
 
     def _model(self, ensemble: Ensemble) -> tuple[EnsembleClassifier, Any]:
-        """The networks on their backbone as one module, and the model's settings, boosted trees included."""
-        module = as_module(ensemble)
-        trees = [
-            {
-                "name": member.name,
-                "library": member.learner.config.library,
-                "weight": ensemble.factors[member.name],
-                "start": np.asarray(member.learner.init_score).tolist(),
-            }
+        """The networks on their backbone as one module, and the model's settings, other members included."""
+        module, networks = as_module(ensemble), network_members(ensemble)
+        others = [
+            {"name": member.name, "weight": ensemble.factors[member.name], **_description(member)}
             for member in ensemble.members
-            if isinstance(member.learner, BoostingLearner)
+            if member not in networks
         ]
         model_config = replace(
-            self.run.model_config, weights=[float(weight) for weight in module.weights], folds=self.cv, trees=trees
+            self.run.model_config,
+            weights=[float(weight) for weight in module.weights],
+            folds=self.cv,
+            estimators=others,
         )
         config = self.run.config
         model = model_config.build(weights=config.weights, download=config.download, seed=config.seed)
-        assert isinstance(model, EnsembleClassifier)  # noqa: S101 -- the settings have weights or trees
+        assert isinstance(model, EnsembleClassifier)  # noqa: S101 -- the settings have weights or estimators
         for member, trained in zip(model.members, module.members, strict=True):
             member.load_state_dict(trained.state_dict())
         return model, model_config
+
+
+def _description(member: CrossFitted) -> dict[str, Any]:
+    """Kind of a member that is not a network, and for boosted trees the library and the start values."""
+    learner = member.learner
+    assert isinstance(learner, FoldLearner)  # noqa: S101
+    if isinstance(learner, BoostingLearner):
+        start = np.asarray(learner.init_score).tolist()
+        return {"kind": BOOSTING, "library": learner.config.library, "start": start}
+    return {"kind": learner_kind(learner)}

@@ -16,8 +16,8 @@ from orcu.data.folds import SPLITS, HoldoutSplit
 from orcu.data.prepare import PrepareReport
 from orcu.data.shared import prepare_user_data
 from orcu.data.store import MANIFEST, PreparedData, load, store_folder
-from orcu.defaults import CV, NETWORK_LOSSES
-from orcu.ensemble.kinds import BOOSTING, NETWORK, check_kinds, default_kinds
+from orcu.defaults import CV, HIDDEN_LAYER_SIZES, NETWORK_LOSSES
+from orcu.ensemble.kinds import NETWORK, PRESETS, check_kinds, default_kinds
 from orcu.errors import InputError, UnknownNameError
 from orcu.evaluation.evaluate import evaluate
 from orcu.evaluation.evaluation import Evaluation
@@ -119,8 +119,8 @@ def train(
         protocol: protocol of the data set, in place of ``split``.
         fold: fold of the protocol.
         cv: number of cross-fitting folds; 1 for a single network. By default 5 where an ensemble can be trained.
-        estimators: base learners: "boosting" (trees, on tables), "network" or both. By default both on tables where
-            LightGBM is installed and no loss is given, otherwise networks.
+        estimators: names of the base learners, as for `OrdinalClassifier`. By default those of its default preset on
+            tables, otherwise networks.
         calibrator: name, as for `orcu.calibrators.create`; fitted on out-of-fold predictions, or on the validation
             rows of a single network.
         frozen: train on the features of a frozen backbone; by default where there is a backbone and no GPU.
@@ -157,6 +157,8 @@ def train(
         n_folds, loss_list = _cross_fitting(cv, loss_list, prepared, run_config)
         kinds = _estimators(estimators, n_folds, loss_list, prepared)
         run_config = replace(run_config, loss=loss_list[0])
+        if n_folds > 1 and "hidden_layer_sizes" not in config and prepared.manifest.about.kind == TABLE:
+            run_config = replace(run_config, hidden_layer_sizes=HIDDEN_LAYER_SIZES)
         splits = prepared.split(protocol, fold) if protocol else split_rows(prepared, split, run_config.seed)
         slow = model_kind(prepared.manifest.about.kind).has_backbone and not run_config.frozen and _on_cpu(device)
         callback.starting(prepared, splits, slow=slow)
@@ -209,12 +211,14 @@ def _estimators(
     """The kinds of base learners."""
     about = prepared.manifest.about
     if estimators is None:
-        if about.kind != TABLE or n_folds == 1 or tuple(loss_list) != NETWORK_LOSSES:
+        if about.kind != TABLE or n_folds == 1:
             return (NETWORK,)
-        return default_kinds(len(about.features), networks_only="--estimators network")
+        option = "--estimators linear,forest,network"
+        return default_kinds(PRESETS["default"], len(about.features), without_boosting=option)
     check_kinds(estimators)
-    if BOOSTING in estimators and (about.kind != TABLE or n_folds == 1):
-        raise InputError("estimators: boosting needs a table and two folds or more; use --estimators network.")
+    others = [kind for kind in estimators if kind != NETWORK]
+    if others and (about.kind != TABLE or n_folds == 1):
+        raise InputError(f"estimators: {others[0]} needs a table and two folds or more; use --estimators network.")
     if NETWORK not in estimators and tuple(loss_list) != NETWORK_LOSSES:
         raise InputError("loss: sets the loss of networks, and --estimators has none.")
     return tuple(estimators)

@@ -71,6 +71,7 @@ def fit(
     make_optimizer: Callable[[nn.Module, TrainConfig], Optimizer] = adamw,
     progress: Callable[[TrainingProgress], None] | None = None,
     after_epoch: Callable[[int, ModelT], Curve] | None = None,
+    should_stop: Callable[[], bool] | None = None,
     alone: bool = False,
 ) -> list[Curve]:
     """Train a model in place; returns the metrics of each epoch.
@@ -90,6 +91,7 @@ def fit(
         make_optimizer: function from the model and the hyperparameters to the optimiser.
         progress: called after every step and every epoch.
         after_epoch: function from the epoch and the model to further metrics of the epoch.
+        should_stop: asked before every epoch but the first whether the training ends, such as at a time limit.
         alone: whether the model belongs to this process only, where the processes of torchrun would share it.
 
     Raises:
@@ -121,7 +123,7 @@ def fit(
     saved = time.monotonic()
     clock = _Clock(train_config.epochs * steps, done=len(curves) * steps)
     for epoch in range(len(curves), train_config.epochs):
-        if _is_stopped(curves, train_config):
+        if _is_stopped(curves, train_config) or (curves and should_stop is not None and should_stop()):
             break
         # The random numbers of an epoch depend on its number only, so their state is not part of checkpoints.
         torch.manual_seed(int(np.random.default_rng([seed, epoch]).integers(2**62)))

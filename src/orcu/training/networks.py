@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from orcu import geometry
 from orcu.data.batches import ArrayBatches
 from orcu.ensemble.ensemble import Ensemble
-from orcu.ensemble.learner import BaseLearner, CrossFitted, Progress, TrainingData
+from orcu.ensemble.learner import NO_DEADLINE, BaseLearner, CrossFitted, Deadline, Progress, TrainingData
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray
 from orcu.metrics.scoring import rps_unchecked
@@ -42,12 +42,13 @@ def train_network(
     config: TrainConfig,
     *,
     seed: int,
+    deadline: Deadline = NO_DEADLINE,
 ) -> list[float]:
     """Train a network in place, with early stopping by the ranked probability score of the validation rows, if any.
 
-    ``seed`` is that of the row order and of everything else that is random; torch's global state does not change.
-    Returns the validation RPS of each epoch, or the training loss without validation rows. Raises `InputError` if the
-    loss or the logits are not finite.
+    ``seed`` is that of the row order and of everything else that is random; torch's global state does not change. No
+    epoch starts after the ``deadline``. Returns the validation RPS of each epoch, or the training loss without
+    validation rows. Raises `InputError` if the loss or the logits are not finite.
     """
     x = torch.as_tensor(train.inputs.features)
     batches = ArrayBatches(
@@ -80,6 +81,7 @@ def train_network(
                 seed=seed,
                 make_optimizer=fused_adamw,
                 after_epoch=validate,
+                should_stop=deadline.is_over,
                 alone=True,
             )
     except DivergedError as error:
@@ -145,7 +147,13 @@ class PerceptronLearner(_NetworkLearner):
     name: str = "perceptrons"
 
     def cross_fit(  # noqa: D102
-        self, data: TrainingData, folds: Sequence[Fold], *, folder: Path | None = None, progress: Progress | None = None
+        self,
+        data: TrainingData,
+        folds: Sequence[Fold],
+        *,
+        folder: Path | None = None,
+        progress: Progress | None = None,
+        deadline: Deadline = NO_DEADLINE,
     ) -> list[CrossFitted]:
         path = None if folder is None else folder / self.subfolder / f"{self.index}.safetensors"
         x = torch.as_tensor(data.inputs.features)
@@ -159,7 +167,7 @@ class PerceptronLearner(_NetworkLearner):
             except (OSError, SafetensorError, RuntimeError):
                 raise InputError(f"{path}: is damaged or incomplete; delete it to train its loss again.") from None
         else:
-            epochs = self._train(networks, x, data, folds, progress)
+            epochs = self._train(networks, x, data, folds, progress, deadline)
             if path is not None:
                 write_tensors(path, nn.ModuleList(networks).state_dict())
         parts = [slice(start, start + len(folds)) for start in range(0, len(networks), len(folds))]
@@ -175,6 +183,7 @@ class PerceptronLearner(_NetworkLearner):
         data: TrainingData,
         folds: Sequence[Fold],
         progress: Progress | None,
+        deadline: Deadline,
     ) -> list[int]:
         """Train the networks in place; the epoch of each one's final weights."""
         stack, config, n_folds = NetworkStack(networks), self.config, len(folds)
@@ -192,6 +201,8 @@ class PerceptronLearner(_NetworkLearner):
 
         def train_epoch() -> None:
             for rows in torch.split(torch.randperm(len(data.y), generator=generator), config.batch_size):
+                if deadline.is_over():  # of large tables an epoch may take minutes
+                    break
                 share = row_weight[:, rows]
                 share = share / share.sum(dim=1, keepdim=True).clamp(min=1e-30)  # mean over each network's rows
                 logits = stack(x[rows])
@@ -211,7 +222,7 @@ class PerceptronLearner(_NetworkLearner):
                 best.update(epoch, x, data.y, weight)
                 if progress is not None:
                     progress(", ".join(self.criteria), epoch + 1, config.epochs, best.mean_rps)
-                if best.all_stopped(epoch):
+                if best.all_stopped(epoch) or deadline.is_over():
                     break
         best.restore()
         for index, network in enumerate(networks):
@@ -301,15 +312,22 @@ class ModuleLearner(_NetworkLearner):
             )
 
     def cross_fit(
-        self, data: TrainingData, folds: Sequence[Fold], *, folder: Path | None = None, progress: Progress | None = None
+        self,
+        data: TrainingData,
+        folds: Sequence[Fold],
+        *,
+        folder: Path | None = None,
+        progress: Progress | None = None,
+        deadline: Deadline = NO_DEADLINE,
     ) -> list[CrossFitted]:
         """Train a network per fold; these networks are not written to files."""
         networks, epochs = [], []
-        for fold in folds:
+        for index, fold in enumerate(folds):
             seed = self.seed + fold.number
             network = self.network(data.inputs.features.shape[-1], data.num_classes, seed)
             train, validation = data[fold.train], data[fold.early_stopping]
-            curve = train_network(network, copy.deepcopy(self.criterion), train, validation, self.config, seed=seed)
+            criterion, limit = copy.deepcopy(self.criterion), deadline.share(1 / (len(folds) - index))
+            curve = train_network(network, criterion, train, validation, self.config, seed=seed, deadline=limit)
             networks.append(network)
             epochs.append(len(curve))
             if progress is not None:
@@ -317,9 +335,14 @@ class ModuleLearner(_NetworkLearner):
         return [self.cross_fitted(networks, data, folds, n_iter=max(epochs))]
 
 
+def network_members(ensemble: Ensemble) -> list[CrossFitted]:
+    """The members of an ensemble that are networks."""
+    return [member for member in ensemble.members if isinstance(member.learner, _NetworkLearner)]
+
+
 def as_module(ensemble: Ensemble) -> NetworkEnsemble:
-    """The networks of an ensemble as one module, with their factors; boosted trees are not part of it."""
-    members = [member for member in ensemble.members if isinstance(member.learner, _NetworkLearner)]
+    """The networks of an ensemble as one module, with their factors; other members are not part of it."""
+    members = network_members(ensemble)
     networks = [network for member in members for network in member.models]
     factors = [ensemble.factors[member.name] / len(member.models) for member in members for _ in member.models]
     return NetworkEnsemble(networks, factors)

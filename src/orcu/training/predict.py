@@ -20,7 +20,6 @@ from orcu.models.classifier import predict_batches
 from orcu.models.ensemble import EnsembleClassifier
 from orcu.models.kinds import PREDICT_BATCH, model_kind
 from orcu.predictions import Predictions
-from orcu.preprocessing import Inputs
 from orcu.training.ensemble_run import SETS
 from orcu.training.model_file import load_members
 from orcu.training.run import best_device
@@ -85,7 +84,7 @@ def predict(
         InputError: if the model or the inputs cannot be used.
     """
     folder, inputs = Path(folder), Path(inputs)
-    model, config, trees = load_members(folder)
+    model, config, others = load_members(folder)
     calibrator = load_calibrator(folder)
     device = best_device() if device == "auto" else device
     model.to(device)
@@ -110,10 +109,11 @@ def predict(
     with torch.no_grad():
         parts = [model.eval().member_log_probs(batch).double().cpu() for (batch,) in batches()]
     members = torch.cat(parts, dim=1).numpy()
-    if trees:
-        members = np.concatenate([*(tree.predict_log_proba(Inputs(new.codes, None)) for tree in trees), members])
-    tree_weights = [tree["weight"] / config.folds for tree in config.trees for _ in range(config.folds)]
-    weights = np.array(tree_weights + config.weights)
+    if others:
+        assert new.encoded is not None  # noqa: S101 -- only tables have members that are not networks
+        members = np.concatenate([*(member.predict_log_proba(new.encoded) for member in others), members])
+    other_weights = [member["weight"] / config.folds for member in config.estimators for _ in range(config.folds)]
+    weights = np.array(other_weights + config.weights)
     by_loss = weights.reshape(-1, config.folds) * config.folds
     by_fold = np.einsum("lk,lknc->knc", by_loss, members.reshape(*by_loss.shape, *members.shape[1:]))
     to_probs = geometry.probs if calibrator is None else calibrator.predict_proba
