@@ -1,12 +1,12 @@
-"""`AutoCalibration`: the choice of a calibrator."""
-
-import json
+"""`AutoCalibration`: the weighted average of calibrators."""
 
 import numpy as np
 import pytest
 
 from orcu import calibrators, geometry, metrics
 from orcu.calibrators.auto import CANDIDATES, AutoCalibration
+from orcu.calibrators.cross_validation import PRIOR_ROWS, LogLosses
+from orcu.calibrators.projection import nearest_unimodal
 from orcu.errors import InputError
 from orcu.model_selection import cross_fit_folds
 
@@ -18,34 +18,55 @@ def sample(rows=600, classes=4, sharpen=2.5, seed=0):
     return sharpen * z, y
 
 
-def test_auto_chooses_temperature_for_overconfident_logits_and_projection_for_calibrated_ones():
-    assert AutoCalibration().fit(*sample()).chosen_ == "temperature+projection"
-    assert AutoCalibration().fit(*sample(sharpen=1.0)).chosen_ == "projection"
+def test_auto_on_overconfident_logits_gives_the_flexible_map_almost_no_weight():
+    fitted = AutoCalibration().fit(*sample())
+    assert list(fitted.weights_) == list(CANDIDATES)
+    assert sum(fitted.weights_.values()) == pytest.approx(1)
+    assert fitted.weights_["dirichlet"] < 0.05
+    assert fitted.calibrators_["temperature"].temperature_ == pytest.approx(2.5, rel=0.15)
 
 
-def test_auto_chooses_a_dirichlet_map_for_swapped_classes():
+def test_auto_gives_the_dirichlet_map_the_largest_weight_for_swapped_classes():
     z, y = sample(2000)
     swapped = z[:, [1, 0, 2, 3]]
     fitted = AutoCalibration().fit(swapped, y)
-    assert fitted.chosen_ in {"ordinal_dirichlet+projection", "dirichlet+projection"}
-    assert fitted.scores_[fitted.chosen_] < fitted.scores_["temperature+projection"] - 0.1
+    assert fitted.chosen_ == "dirichlet"
+    assert fitted.weights_["dirichlet"] > 0.9
+    assert fitted.scores_["dirichlet"] < fitted.scores_["temperature"] - 0.1
     assert metrics.unimodality(fitted.predict_proba(swapped)) == 1
+
+
+def test_auto_predicts_the_projected_weighted_mean_of_its_calibrators():
+    rng = np.random.default_rng(0)
+    z = 2 * rng.normal(size=(300, 4))  # many multimodal rows
+    y = (rng.random((300, 1)) > geometry.probs(z).cumsum(axis=1)[:, :-1]).sum(axis=1)
+    fitted = AutoCalibration().fit(z, y)
+    mean = sum(weight * fitted.calibrators_[name].predict_proba(z) for name, weight in fitted.weights_.items())
+    assert metrics.unimodality(mean) < 1
+    assert fitted.predict_proba(z) == pytest.approx(nearest_unimodal(mean), abs=1e-15)
+    assert geometry.probs(fitted.predict_logits(z)) == pytest.approx(fitted.predict_proba(z), abs=1e-12)
 
 
 def test_auto_reason_and_scores_are_saved(tmp_path):
     z, y = sample()
     fitted = AutoCalibration().fit(z, y)
     assert set(fitted.scores_) == set(CANDIDATES)
-    assert fitted.reason_.startswith("temperature+projection:")
-    for expected in ("600 rows", f"{fitted.scores_[fitted.chosen_]:.4f}", f"{min(fitted.scores_.values()):.4f}"):
-        assert expected in fitted.reason_
+    assert "600 rows" in fitted.reason_
+    for name, weight in fitted.weights_.items():
+        assert f"{weight:.2f} {name} ({fitted.scores_[name]:.4f})" in fitted.reason_
     fitted.save(tmp_path / "auto.json")
     loaded = calibrators.load(tmp_path / "auto.json")
-    assert (loaded.chosen_, loaded.scores_, loaded.reason_) == (fitted.chosen_, fitted.scores_, fitted.reason_)
+    assert (loaded.weights_, loaded.scores_, loaded.reason_) == (fitted.weights_, fitted.scores_, fitted.reason_)
     assert (loaded.predict_proba(z) == fitted.predict_proba(z)).all()
-    state = json.loads((tmp_path / "auto.json").read_text())
-    state["state"]["calibrator"]["state"] = {}
-    with pytest.raises(InputError, match="damaged"):
+    assert repr(loaded) == repr(fitted)
+
+
+@pytest.mark.parametrize("part", ["weights", "calibrators"])
+def test_auto_refuses_a_damaged_file(part):
+    state = AutoCalibration().fit(*sample(60)).to_dict()
+    damaged = {"weights": {"temperature": 0.5, "gap": 0.6}, "calibrators": {"gap": {}}}
+    state["state"][part] = damaged[part]
+    with pytest.raises(InputError, match="damaged|not a calibrator"):
         calibrators.from_dict(state)
 
 
@@ -53,8 +74,31 @@ def test_auto_with_8_rows_uses_the_fallback():
     z, y = sample(8)
     with pytest.warns(calibrators.CalibrationWarning):
         fitted = AutoCalibration().fit(z, y)
-    assert fitted.chosen_ == "temperature+projection"
+    assert fitted.weights_ == {"temperature": 1.0}
+    assert fitted.chosen_ == "temperature"
     assert "8 rows" in fitted.reason_
+    assert metrics.unimodality(fitted.predict_proba(z)) == 1
+
+
+def test_average_weights_minimise_the_penalised_log_loss():
+    rng = np.random.default_rng(0)
+    probs, weight = rng.uniform(0.05, 0.95, size=(3, 200)), rng.uniform(0.5, 2.0, size=200)
+    share = weight / weight.sum()
+    weights = LogLosses(-np.log(probs), share).average_weights()
+
+    def objective(w):
+        return share @ np.log(w @ probs) + PRIOR_ROWS * (share @ share) * np.log(w[:-1]).sum()
+
+    assert weights.sum() == pytest.approx(1)
+    for step in 0.01 * np.array([[1, -1, 0], [-1, 1, 0], [1, 0, -1], [-1, 0, 1]]):
+        if (weights + step > 0).all():
+            assert objective(weights + step) < objective(weights)
+
+
+def test_average_weights_of_equal_candidates_avoid_the_last():
+    weights = LogLosses(np.ones((3, 50)), np.full(50, 0.02)).average_weights()
+    assert weights[:2] == pytest.approx(0.5, abs=0.01)
+    assert weights[2] < 0.01
 
 
 def test_auto_ignores_rows_of_weight_0():
@@ -63,7 +107,7 @@ def test_auto_ignores_rows_of_weight_0():
     weight = np.repeat([1.0, 0.0], 400)
     both = AutoCalibration().fit(np.concatenate([z, -noise]), np.concatenate([y, labels]), sample_weight=weight)
     alone = AutoCalibration().fit(z, y)
-    assert both.chosen_ == alone.chosen_
+    assert both.weights_ == pytest.approx(alone.weights_)
     assert both.predict_proba(z) == pytest.approx(alone.predict_proba(z))
 
 
@@ -91,8 +135,8 @@ def test_auto_with_groups_cross_validates_over_groups():
     by_row = calibrators.create("auto").fit(logits, y)
     by_group = calibrators.create("auto").fit(logits, y, groups=[f"q{k}" for k in groups])
 
-    assert "dirichlet" in by_row.chosen_
-    assert by_group.chosen_ in {"projection", "temperature+projection"}
+    assert by_row.weights_["dirichlet"] > 0.7
+    assert by_group.weights_["dirichlet"] < 0.2
     assert min(by_group.scores_.values()) > min(by_row.scores_.values()) + 0.1
 
 

@@ -110,7 +110,8 @@ def test_repr_names_changed_options_and_fitted_values():
     assert repr(clone(temperature.fit(z, y))) == "TemperatureScaling()"
     assert repr(temperature) == f"TemperatureScaling(temperature={temperature.temperature_:.3g}, n_rows=200)"
     auto = calibrators.create("auto").fit(z, y)
-    assert str(auto) == f"AutoCalibration(chosen={auto.chosen_!r}, n_rows=200)"
+    weights = {name: round(weight, 2) for name, weight in auto.weights_.items()}
+    assert str(auto) == f"AutoCalibration(weights={weights}, n_rows=200)"
     assert repr(calibrators.create("gap", shrinkage=1.0)) == "GapScaling(shrinkage=1)"
     chain = Chain("temperature", "projection").fit(z, y)
     assert repr(chain) == f"Chain(steps=[{temperature!r}, UnimodalProjection(n_rows=200)])"

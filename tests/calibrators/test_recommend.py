@@ -43,6 +43,13 @@ def test_recommend_chooses_the_lowest_rps_among_unimodal_candidates():
     assert f"{len(allowed)} of 6" in recommendation.reason
 
 
+def test_recommend_compares_auto_without_a_second_projection():
+    z, y = sample(200)
+    table = recommend(z, y, calibrators=("auto", "temperature")).table
+    assert set(table) == {"none", "auto", "temperature", "temperature+projection", "projection"}
+    assert table["auto"]["unimodality"] == 1
+
+
 def test_recommend_for_a_calibrated_model_changes_little():
     z, y = sample(4000, sharpen=1.0, noise=0.0)
     recommendation = recommend(z, y, calibrators=("temperature",))

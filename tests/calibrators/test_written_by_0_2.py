@@ -28,6 +28,13 @@ def test_load_of_a_file_of_0_2_predicts_the_same_bits(path, tmp_path):
         assert np.array_equal(loaded.predict_logits(expected["logits"], **options), expected["calibrated_logits"])
 
 
+def test_auto_of_0_2_is_an_average_of_its_chosen_calibrator():
+    old = json.loads((FOLDER / "auto.json").read_text())["state"]
+    loaded = calibrators.load(FOLDER / "auto.json")
+    assert loaded.weights_ == {old["chosen"]: 1.0}
+    assert (loaded.chosen_, loaded.scores_, loaded.reason_) == (old["chosen"], old["scores"], old["reason"])
+
+
 def test_grouped_calibration_writes_the_new_keys(tmp_path):
     old = json.loads((FOLDER / "grouped.json").read_text())["state"]
     new = calibrators.load(FOLDER / "grouped.json").to_dict()["state"]

@@ -1,6 +1,7 @@
 """ONNX export of models with calibrators, compared with orcu."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -70,6 +71,14 @@ def test_calibrator_module_equals_predict_proba(fitted, name):
     probs = calibrator_module(fitted[name])(torch.from_numpy(logits))
     assert probs.dtype == torch.float64
     assert np.abs(probs.numpy() - fitted[name].predict_proba(logits)).max() < 1e-12
+
+
+def test_calibrator_module_of_auto_of_0_2_equals_predict_proba():
+    file = Path(__file__).parents[1] / "data" / "written_by_0_2" / "calibrators" / "auto.json"
+    auto = calibrators.load(file)
+    logits = hard_logits(auto.num_classes_)
+    probs = calibrator_module(auto)(torch.from_numpy(logits)).numpy()
+    assert np.abs(probs - auto.predict_proba(logits)).max() < 1e-12
 
 
 def test_calibrator_module_of_matrix_scaling_uses_logits():

@@ -13,8 +13,10 @@ from orcu.model_selection import cross_fit_folds, stratified_folds
 N_FOLDS = 5
 MAX_ROWS = 5_000  # rows used for a selection; more do not change it
 # Largest distance of a choice from the lowest log loss. Deviation: one standard error is customary. The flexible
-# candidates are shrunk, and with a full standard error the RPS is up to 1.4 % above theirs (benchmarks/auto.py).
+# candidates are shrunk already, so a full standard error is too cautious.
 STANDARD_ERRORS = 0.5
+PRIOR_ROWS = 1.0  # rows that count for each candidate of an average but the most flexible one
+_MAX_STEPS, _TOLERANCE = 1000, 1e-6  # of the weights of an average
 
 
 def splits(
@@ -71,6 +73,29 @@ class LogLosses(NamedTuple):
         if self.groups is not None:
             errors = np.stack([np.bincount(self.groups, weights=row_errors) for row_errors in errors])
         return int(np.argmax(excess <= standard_errors * np.sqrt((errors**2).sum(axis=1))))
+
+    def average_weights(self) -> FloatArray:
+        """Weights of the average of the candidates' probabilities that has the lowest log loss, shape (K,).
+
+        They are the mixture weights of highest likelihood, by the EM algorithm. A further row counts for each candidate
+        but the last, most flexible one, so that few rows do not give weight to it by chance.
+
+        Example:
+            >>> losses = -np.log([[0.8] * 50 + [0.2] * 50, [0.5] * 100, [0.1] * 100])
+            >>> LogLosses(losses, np.full(100, 0.01)).average_weights().round(2)
+            array([0.15, 0.85, 0.  ])
+        """
+        likelihoods = np.exp(self.losses.min(axis=0) - self.losses)
+        prior = PRIOR_ROWS * (self.share @ self.share)  # as a share of Kish's effective sample size
+        weights = np.full(len(likelihoods), 1 / len(likelihoods))
+        for _ in range(_MAX_STEPS):
+            previous = weights
+            weights = previous * (likelihoods @ (self.share / (previous @ likelihoods)))
+            weights[:-1] += prior
+            weights /= weights.sum()
+            if np.abs(weights - previous).max() < _TOLERANCE:
+                break
+        return weights
 
 
 def cross_val_log_losses(

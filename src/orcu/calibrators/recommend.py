@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from orcu import geometry, metrics
+from orcu.calibrators.auto import AutoCalibration
 from orcu.calibrators.base import CALIBRATORS, Calibrator, clone
 from orcu.calibrators.chain import create
 from orcu.calibrators.cross_validation import N_FOLDS
@@ -16,7 +17,7 @@ from orcu.errors import CalibrationWarning, InputError
 from orcu.inputs import FloatArray, IntArray, as_labels, as_logits
 from orcu.model_selection import stratified_folds
 
-COMPARED = ("temperature", "vector", "dirichlet", "ordinal_dirichlet", "gap")
+COMPARED = ("auto", "temperature", "vector", "dirichlet", "ordinal_dirichlet", "gap")
 METRICS = ("nll", "rps", "sce", "ece", "unimodality", "accuracy", "mae")
 MIN_ROWS = 50
 
@@ -67,8 +68,8 @@ def recommend(
 ) -> Recommendation:
     """Compare calibrators by five-fold cross-validation and recommend one.
 
-    Each calibrator is evaluated alone and followed by the projection. The recommendation has the lowest ranked
-    probability score (RPS) among those with enough unimodal predictions.
+    Each calibrator is evaluated alone and followed by the projection, which is a part of "auto". The recommendation has
+    the lowest ranked probability score (RPS) among those with enough unimodal predictions.
 
     Args:
         logits: logits of rows the model was not trained on, shape (n, C).
@@ -107,7 +108,8 @@ def recommend(
                 progress(name, number, len(calibrators))
             probs = cross_val_predict_proba(CALIBRATORS.create(name), values, labels, random_state=random_state)
             table[name] = calibration_metrics(labels, probs=probs)
-            table[f"{name}+projection"] = calibration_metrics(labels, probs=nearest_unimodal(probs))
+            if name != AutoCalibration.name:
+                table[f"{name}+projection"] = calibration_metrics(labels, probs=nearest_unimodal(probs))
     table["projection"] = calibration_metrics(labels, probs=nearest_unimodal(uncalibrated))
     unimodal = [name for name, row in table.items() if row["unimodality"] >= min_unimodality]
     chosen = min(unimodal or ["projection"], key=lambda name: table[name]["rps"])

@@ -70,7 +70,7 @@ def fit(
     write_fitted(output, estimator, predictions, file)
     if isinstance(estimator, calibrators.AutoCalibration | calibrators.GroupedCalibration):
         say(estimator.reason_)
-    name = getattr(estimator, "chosen_", calibrator)
+    name = calibrator
     if isinstance(estimator, calibrators.GroupedCalibration):
         name = f"{calibrator}, by subgroup"
         if estimator.adjustment_:

@@ -52,7 +52,10 @@ class CalibratorModule(nn.Module):
 
     def forward(self, logits: Tensor) -> Tensor:
         """Calibrated probabilities."""
-        logits = logits.double().clamp(-MAX_LOGIT, MAX_LOGIT)
+        return self.probs(logits.double().clamp(-MAX_LOGIT, MAX_LOGIT))
+
+    def probs(self, logits: Tensor) -> Tensor:
+        """Calibrated probabilities, from clamped float64 logits."""
         probs = self.map_logits(logits, *map(self.get_buffer, self.names)).softmax(-1)
         return self.get_buffer("model_share") * probs + self.get_buffer("uniform_probs") if self.mixes else probs
 
@@ -91,13 +94,13 @@ class ProjectionModule(CalibratorModule):
     def __init__(self) -> None:
         super().__init__(lambda logits: logits)
 
-    def forward(self, logits: Tensor) -> Tensor:
+    def probs(self, logits: Tensor) -> Tensor:
         """The nearest unimodal probabilities."""
-        return self.project(logits.double().softmax(-1))
+        return self.project(logits.softmax(-1))
 
     def transform(self, logits: Tensor) -> Tensor:
         """Their logarithms, with the smallest normal number in place of smaller probabilities."""
-        return self.forward(logits.clamp(-MAX_LOGIT, MAX_LOGIT)).clamp(min=float(np.finfo(np.float64).tiny)).log()
+        return self.forward(logits).clamp(min=float(np.finfo(np.float64).tiny)).log()
 
     def project(self, probs: Tensor) -> Tensor:
         """The nearest unimodal rows of probabilities (n, C)."""
@@ -150,10 +153,25 @@ class ChainModule(CalibratorModule):
         """Calibrated logits, from float64 logits."""
         return self.last.transform(self._before_last(logits))
 
-    def forward(self, logits: Tensor) -> Tensor:
-        """Calibrated probabilities."""
-        probs: Tensor = self.last(self._before_last(logits.double()))
+    def probs(self, logits: Tensor) -> Tensor:
+        """Calibrated probabilities, from float64 logits."""
+        probs: Tensor = self.last.probs(self._before_last(logits))
         return probs
+
+
+class AutoModule(ProjectionModule):
+    """The weighted average of calibrators, projected on the unimodal distributions."""
+
+    def __init__(self, calibrator: calibrators.AutoCalibration) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(calibrator_module(calibrator.calibrators_[name]) for name in calibrator.weights_)
+        weights = np.repeat(list(calibrator.weights_.values()), calibrator.num_classes_)
+        self.register_buffer("weights", torch.tensor(weights.reshape(len(self.members), 1, -1), dtype=torch.float64))
+
+    def probs(self, logits: Tensor) -> Tensor:
+        """The projected average."""
+        probs = torch.stack([member.probs(logits) for member in self.members])  # type: ignore[operator]
+        return self.project((self.get_buffer("weights") * probs).sum(0))
 
 
 def _grouped_module(calibrator: calibrators.GroupedCalibration) -> CalibratorModule:
@@ -166,7 +184,7 @@ def _grouped_module(calibrator: calibrators.GroupedCalibration) -> CalibratorMod
 
 
 _MODULES: dict[type[Calibrator], Callable[..., CalibratorModule]] = {
-    calibrators.AutoCalibration: lambda calibrator: calibrator_module(calibrator.fitted_),
+    calibrators.AutoCalibration: AutoModule,
     calibrators.Chain: ChainModule,
     calibrators.DirichletCalibration: _linear_module,
     calibrators.GapScaling: _gap_module,
