@@ -212,9 +212,23 @@ RIVALS = (  # fast ones first
 )
 
 
+def _preset(name: str) -> Family:
+    """`OrdinalClassifier` with another preset than the default."""
+
+    def predict(x: Any, y: IntArray, new: Any) -> FloatArray:
+        from orcu import OrdinalClassifier
+
+        return OrdinalClassifier(presets=name, random_state=SEED).fit(x, y).predict_proba(new)
+
+    return _rival(f"orcu, {name}", predict, "orcu")
+
+
+PRESETS = (_preset("fast"), _preset("best"))
+
+
 def families(seconds: float) -> list[Family]:
-    """Families of orcu's default and all rivals, AutoGluon with the given time limit."""
-    return [_from_defaults(DEFAULT, "orcu"), *RIVALS, _autogluon(seconds)]
+    """Families of orcu's presets and all rivals, AutoGluon with the given time limit."""
+    return [_from_defaults(DEFAULT, "orcu"), *PRESETS, *RIVALS, _autogluon(seconds)]
 
 
 def installed(wanted: Sequence[Family], console: Console) -> list[Family]:
@@ -236,7 +250,7 @@ def stored_methods(folder: Path) -> list[str]:
     """Methods that may have predictions in a folder: all rivals, and AutoGluon with each stored time limit."""
     limits = {re.search(r"_AutoGluon,_(.+)_s\.npz$", file.name) for file in folder.glob("*_AutoGluon,_*_s.npz")}
     autogluon = [f"AutoGluon, {limit} s" for limit in sorted({match[1] for match in limits if match}, key=float)]
-    return [DEFAULT, *autogluon, *(family.methods[0] for family in RIVALS)]
+    return [DEFAULT, *autogluon, *(family.methods[0] for family in (*PRESETS, *RIVALS))]
 
 
 def has_twin(x: Any, train: IntArray, test: IntArray) -> np.ndarray:

@@ -57,6 +57,7 @@ EXPERIMENTS = (  # experiments of the paper, each with its own page; input of do
 )
 STUDIES = {  # tables of benchmark scripts, and the scripts
     **{f"defaults/{name}": "benchmarks/defaults.py" for name in ("headline", "defaults", "tuned", "single")},
+    "rivals/rivals": "benchmarks/rivals.py",
     "judges": "benchmarks/judges.py",
     "rater_shapes": "benchmarks/rater_study.py",
     "rater_distances": "benchmarks/rater_study.py",
@@ -167,10 +168,16 @@ def pages() -> dict[Path, str]:
         texts[FOLDER / f"{table.spec.name}.md"] = "\n".join(parts).rstrip() + "\n"
     blocks = {metric: by_loss(specs, metric) for metric in METRICS}
     blocks |= {f"{metric} after": by_calibrator(specs, metric) for metric in ("sce", "rps", "unimodality")}
-    blocks |= {"headline": headline(specs), "people": common_practice(), "raw judges": judges_by_calibration()}
+    blocks |= {"headline": headline(specs), "people": strongest(), "raw judges": judges_by_calibration()}
     blocks |= {f"defaults {metric}": estimators(_joined(), metric, SHOWN) for metric in ("rps", "accuracy")}
     blocks |= {f"tuned {metric}": estimators(_by_task("tuned"), metric, TUNED) for metric in ("rps", "nll")}
-    blocks |= {"verdict": verdict(), "tuned verdict": tuned_verdict(), "judges": judges()}
+    blocks |= {"rivals": rivals("all"), "rivals without twin": rivals("without twin"), "presets": presets()}
+    blocks |= {
+        "practice": common_practice(),
+        "verdict": verdict(),
+        "tuned verdict": tuned_verdict(),
+        "judges": judges(),
+    }
     blocks |= peers() | {"rater shapes": rater_shapes(), "rater distances": rater_distances()}
     for page in PAGES:
         content = page.read_text(encoding="utf-8")
@@ -245,6 +252,96 @@ def _marked(cell: text_tables.Cell, row: dict[str, Any], metric: str) -> text_ta
     """A cell with the significance mark of its method against the default."""
     side = BETTER if _is_significant(row, metric) else WORSE if _is_significant(row, metric, "worse") else ""
     return replace(cell, text=f"{cell.text} {side}") if side else cell
+
+
+# The strongest rivals of `benchmarks/rivals.py` on all five folds of the tables.
+DEFAULT = "orcu, default"
+STRONGEST = {
+    "AutoGluon, 120 s": "AutoGluon, 120 s",
+    "ExtraTrees": "ExtraTrees",
+    "LightGBM, tuned + temperature": "LightGBM, tuned + temperature",
+    DEFAULT: "`OrdinalClassifier()`",
+}
+COMPARED = {
+    DEFAULT: "`OrdinalClassifier()`",
+    "AutoGluon, 120 s": "AutoGluon, 120 s",
+    "ExtraTrees": "ExtraTrees",
+    "RandomForest": "Random-Forest",
+    "LightGBM, tuned + temperature": "LightGBM, tuned + temperature",
+    "xRFM": "xRFM",
+    "proportional odds": "proportional odds",
+}
+FULL_FOLDS = 5
+
+
+def _rivals(subset: str) -> ByTask:
+    """Rows of the contest on all five folds, by task and method; other methods keep their folds."""
+    by_task: ByTask = {}
+    for row in archive.load_rows("rivals"):
+        if row["subset"] == subset and row["folds"] == FULL_FOLDS:
+            by_task.setdefault(row["task"], {})[row["method"]] = row
+    return by_task
+
+
+def _contest(subset: str, shown: dict[str, str], improvement: bool) -> str:
+    """RPS of the default and its rivals with marks; the improvement over the best rival as an interval in percent."""
+    table: list[list[str | text_tables.Cell]] = []
+    for task, by_method in _rivals(subset).items():
+        values = {name: by_method[name]["rps"] for name in shown if name in by_method}
+        cells: list[str | text_tables.Cell] = [f"{task} ({by_method[DEFAULT]['rows']:,})"]
+        for name in shown:
+            cell = _cell(values.get(name), list(values.values()), "rps")
+            side = {"better": BETTER, "worse": WORSE}.get(by_method.get(name, {}).get("rps verdict", ""), "")
+            cells.append(replace(cell, text=f"{cell.text} {side}") if side else cell)
+        if improvement:
+            best = min((name for name in values if name != DEFAULT), key=values.__getitem__)
+            low, high = (100 * by_method[best][end] / values[best] for end in ("rps low", "rps high"))
+            cells.append(f"{low:+.1f} to {high:+.1f}")
+        table.append(cells)
+    heads: list[str | text_tables.Cell] = ["", *(text_tables.Cell(title, markup=True) for title in shown.values())]
+    heads += ["improvement, %"] if improvement else []
+    return text_tables.markdown(heads, table, "l" + "r" * (len(heads) - 1))
+
+
+def strongest() -> str:
+    """RPS of the strongest rivals and of orcu's default on the tables, with the improvement."""
+    return _contest("all", STRONGEST, improvement=True)
+
+
+def rivals(subset: str) -> str:
+    """RPS of orcu's default and of all rivals that ran on five folds, and the number of significant differences."""
+    by_task, lines = _rivals(subset), []
+    for score in ("rps", "nll"):
+        verdicts = {
+            (task, name): row.get(f"{score} verdict", "")
+            for task, rows in by_task.items()
+            for name, row in rows.items()
+            if name in COMPARED and name != DEFAULT
+        }
+        better = [f"{name} on {task}" for (task, name), verdict_ in verdicts.items() if verdict_ == "better"]
+        counts = [list(verdicts.values()).count(verdict_) for verdict_ in ("better", "tie", "worse")]
+        lines.append(
+            f"{score.upper()}, {len(verdicts)} comparisons: another method is better in {counts[0]}, level in {counts[1]} "
+            f"and worse in {counts[2]}" + (f" (better: {'; '.join(better)})." if better else ".")
+        )
+    return _contest(subset, COMPARED, improvement=False) + "\n" + " ".join(lines) + "\n"
+
+
+def presets() -> str:
+    """RPS and CPU seconds of the presets on the folds that all of them have."""
+    names = {"orcu, fast": "fast", DEFAULT: "default", "orcu, best": "best"}
+    by_task: ByTask = {}
+    for row in archive.load_rows("rivals"):
+        if row["subset"] == "all" and row["method"] in names:
+            by_task.setdefault(row["task"], {})[row["method"]] = row
+    table: list[list[str | text_tables.Cell]] = []
+    for task, rows in by_task.items():
+        cells: list[str | text_tables.Cell] = [task]
+        for name in names:
+            row = rows.get(name)
+            cells.append("-" if row is None else f"{row['rps']:.3f} ({row['cpu_seconds']:.0f} s)")
+        table.append(cells)
+    return text_tables.markdown(["", *names.values()], table, "lrrr")
 
 
 # Common practice, orcu's default, and the paper's loss alone.

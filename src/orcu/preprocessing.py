@@ -83,9 +83,15 @@ class TableEncoder:
         self.columns = list(columns)
 
     @classmethod
-    def fit(cls, table: Mapping[str, Any]) -> "TableEncoder":
-        """Learn the column statistics of training rows: column names to values, ``None`` or NaN where missing."""
-        return cls([_column(name, values, binned=len(table) <= MAX_BINNED_COLUMNS) for name, values in table.items()])
+    def fit(cls, table: Mapping[str, Any], *, robust: bool = True) -> "TableEncoder":
+        """Learn the column statistics of training rows: column names to values, ``None`` or NaN where missing.
+
+        With ``robust=False`` numbers are standardised by mean and standard deviation, without bounds and bins. Single
+        networks of benchmarks and of ``orcu train`` use this, as in orcu 0.2.
+        """
+        fit_column = _column if robust else _standardised_column
+        binned = len(table) <= MAX_BINNED_COLUMNS
+        return cls([fit_column(name, values, binned=binned) for name, values in table.items()])
 
     @property
     def width(self) -> int:
@@ -131,7 +137,12 @@ class TableEncoder:
 
     def to_dict(self) -> list[dict[str, Any]]:
         """The column statistics as plain data for JSON."""
-        return [asdict(column) for column in self.columns]
+        states = [asdict(column) for column in self.columns]
+        tuples = ("categories", "edges")
+        return [
+            {key: list(value) if key in tuples and value is not None else value for key, value in state.items()}
+            for state in states
+        ]
 
     @classmethod
     def from_dict(cls, state: Sequence[Mapping[str, Any]]) -> "TableEncoder":
@@ -150,18 +161,42 @@ def _is_float_array(values: Any) -> bool:
     return isinstance(values, np.ndarray) and values.dtype.kind == "f"
 
 
-def _column(name: str, values: Any, *, binned: bool) -> Column:
-    if not _is_float_array(values):
-        values = list(values)
-        present = [value for value in values if value is not None]
-        if any(isinstance(value, str) for value in present):
-            names = sorted({str(value) for value in present})
-            return Column(name, categories=(*names, MISSING) if len(present) < len(values) else tuple(names))
-        values = _numbers(name, values)
-    present = values[~np.isnan(values)]
+def _categories(values: Any) -> tuple[str, ...] | None:
+    """The categories of a column, or ``None`` for numbers."""
+    if _is_float_array(values):
+        return None
+    present = [value for value in values if value is not None]
+    if not any(isinstance(value, str) for value in present):
+        return None
+    names = sorted({str(value) for value in present})
+    return (*names, MISSING) if len(present) < len(values) else tuple(names)
+
+
+def _present_numbers(name: str, values: Any) -> tuple[FloatArray, bool]:
+    """The numbers of a column without missing ones, and whether any is missing."""
+    numbers = _numbers(name, values)
+    present = numbers[~np.isnan(numbers)]
     if not np.isfinite(present).all():
         raise InputError(f"column {name!r}: has an infinite value; remove it or use a finite number.")
-    gaps = len(present) < len(values)
+    return present, len(present) < len(numbers)
+
+
+def _standardised_column(name: str, values: Any, *, binned: bool) -> Column:
+    values = values if _is_float_array(values) else list(values)
+    categories = _categories(values)
+    if categories is not None:
+        return Column(name, categories=categories)
+    present, gaps = _present_numbers(name, values)
+    center, scale = (float(present.mean()), float(present.std())) if present.size else (0.0, 0.0)
+    return Column(name, center, scale or 1.0, gaps, clip=False)
+
+
+def _column(name: str, values: Any, *, binned: bool) -> Column:
+    values = values if _is_float_array(values) else list(values)
+    categories = _categories(values)
+    if categories is not None:
+        return Column(name, categories=categories)
+    present, gaps = _present_numbers(name, values)
     if not present.size:
         return Column(name, gaps=gaps)
     low, center, high = np.quantile(present, [0.25, 0.5, 0.75])

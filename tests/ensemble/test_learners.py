@@ -133,6 +133,15 @@ def test_forest_learner_accepts_missing_values_and_a_class_without_rows():
     assert np.exp(log_probs[:, 3]).max() < 0.01
 
 
+def test_forest_learner_of_two_classes_sums_to_one():
+    rows = data()
+    two = TrainingData(rows.inputs, np.minimum(rows.y, 1), 2)
+    learner = ForestLearner("random forest")
+    log_probs = learner.predict_log_proba(learner.fit(two, cross_fit_folds(two.y, 3)[0]), rows.inputs)
+    np.testing.assert_allclose(np.exp(log_probs).sum(axis=1), 1)
+    assert nll(log_probs, two.y) < 0.5
+
+
 def test_forest_learner_large_tables_bound_the_rows_of_a_tree(monkeypatch):
     monkeypatch.setattr(forest, "MAX_ROWS", 50)
     rows = data()

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from orcu import OrdinalClassifier, errors, geometry, metrics
-from orcu.ensemble.kinds import MAX_TREE_COLUMNS
+from orcu.ensemble.kinds import MAX_TABLE_COLUMNS
 from orcu.errors import InputError, UnknownNameError
 from orcu.metrics import rows
 
@@ -98,8 +98,8 @@ def test_estimators_alone_decide_which_base_learners_are_fitted():
     frame, y = sample(120)
     one_loss = OrdinalClassifier("orcu", **QUICK).fit(frame, y)
     assert list(one_loss.weights_) == ["linear", "extra trees", "random forest", "orcu", "ce trees"]
-    wide = np.random.default_rng(0).normal(size=(120, MAX_TREE_COLUMNS + 1))
-    assert list(OrdinalClassifier(**QUICK).fit(wide, y).weights_) == ["linear", "ce", "sord", "orcu"]
+    wide = np.random.default_rng(0).normal(size=(120, MAX_TABLE_COLUMNS + 1))
+    assert list(OrdinalClassifier(**QUICK).fit(wide, y).weights_) == ["ce", "sord", "orcu"]
     both = OrdinalClassifier("ce", **QUICK, estimators=("boosting", "network")).fit(frame, y)
     assert list(both.weights_) == ["ce trees", "ce"]
 

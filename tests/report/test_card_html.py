@@ -143,7 +143,7 @@ def test_calibrator_card_has_fitted_parameters(objects):
     assert f"{objects['temperature'].temperature_:.4g}" in CardReader(objects["temperature"]._repr_html_()).text
     auto = CardReader(objects["auto"]._repr_html_()).text
     assert objects["auto"].chosen_ in auto
-    assert f"{objects['auto'].scores_['projection']:.4f}" in auto
+    assert f"{objects['auto'].scores_['gap']:.4f}" in auto
 
 
 def test_recommendation_card_marks_the_chosen_method(objects):

@@ -13,6 +13,7 @@ from orcu.training.experiment import train
 from orcu.training.model_file import load_model
 from orcu.training.predict import predict
 
+FILES = {"trees": "txt", "forests": "npz", "linear": "json"}
 SHORT = {"training": {"epochs": 3}, "device": "cpu", "split": (60, 20, 20), "estimators": ["network"]}
 
 
@@ -87,7 +88,7 @@ def test_predict_of_an_ensemble_gives_probabilities_sets_and_epistemic_uncertain
     # the same as the rows of the training were answered with
     model, _ = load_model(folder / "model")
     with torch.no_grad():
-        logits = model(torch.zeros(4, 2)).logits
+        logits = model(torch.zeros(4, model.backbone.width)).logits
     assert logits.shape == (4, 3)
     wide = predict(folder / "model", folder / "new.csv", alpha=0.02, device="cpu")
     assert (wide.low <= result.low).all()
@@ -158,19 +159,27 @@ def test_train_with_losses_or_folds_that_cannot_be_an_ensemble_raises(folder, tr
     assert train(data, folder / "poe", loss="poe", **SHORT).summary == ""  # by itself a single network
 
 
-def test_train_on_a_table_fits_boosters_and_predict_uses_them(folder, trained, monkeypatch):
+def test_train_on_a_table_fits_the_default_estimators_and_predict_uses_them(folder, trained, monkeypatch):
     lgb = pytest.importorskip("lightgbm", reason="pip install 'orcu[boosting]'")
     data, out = folder / "model" / "data", folder / "trees"
     plain = SHORT | {"estimators": None}
     experiment = train(data, out, **plain)
     plan = experiment.result.model_config
-    shares = [tree["weight"] for tree in plan.trees]
-    assert shares
-    assert min(shares) > 0
+    assert {entry["kind"] for entry in plan.estimators} <= {"linear", "forest", "boosting"}
+    assert min(entry["weight"] for entry in plan.estimators) > 0
     card = json.loads((out / "card.json").read_text())
     assert sum(card["training"]["weights"].values()) == pytest.approx(1)
-    assert list(card["training"]["weights"]) == ["ce trees", "orcu trees", "ce", "sord", "orcu"]
-    assert len(list((out / "trees").glob("*.txt"))) == 10
+    assert list(card["training"]["weights"]) == [
+        "linear",
+        "extra trees",
+        "random forest",
+        "ce trees",
+        "ce",
+        "sord",
+        "orcu",
+    ]
+    files = {folder: len(list((out / folder).glob(f"*.{suffix}"))) for folder, suffix in FILES.items()}
+    assert files == {"trees": 5, "forests": 10, "linear": 6}  # the penalty of the linear models is in a file too
     assert lgb.Booster(model_file=str(out / "trees" / "ce_trees.0.txt")).num_feature() == 2
     with pytest.raises(InputError, match="--estimators network"):
         load_model(out)
@@ -185,12 +194,19 @@ def test_train_on_a_table_fits_boosters_and_predict_uses_them(folder, trained, m
     assert result.epistemic.min() >= 0
     assert (result.low <= result.high).all()
     # an interrupted training trains only the missing boosters
-    (out / "trees" / "orcu_trees.3.txt").unlink()
+    (out / "trees" / "ce_trees.3.txt").unlink()
     calls, lgb_train = [], lgb.train
     monkeypatch.setattr(lgb, "train", lambda *args, **options: calls.append(1) or lgb_train(*args, **options))
     train(data, out, **plain)
     assert len(calls) == 1
-    name = f"{plan.trees[0]['name'].replace(' ', '_')}.1.txt"
+    # files of another model and damaged files
+    model = out / "model.json"
+    config = json.loads(model.read_text())
+    config["estimators"] = [
+        {"kind": "boosting", "name": "ce trees", "weight": 1.0, "library": "lightgbm", "start": [0.0, 0.0, 0.0]}
+    ]
+    model.write_text(json.dumps(config))
+    name = "ce_trees.1.txt"
     rng = np.random.default_rng(0)
     other = lgb.train({"verbosity": -1}, lgb.Dataset(rng.normal(size=(50, 5)), rng.normal(size=50)), 2)
     (out / "trees" / name).write_text(other.model_to_string())
@@ -205,8 +221,8 @@ def test_train_with_estimators_that_cannot_be_used_raises(folder, trained):
     data = folder / "model" / "data"
     with pytest.raises(InputError, match="^estimators: "):
         train(data, folder / "m", **SHORT | {"estimators": ["boosting"]}, cv=1)
-    with pytest.raises(InputError, match="estimator 'forest'"):
-        train(data, folder / "m", **SHORT | {"estimators": ["forest"]})
+    with pytest.raises(InputError, match="estimator 'forests'"):
+        train(data, folder / "m", **SHORT | {"estimators": ["forests"]})
     with pytest.raises(InputError, match="^estimators: "):
         train(data, folder / "m", **SHORT | {"estimators": []})
     with pytest.raises(InputError, match="^loss: "):

@@ -23,7 +23,7 @@ _HASHED_KEYS = {
     "cluster": "subject",
 }
 _HASHED_LOSSES = {"ensemble": "committee"}
-TABLE_ENCODING = 2  # of `orcu.preprocessing.TableEncoder`: runs on tables of version 0.2 have other features
+TABLE_ENSEMBLE = 2  # version of the ensembles on tables; those of 0.2 have other features and members
 
 
 class State(StrEnum):
@@ -94,8 +94,9 @@ class Job:
             "seed": self.seed,
             "threads": self.threads,
         }
-        if DATASETS.create(self.data.set, **self.data.options).card.kind == TABLE:
-            fields["encoding"] = TABLE_ENCODING
+        is_ensemble = isinstance(loss, dict) and "cv" in loss
+        if is_ensemble and DATASETS.create(self.data.set, **self.data.options).card.kind == TABLE:
+            fields["ensemble"] = TABLE_ENSEMBLE
         if self.keep_model:
             fields["keep_model"] = True
         if self.two_stage is not None:

@@ -51,6 +51,7 @@ class ForestLearner(FoldLearner):
 
         rows = data[fold.all_training]
         targets = (rows.y[:, None] <= np.arange(data.num_classes - 1)).astype(np.float64)
+        targets = targets[:, 0] if data.num_classes == 2 else targets
         options = {"bootstrap": False} | FORESTS[self.name]
         if len(rows.y) > MAX_ROWS:
             options |= {"bootstrap": True, "max_samples": MAX_ROWS}

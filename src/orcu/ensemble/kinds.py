@@ -10,8 +10,7 @@ from orcu.errors import InputError, UnknownNameError, import_problem
 
 LINEAR, FOREST, NETWORK, BOOSTING, CATBOOST = "linear", "forest", "network", "boosting", "catboost"
 KINDS = (LINEAR, FOREST, NETWORK, BOOSTING, CATBOOST)
-TREES = (FOREST, BOOSTING, CATBOOST)  # kinds that need the columns of a table, not features
-MAX_TREE_COLUMNS = 100  # wider tables are usually features of images or texts, on which trees are slow and do worse
+MAX_TABLE_COLUMNS = 100  # wider tables are usually features of images or texts, on which networks alone are as good
 PACKAGES = {BOOSTING: "lightgbm", CATBOOST: "catboost"}
 INSTALL = {BOOSTING: "pip install 'orcu[boosting]'", CATBOOST: "pip install catboost"}
 
@@ -55,8 +54,9 @@ def default_kinds(preset: Preset, columns: int, *, without_boosting: str) -> Seq
 
     ``without_boosting`` is the option that requests other kinds, for the warning.
     """
-    kinds = [kind for kind in preset.kinds if columns <= MAX_TREE_COLUMNS or kind not in TREES]
-    problems = {kind: import_problem(PACKAGES[kind]) for kind in kinds if kind in PACKAGES}
+    if columns > MAX_TABLE_COLUMNS:
+        return (NETWORK,)
+    problems = {kind: import_problem(PACKAGES[kind]) for kind in preset.kinds if kind in PACKAGES}
     if problems.get(BOOSTING):
         warnings.warn(
             f"LightGBM {problems[BOOSTING]}: the ensemble has no boosted trees, which help on most tables: "
@@ -64,4 +64,4 @@ def default_kinds(preset: Preset, columns: int, *, without_boosting: str) -> Seq
             UserWarning,
             stacklevel=6,
         )
-    return tuple(kind for kind in kinds if not problems.get(kind))
+    return tuple(kind for kind in preset.kinds if not problems.get(kind))

@@ -58,7 +58,7 @@ def fit_proportional_odds(
         >>> x = np.linspace(-2, 2, 200)[:, None]
         >>> model = fit_proportional_odds(x, np.digitize(x[:, 0], [-1, 1]), 3, penalty=1.0)
         >>> np.exp(model.predict_log_proba(np.array([[0.0]]))).round(2).tolist()
-        [[0.01, 0.98, 0.01]]
+        [[0.01, 0.99, 0.01]]
     """
     x = np.asarray(features, dtype=np.float64)
     width, prior = x.shape[1], np.full(num_classes, PRIOR_ROWS)

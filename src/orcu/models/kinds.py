@@ -260,7 +260,7 @@ class TextModels(_Pretrained):
 
 
 class TableModels(ModelKind):
-    """Tables: a perceptron on encoded numbers and one-hot categories."""
+    """Tables: a perceptron on standardised numbers and one-hot categories."""
 
     def build_backbone(self, config: ModelConfig, *, weights: str, download: bool, seed: int) -> Any:
         """The perceptron."""
@@ -272,7 +272,7 @@ class TableModels(ModelKind):
         """Columns of the encoder, fitted on the training rows."""
         columns = table_features(prepared.manifest)
         table = {name: [values[row] for row in train.tolist()] for name, values in columns.items()}
-        return {"columns": TableEncoder.fit(table).to_dict()}
+        return {"columns": TableEncoder.fit(table, robust=False).to_dict()}
 
     def batch_maker(self, prepared: PreparedData, config: ModelConfig, body: Any, augment: bool = False) -> MakeBatches:
         """Batches of the encoded table."""

@@ -70,9 +70,11 @@ class EnsembleRun:
         clusters = run.prepared.manifest.clusters()
         self.groups = None if clusters is None else np.array([clusters[row] for row in self.rows])
         self.labels = run.labels[self.rows]
+        self.model_config = run.model_config
         if run.model_config.kind == TABLE:
             columns = table_features(run.prepared.manifest)
             table = {name: np.array(values, dtype=object)[self.rows] for name, values in columns.items()}
+            self.model_config = replace(run.model_config, columns=TableEncoder.fit(table).to_dict())
             copies = copy_groups(table, self.labels)
             if copies is not None:
                 self.groups = copies if self.groups is None else merge_groups(self.groups, copies)
@@ -128,12 +130,12 @@ class EnsembleRun:
         return Result(folder, model, model_config, [], predictions, self.train_config), ensemble
 
     def _inputs(self) -> Inputs:
-        if self.run.model_config.kind == TABLE:
+        if self.model_config.kind == TABLE:
             return self._encoder().encode(table_features(self.run.prepared.manifest))
         return Inputs(None, self.run.features())
 
     def _encoder(self) -> TableEncoder:
-        return TableEncoder.from_dict(self.run.model_config.columns)
+        return TableEncoder.from_dict(self.model_config.columns)
 
     def _learners(self) -> list[BaseLearner]:
         """The base learners; networks one per loss, so that an interrupted training loses little."""
@@ -159,10 +161,7 @@ class EnsembleRun:
             if member not in networks
         ]
         model_config = replace(
-            self.run.model_config,
-            weights=[float(weight) for weight in module.weights],
-            folds=self.cv,
-            estimators=others,
+            self.model_config, weights=[float(weight) for weight in module.weights], folds=self.cv, estimators=others
         )
         config = self.run.config
         model = model_config.build(weights=config.weights, download=config.download, seed=config.seed)
