@@ -321,27 +321,29 @@ def rivals(subset: str) -> str:
         better = [f"{name} on {task}" for (task, name), verdict_ in verdicts.items() if verdict_ == "better"]
         counts = [list(verdicts.values()).count(verdict_) for verdict_ in ("better", "tie", "worse")]
         lines.append(
-            f"{score.upper()}, {len(verdicts)} comparisons: another method is better in {counts[0]}, level in {counts[1]} "
-            f"and worse in {counts[2]}" + (f" (better: {'; '.join(better)})." if better else ".")
+            f"{score.upper()}, {len(verdicts)} comparisons: the other method is better in {counts[0]}, level in "
+            f"{counts[1]} and worse in {counts[2]}" + (f" (better: {'; '.join(better)})." if better else ".")
         )
     return _contest(subset, COMPARED, improvement=False) + "\n" + " ".join(lines) + "\n"
 
 
 def presets() -> str:
-    """RPS and CPU seconds of the presets on the folds that all of them have."""
-    names = {"orcu, fast": "fast", DEFAULT: "default", "orcu, best": "best"}
+    """RPS and CPU seconds of two presets on five folds; of "best" the difference from the default on their folds."""
     by_task: ByTask = {}
     for row in archive.load_rows("rivals"):
-        if row["subset"] == "all" and row["method"] in names:
+        if row["subset"] == "all":
             by_task.setdefault(row["task"], {})[row["method"]] = row
     table: list[list[str | text_tables.Cell]] = []
     for task, rows in by_task.items():
         cells: list[str | text_tables.Cell] = [task]
-        for name in names:
-            row = rows.get(name)
-            cells.append("-" if row is None else f"{row['rps']:.3f} ({row['cpu_seconds']:.0f} s)")
+        cells += [
+            f"{rows[name]['rps']:.3f} ({rows[name]['cpu_seconds']:.0f} s)" if name in rows else "-"
+            for name in ("orcu, fast", DEFAULT)
+        ]
+        best = rows.get("orcu, best")
+        cells.append("-" if best is None else f"{best['rps difference']:+.4f} ({best['cpu_seconds']:.0f} s)")
         table.append(cells)
-    return text_tables.markdown(["", *names.values()], table, "lrrr")
+    return text_tables.markdown(["", "fast", "default", "best minus default, first fold"], table, "lrrr")
 
 
 # Common practice, orcu's default, and the paper's loss alone.
