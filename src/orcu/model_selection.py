@@ -305,6 +305,7 @@ def take_rows(values: Any, rows: npt.NDArray[np.intp]) -> Any:
 
 
 MIN_COPIES = 0.01  # share of the rows; fewer copies hardly change what out-of-fold predictions say
+MIN_DISTINCT_ROWS = 20  # with fewer, equal rows are levels rather than copies, and folds could not keep them together
 MIN_COPY_SHARE = 0.5  # share of the rows with an equal row whose label the equality explains
 MAX_NATURAL_AGREEMENT = 0.98  # equal rows of a table of few levels may agree always, without being copies
 
@@ -341,7 +342,7 @@ def copy_groups(table: Any, y: IntArray) -> IntArray | None:
         hashes.append(rng.integers(2**63, size=int(levels.max()) + 1).astype(np.uint64)[levels])
     total: npt.NDArray[np.uint64] = np.asarray(np.sum(hashes, axis=0, dtype=np.uint64))
     group, size, same = _partners(total, y)
-    if np.count_nonzero(size) < MIN_COPIES * len(y) or not size.any():
+    if not size.any() or np.count_nonzero(size) < MIN_COPIES * len(y) or int(group.max()) + 1 < MIN_DISTINCT_ROWS:
         return None
     agreement = float(np.mean(same[size > 0] / size[size > 0]))
     near_same, near_size = np.zeros(len(y)), np.zeros(len(y))

@@ -67,6 +67,12 @@ def test_copy_groups_leaves_natural_ties_apart():
     assert n_copies(place, np.random.default_rng(1).integers(4, size=500)) == 0
 
 
+def test_copy_groups_of_few_distinct_rows_is_none():
+    x, y = np.repeat([[0.1, 0.7], [0.3, 0.2]], 30, axis=0), np.repeat([0, 1], 30)
+    assert copy_groups(x, y) is None
+    assert OrdinalClassifier(**QUICK).fit(x, y).n_copies_ == 0
+
+
 def test_merge_groups_joins_rows_by_way_of_others():
     merged = merge_groups(np.array(["a", "b", "b", "c"]), np.array([1, 1, 2, 3]))
     assert merged.tolist() == [0, 0, 0, 1]

@@ -160,3 +160,12 @@ def test_fit_does_not_validate_probabilities_at_every_early_stopping_step(monkey
     monkeypatch.setattr(rows, "as_probs", lambda *args, **options: calls.append(1) or as_probs(*args, **options))
     OrdinalClassifier(**QUICK).fit(*sample(200))
     assert len(calls) < 20
+
+
+def test_class_weight_shifts_calibrated_probabilities():
+    """A calibrator fitted without the class weights would restore the class frequencies."""
+    frame, y = sample(200)
+    options = QUICK | {"estimators": ["linear", "forest"]}
+    plain = OrdinalClassifier(**options).fit(frame, y).predict_proba(frame)[:, 3].mean()
+    heavy = OrdinalClassifier(**options, class_weight={3: 30.0}).fit(frame, y).predict_proba(frame)[:, 3].mean()
+    assert heavy > 2 * plain

@@ -112,7 +112,7 @@ def fit_ensemble(
         data: all rows.
         folds: cross-fitting folds, from `orcu.model_selection.cross_fit_folds`.
         calibrator: name, chain or calibrator; ``None`` for none.
-        sample_weight: weight of each row, without class weights, or ``None``.
+        sample_weight: weight of each row for the members' weights and the calibrator, or ``None``.
         groups: group of each row, such as its patient, or ``None``.
         ids: id of each row, which the calibrator remembers, or ``None``.
         folder: folder of the model files, or ``None``; models that are there already are read, not fitted.

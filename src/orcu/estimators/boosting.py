@@ -103,12 +103,13 @@ class OrdinalBoosting(OrdinalEstimator):
         folds = cross_fit_folds(
             codes, n_folds, early_stopping=self.validation_fraction, groups=groups, random_state=seed
         )
+        training_weight = self._training_weight(codes, weight)
         ensemble = fit_ensemble(
             [self._boosting_learner(loss, self._loss_name(loss), self._config(), seed) for loss in self._loss_list()],
-            TrainingData(self._inputs(table), codes, len(self.classes_), self._training_weight(codes, weight)),
+            TrainingData(self._inputs(table), codes, len(self.classes_), training_weight),
             folds,
             calibrator=self.calibrator,
-            sample_weight=weight,
+            sample_weight=training_weight,
             groups=groups,
         )
         self._set_ensemble(ensemble)

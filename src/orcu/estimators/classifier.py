@@ -227,7 +227,7 @@ class OrdinalClassifier(OrdinalEstimator):
             data,
             folds,
             calibrator=self.calibrator,
-            sample_weight=weight,
+            sample_weight=data.sample_weight,  # with class weights, which a calibrator without them would undo
             groups=groups,
             time_limit=self.time_limit,
         )
@@ -323,7 +323,8 @@ class OrdinalClassifier(OrdinalEstimator):
         self.weights_, self.ensemble_ = {self._loss_name(self._single_loss()): 1.0}, None
         part, sets = data[splits["calibration"]], data[splits["sets"]]
         logits = predict_logits(self.model_, part.inputs.features) if len(part.y) else np.zeros((0, len(classes)))
-        self.calibrator_ = fit_calibrator(self.calibrator, logits, part.y, sample_weight=part.sample_weight)
+        weight = self._training_weight(part.y, part.sample_weight) if len(part.y) else None
+        self.calibrator_ = fit_calibrator(self.calibrator, logits, part.y, sample_weight=weight)
         self._set_rows = (predict_logits(self.model_, sets.inputs.features), sets.y) if len(sets.y) else None
         self._training_rows = data, [], splits
         return self
