@@ -172,12 +172,7 @@ def pages() -> dict[Path, str]:
     blocks |= {f"defaults {metric}": estimators(_joined(), metric, SHOWN) for metric in ("rps", "accuracy")}
     blocks |= {f"tuned {metric}": estimators(_by_task("tuned"), metric, TUNED) for metric in ("rps", "nll")}
     blocks |= {"rivals": rivals("all"), "rivals without twin": rivals("without twin"), "presets": presets()}
-    blocks |= {
-        "practice": common_practice(),
-        "verdict": verdict(),
-        "tuned verdict": tuned_verdict(),
-        "judges": judges(),
-    }
+    blocks |= {"verdict": verdict(), "tuned verdict": tuned_verdict(), "judges": judges()}
     blocks |= peers() | {"rater shapes": rater_shapes(), "rater distances": rater_distances()}
     for page in PAGES:
         content = page.read_text(encoding="utf-8")
@@ -344,39 +339,6 @@ def presets() -> str:
         cells.append("-" if best is None else f"{best['rps difference']:+.4f} ({best['cpu_seconds']:.0f} s)")
         table.append(cells)
     return text_tables.markdown(["", "fast", "default", "best minus default, first fold"], table, "lrrr")
-
-
-# Common practice, orcu's default, and the paper's loss alone.
-PRACTICE = {
-    "one network, CE + temperature": "cross-entropy + temperature",
-    "LightGBM + temperature": "LightGBM + temperature",
-    "orcu, default": "`OrdinalClassifier()`",
-    "one network, ORCU": "ORCU loss alone",
-}
-
-
-def common_practice() -> str:
-    """RPS of common practice, of orcu's default, and of the ORCU loss alone, with significance marks.
-
-    The last column is the 95 % interval of the improvement over the better of the two common methods, in percent.
-    """
-    table: list[list[str | text_tables.Cell]] = []
-    for task, by_method in _by_task("headline").items():
-        values = {name: by_method[name]["rps"] for name in PRACTICE if name in by_method}
-        cells: list[str | text_tables.Cell] = [f"{task} ({by_method['orcu, default']['rows']:,})"]
-        for name in PRACTICE:
-            cell = _cell(values.get(name), list(values.values()), "rps")
-            cells.append(_marked(cell, by_method.get(name, {}), "rps"))
-        best = min((name for name in list(PRACTICE)[:2] if name in by_method), key=values.__getitem__)
-        low, high = (100 * by_method[best][end] / values[best] for end in ("rps low", "rps high"))
-        cells.append(f"{low:+.1f} to {high:+.1f}")
-        table.append(cells)
-    heads: list[str | text_tables.Cell] = [
-        "",
-        *(text_tables.Cell(title, markup=True) for title in PRACTICE.values()),
-        "improvement, %",
-    ]
-    return text_tables.markdown(heads, table, "l" + "r" * (len(PRACTICE) + 1))
 
 
 def verdict() -> str:
