@@ -79,13 +79,14 @@ RESULTS ?= results
 TABLES ?= tables
 JUDGES ?= judges
 results: $(READY)  ## the runs behind docs/results.md (hours; folders RESULTS, TABLES of UCI's tables, JUDGES of graded answers), then its tables
-	for spec in tables images retina text raters posthoc two_stage ablation scale sensitivity converged finetuned heads; do ORCU_RESULTS=$(RESULTS) $(BIN)/orcu bench run results_$$spec || exit 1; done
+	for spec in tables images retina text raters two_stage ablation scale sensitivity converged converged_ablation finetuned heads; do ORCU_RESULTS=$(RESULTS) $(BIN)/orcu bench run results_$$spec || exit 1; done
 	$(BIN)/python benchmarks/rater_study.py --results $(RESULTS) --write $(RESULTS)
 	if [ -d "$(JUDGES)" ]; then $(BIN)/python benchmarks/judges.py --data $(JUDGES) --results $(RESULTS)/judges.csv; else echo "judges: $(JUDGES) is not there, what was kept stays"; fi
 	$(BIN)/python benchmarks/defaults.py --tables $(TABLES) --results $(RESULTS)/defaults
 	$(BIN)/python benchmarks/defaults.py --results $(RESULTS)/defaults --write $(RESULTS)/defaults
 	$(BIN)/python tools/results.py collect --results $(RESULTS)
 	$(BIN)/python tools/results.py write
+	$(BIN)/python tools/run_statistics.py --results $(RESULTS)
 	$(BIN)/python tools/claims.py collect --results $(RESULTS)
 	$(BIN)/python tools/claims.py write
 

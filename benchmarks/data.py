@@ -4,7 +4,7 @@
 
 Both return normalised, augmented batches of 64 images at 224 pixels on the CPU. The JPEGs are photographs of solar
 cells (elpv-dataset), enlarged to 1024 pixels as in the paper, and at 224 pixels. If albumentations is installed, its
-rotation is compared with orcu's pixel by pixel.
+rotation is compared with orcu's pixel by pixel, with both borders.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from torchvision.transforms import v2
 
 from orcu import data
 from orcu.data.batches import ImageBatches
-from orcu.data.transforms import Augmentation, rotate
+from orcu.data.transforms import BORDERS, Augmentation, rotate
 
 SIZE, BATCH = 224, 64
 
@@ -88,26 +88,28 @@ def rate(epochs: Iterator[Iterable[tuple[torch.Tensor, torch.Tensor]]]) -> float
     return images_read / (time.perf_counter() - start)
 
 
-def compare_rotations(console: Console, count: int = 50) -> None:
+def compare_rotations(console: Console, border: str, count: int = 50) -> None:
     """Difference between the rotations of orcu and Albumentations on real images."""
     import albumentations as A
     import cv2
 
+    border_mode = {"constant": cv2.BORDER_CONSTANT, "reflect": cv2.BORDER_REFLECT_101}[border]
     root = data.create("elpv").root()
     rng, worst, mean = np.random.default_rng(0), [], []
     for _, row in zip(range(count), data.create("elpv").rows(root), strict=False):
         with Image.open(root / row.path) as image:
             pixels = np.asarray(image.convert("RGB").resize((SIZE, SIZE)))
         angle = float(rng.uniform(-20, 20))
-        theirs = A.Rotate(limit=(angle, angle), p=1, border_mode=cv2.BORDER_CONSTANT, interpolation=cv2.INTER_LINEAR)(
+        theirs = A.Rotate(limit=(angle, angle), p=1, border_mode=border_mode, interpolation=cv2.INTER_LINEAR)(
             image=pixels
         )["image"].astype(np.float64)
-        ours = rotate(torch.from_numpy(pixels).permute(2, 0, 1)[None].float(), torch.tensor([np.radians(angle)]))
+        images = torch.from_numpy(pixels).permute(2, 0, 1)[None].float()
+        ours = rotate(images, torch.tensor([np.radians(angle)]), border=border)
         off = np.abs(ours[0].permute(1, 2, 0).numpy() - theirs)
         worst.append(off.max())
         mean.append(off.mean())
     console.print(
-        f"rotation against albumentations {A.__version__}, black border, {count} images: mean difference "
+        f"rotation against albumentations {A.__version__}, border {border}, {count} images: mean difference "
         f"{np.mean(mean):.2f} of 255, largest {np.max(worst):.0f}"
     )
 
@@ -134,7 +136,8 @@ def main() -> None:
             table.add_row(f"{side} px", *cells, f"{ours / max(rates):.1f}")
     console.print(table)
     if importlib.util.find_spec("albumentations"):
-        compare_rotations(console)
+        for border in BORDERS:
+            compare_rotations(console, border)
 
 
 if __name__ == "__main__":

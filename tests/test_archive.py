@@ -10,7 +10,8 @@ archive = pytest.importorskip("archive")
 
 
 def row(loss, fold, sce, calibrator="none", data="lev", **more):
-    return {"data": data, "loss": loss, "calibrator": calibrator, "fold": fold, "seed": 0, "sce": sce, **more}
+    sizes = {"train_rows": 600, "test_rows": 200}
+    return {"data": data, "loss": loss, "calibrator": calibrator, "fold": fold, "seed": 0, "sce": sce, **sizes, **more}
 
 
 def test_interval_over_folds_is_the_corrected_t_interval():
@@ -18,6 +19,25 @@ def test_interval_over_folds_is_the_corrected_t_interval():
     # 4.30265 standard deviations (t with two degrees of freedom) times sqrt(1 / 3 + 1 / 4)
     assert archive.interval([1.0, 2.0, 3.0], 1 / 4) == pytest.approx((2 - 3.28621, 2 + 3.28621), abs=1e-5)
     assert archive.interval([1.0, 1.0, 1.0], 1 / 4) == (1.0, 1.0)
+
+
+def test_overlap_is_the_ratio_of_the_actual_split():
+    assert archive.overlap([row("ce", fold, 0.1) for fold in range(5)]) == pytest.approx(1 / 3)  # 200 of 600 rows
+    assert archive.overlap([row("ce", 0, 0.1), row("ce", 0, 0.2)]) == 0  # seeds of one split
+    with pytest.raises(ValueError, match="lev, fold 1"):
+        archive.overlap([row("ce", 0, 0.1), {"data": "lev", "fold": 1}])
+
+
+def test_difference_has_the_p_value_of_its_interval():
+    values = [0.02, 0.05, 0.03, 0.04, 0.06]
+    difference = archive.Difference.of_values("lev", values, 1 / 3)
+    assert (difference.p < 0.05) == (difference.low > 0)
+    edge = archive.Difference.of_values("lev", values, 1 / 3, margin=-difference.low)
+    assert edge.low == pytest.approx(0)
+    assert edge.p == pytest.approx(0.05)
+    assert archive.Difference.of_values("lev", [0.0, 0.0]).p == 1
+    bootstrap = archive.Difference.of_bootstrap("lev", 0.196, 0.0, 0.392)
+    assert bootstrap.p == pytest.approx(0.05)
 
 
 def test_differences_are_paired_by_fold():

@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import docs_examples
+import numpy as np
 import pytest
 from sybil.document import Document
 from sybil.example import SybilFailure
@@ -251,12 +252,86 @@ def tool(name):
 def test_claims_page_matches_the_results():
     claims = tool("claims")
     assert claims.PAGE.read_text(encoding="utf-8") == claims.page(), "run tools/claims.py write"
-    better, level, worse = claims.Tally(2, 0, 0), claims.Tally(0, 2, 0), claims.Tally(0, 0, 2)
-    assert claims._verdict(better, better) == "**holds**"
-    assert claims._verdict(worse, better) == "**holds when over-fitted**"
-    assert claims._verdict(worse, worse) == "**does not hold here**"
-    assert claims._verdict(level, level) == "no difference here"
-    assert claims._verdict(level, level, no_worse=True) == "**holds**"
+
+
+@pytest.mark.parametrize(
+    ("counts", "word"),
+    [
+        ((7, 5, 0), "holds"),
+        ((6, 6, 0), "holds in part"),
+        ((4, 8, 0), "holds in part"),
+        ((11, 0, 1), "mixed"),
+        ((0, 12, 0), "not shown"),
+        ((0, 6, 6), "opposite in part"),
+        ((0, 5, 7), "opposite"),
+        ((0, 0, 0), "not run"),
+    ],
+)
+def test_verdict_of_a_claim_follows_from_its_counts(counts, word):
+    claims = tool("claims")
+    assert claims.verdict(claims.Tally(*counts)) == word
+
+
+def claim_rows(orcu, ce, qwk=0.5):
+    sizes = {"calibrator": "none", "seed": 0, "train_rows": 300, "test_rows": 100, "data": "lev"}
+    return [
+        {**sizes, "loss": loss, "fold": fold, "qwk": qwk, "sce": value, "ece": value}
+        for loss, values in (("orcu", orcu), ("ce", ce))
+        for fold, value in enumerate(values)
+    ]
+
+
+def test_claims_compare_in_the_direction_of_the_metric_and_of_the_claim():
+    claims = tool("claims")
+    regime = claims.Regime(claim_rows([0.10, 0.11, 0.12], [0.20, 0.21, 0.23]))
+    (lower,) = regime.compare("sce", "orcu", "ce")
+    (higher,) = regime.compare("sce", "orcu", "ce", claimed=1)
+    assert (lower.outcome(), higher.outcome()) == (1, -1)
+    assert claims.Tally.of([lower, higher], {lower: 0.04, higher: 0.2}) == (1, 1, 0)  # after control of the FDR
+
+
+def test_claims_of_no_difference_need_an_interval_within_the_margin():
+    claims = tool("claims")
+    noisy = claims.Regime(claim_rows([0.10, 0.14, 0.06], [0.10, 0.10, 0.10]))
+    exact = claims.Regime(claim_rows([0.101, 0.100, 0.099], [0.10, 0.10, 0.10]))
+    worse = claims.Regime(claim_rows([0.150, 0.151, 0.152], [0.10, 0.10, 0.10]))
+    outcomes = [regime.no_worse("ece", "orcu", "ce")[0].outcome() for regime in (noisy, exact, worse)]
+    assert outcomes == [0, 1, -1]
+
+
+def test_claims_leave_out_collapsed_models():
+    claims = tool("claims")
+    regime = claims.Regime(claim_rows([0.1, 0.2, 0.3], [0.2, 0.3, 0.4], qwk=0.05))
+    assert regime.compare("sce", "orcu", "ce") == []
+    assert regime.collapsed == ["ce", "orcu"]
+
+
+def test_claims_count_a_comparison_once_in_the_false_discovery_rate():
+    claims = tool("claims")
+    first = claims.Comparison(tool("archive").Difference("lev", 0.1, 0.05, 0.15, 0.01), 1)
+    second = claims.Comparison(tool("archive").Difference("lev", 0.2, -0.05, 0.45, 0.3), 1)
+    reversed_ = claims.Comparison(tool("archive").Difference("lev", -0.1, -0.15, -0.05, 0.01), -1)
+    claim = claims.Claim("", "", "", [claims.Row("", [first, second], [reversed_])], "")
+    # Benjamini and Yekutieli with two p values: 0.01 * 2 * (1 + 1 / 2)
+    assert claims.adjust([claim]) == pytest.approx({first: 0.03, second: 0.45, reversed_: 0.03})
+
+
+def test_run_statistics_of_errors_and_convergence():
+    statistics = tool("run_statistics")
+    probs = np.array([[0.3, 0.6, 0.1], [0.1, 0.2, 0.7]])
+    on_errors = statistics.on_errors(probs, np.array([0, 0]))
+    assert on_errors == pytest.approx({"p_true_on_errors": 0.2, "side_on_errors": (0.2 + 0.3) / 2})
+    curves = {f"validation_{name}": [0.4, 0.3, 0.105, 0.1] for name in ("ece", "sce", "ace")}
+    assert statistics.convergence(curves) == {"epochs_ece": 3, "epochs_sce": 3, "epochs_ace": 3}
+
+
+def test_run_statistics_order_is_high_for_features_along_the_classes():
+    statistics = tool("run_statistics")
+    labels = np.repeat([0, 1, 2], 15)
+    noise = np.random.default_rng(0).normal(size=(45, 2))
+    ordered, shuffled = statistics.order(noise + 20 * labels[:, None], labels), statistics.order(noise, labels)
+    assert ordered["feature_order"] > 0.8 > 0.3 > abs(shuffled["feature_order"])
+    assert ordered["tsne_order"] > 0.5 > abs(shuffled["tsne_order"])
 
 
 def test_generated_tables_match_the_results():

@@ -58,6 +58,44 @@ def test_cores_are_limited_by_omp_num_threads(variable, expected, monkeypatch):
     assert threads.cores() == (all_cores if expected is None else expected)
 
 
+@pytest.fixture
+def no_limits(monkeypatch, tmp_path):
+    """Eight CPUs of the affinity, and a folder of control groups without a quota."""
+    for name in ("OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(threads.os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
+    (tmp_path / "cgroup").write_text("5:memory:/elsewhere\n0::/job\n")
+    (tmp_path / "job").mkdir()
+    monkeypatch.setattr(threads, "CGROUP", tmp_path / "cgroup")
+    monkeypatch.setattr(threads, "CGROUPS", tmp_path)
+    threads._cgroup_cpus.cache_clear()
+    yield tmp_path / "job" / "cpu.max"
+    threads._cgroup_cpus.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("slurm", "quota", "expected"),
+    [
+        (None, None, 8),
+        ("4", None, 4),
+        ("64", None, 8),  # never more than the affinity
+        ("4(x2)", None, 8),
+        (None, "max 100000", 8),
+        (None, "250000 100000", 3),
+        ("2", "250000 100000", 2),
+        (None, "broken", 8),
+    ],
+)
+def test_available_cpus_are_those_of_the_allocation(slurm, quota, expected, no_limits, monkeypatch):
+    if slurm is not None:
+        monkeypatch.setenv("SLURM_CPUS_PER_TASK", slurm)
+    if quota is not None:
+        no_limits.write_text(quota + "\n")
+    assert threads.available_cpus() == expected
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert (threads.available_cpus(), threads.cores()) == (expected, 1)
+
+
 def make_rows(rows=24_000, num_classes=4):
     rng = np.random.default_rng(3)
     logits = rng.normal(0, 1.5, (rows, num_classes))

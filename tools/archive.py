@@ -6,6 +6,7 @@
 import json
 import math
 import platform
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from statistics import mean, stdev
@@ -13,14 +14,13 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from scipy.stats import t
+from scipy.stats import norm, t
 
 from orcu.bench.columns import column
 from orcu.bench.significance import BETTER, WORSE
 from orcu.io.writing import write_table
 
 FOLDER = Path(__file__).parents[1] / "docs" / "results"
-OVERLAP = 1 / 4  # ratio of test rows to training rows with five folds
 
 
 def load_rows(name: str) -> list[dict[str, Any]]:
@@ -52,17 +52,36 @@ def save_rows(name: str, rows: list[dict[str, Any]], **metadata: Any) -> None:
 
 
 class Difference(NamedTuple):
-    """Difference of a metric between two models on a data set, with its 95 % interval."""
+    """Difference of a metric between two models on a data set, with its 95 % interval and two-sided p value."""
 
     data: str
     value: float
     low: float
     high: float
+    p: float
 
     @property
     def sign(self) -> int:
         """1 or -1 if the interval excludes zero, else 0."""
         return 1 if self.low > 0 else -1 if self.high < 0 else 0
+
+    @classmethod
+    def of_values(cls, data: str, values: Sequence[float], overlap: float = 0.0, margin: float = 0.0) -> "Difference":
+        """Mean of paired differences with the t interval of `interval`, tested against ``-margin``.
+
+        A margin moves value and interval: a positive sign then means "above -margin" (non-inferior if higher is
+        better).
+        """
+        low, high = interval(values, overlap)
+        return cls(data, mean(values) + margin, low + margin, high + margin, _p_value(values, overlap, margin))
+
+    @classmethod
+    def of_bootstrap(cls, data: str, value: float, low: float, high: float, margin: float = 0.0) -> "Difference":
+        """A difference with a bootstrap interval; its p value is that of a normal distribution of the same width."""
+        error = (high - low) / (2 * norm.ppf(0.975))
+        value += margin
+        p = 2 * norm.sf(abs(value) / error) if error > 0 else float(value == 0)
+        return cls(data, value, low + margin, high + margin, float(p))
 
 
 Pipeline = tuple[str, str]  # a loss and a calibrator
@@ -77,15 +96,15 @@ class PairedRuns:
             pipelines = self.data.setdefault(row["data"], {}).setdefault((row["fold"], row["seed"]), {})
             pipelines[row["loss"], row["calibrator"]] = row
 
-    def differences(self, metric: str, first: Pipeline, second: Pipeline) -> list[Difference]:
+    def differences(self, metric: str, first: Pipeline, second: Pipeline, margin: float = 0.0) -> list[Difference]:
         """Metric of the first minus the second pipeline on each data set, paired by fold and seed."""
         result = []
         for data, runs in self.data.items():
             pairs = [(run[first], run[second]) for run in runs.values() if first in run and second in run]
-            values = [one[metric] - two[metric] for one, two in pairs if metric in one and metric in two]
-            if len(values) > 1:
-                several_folds = len({fold for fold, _ in runs}) > 1
-                result.append(Difference(data, mean(values), *interval(values, OVERLAP if several_folds else 0.0)))
+            pairs = [(one, two) for one, two in pairs if metric in one and metric in two]
+            if len(pairs) > 1:
+                values = [one[metric] - two[metric] for one, two in pairs]
+                result.append(Difference.of_values(data, values, overlap(one for one, _ in pairs), margin))
         return result
 
     def marks(self, metrics: list[str], baseline: str) -> dict[tuple[str, str, str, str], str]:
@@ -100,16 +119,42 @@ class PairedRuns:
         }
 
 
-def interval(differences: list[float], overlap: float = 0.0) -> tuple[float, float]:
+def overlap(rows: Iterable[dict[str, Any]]) -> float:
+    """Ratio of test rows to training rows of runs on several folds; 0 for runs that differ in their seeds only.
+
+    Raises:
+        ValueError: if the number of rows of a fold is not stored; collect the runs again.
+    """
+    runs = list(rows)
+    if len({row["fold"] for row in runs}) < 2:
+        return 0.0
+    missing = [f"{row['data']}, fold {row['fold']}" for row in runs if "train_rows" not in row]
+    if missing:
+        raise ValueError(f"the number of training rows is not stored: {missing[0]}; run tools/results.py collect.")
+    return mean(row["test_rows"] / row["train_rows"] for row in runs)
+
+
+def interval(differences: Sequence[float], overlap: float = 0.0) -> tuple[float, float]:
     """95 % confidence interval of the mean of paired differences.
 
     Over seeds or data sets it is the t interval. Over folds it is the corrected t interval of Nadeau and Bengio (2003),
     because folds share training rows: the variance of the mean is that of one difference times 1 / n + test rows /
     training rows (``overlap``).
     """
-    count = len(differences)
-    half = float(t.ppf(0.975, count - 1)) * stdev(differences) * math.sqrt(1 / count + overlap)
+    half = float(t.ppf(0.975, len(differences) - 1)) * _standard_error(differences, overlap)
     return mean(differences) - half, mean(differences) + half
+
+
+def _p_value(differences: Sequence[float], overlap: float, margin: float) -> float:
+    """Two-sided p value of the t test that belongs to `interval`."""
+    error, value = _standard_error(differences, overlap), mean(differences) + margin
+    if error == 0:
+        return float(value == 0)
+    return float(2 * t.sf(abs(value) / error, len(differences) - 1))
+
+
+def _standard_error(differences: Sequence[float], overlap: float) -> float:
+    return stdev(differences) * math.sqrt(1 / len(differences) + overlap)
 
 
 def mark(sign: int, metric: str) -> str:

@@ -29,6 +29,9 @@ from scipy.stats import binomtest
 from orcu import bench
 from orcu.bench.columns import column, heading
 from orcu.bench.jobs import Job
+from orcu.bench.paper import PAPER_LOSSES
+from orcu.bench.plan import Plan
+from orcu.bench.prepared import prepared_data
 from orcu.bench.significance import BETTER, WORSE
 from orcu.bench.spec import CONFIGS, Spec, load_spec
 from orcu.bench.tables import COLLAPSED_NOTE, DAGGER, Line, lines, render_table
@@ -46,12 +49,12 @@ PAGES = (
 )
 SPECS = ("results_tables", "results_images", "results_retina", "results_text")
 EXPERIMENTS = (  # experiments of the paper, each with its own page; input of docs/claims.md
-    "results_posthoc",
     "results_two_stage",
     "results_ablation",
     "results_scale",
     "results_sensitivity",
     "results_converged",
+    "results_converged_ablation",
     "results_finetuned",
     "results_heads",
 )
@@ -67,6 +70,7 @@ BASELINES = {  # baselines of specs whose baseline is not cross-entropy
     "results_two_stage": "sord",
     "results_ablation": "SoftCE(Squared)+LBE",
     "results_scale": "s = 3",
+    "results_converged_ablation": "SoftCE(Squared)+LBE",
 }
 METRICS = ("accuracy", "qwk", "ece", "sce", "rps", "unimodality")
 SHORT = {
@@ -84,6 +88,16 @@ SHORT = {
 }
 WORDS = {"ece": "ECE", "sce": "SCE", "rps": "RPS", "qwk": "QWK", "unimodality": "unimodal", "mae": "MAE"}
 HEADLINE = ("ce", "sord", "ls", "mdca", "orcu")
+CALIBRATORS = ("none", "temperature", "dirichlet", "gap", "projection", "gap+projection")  # shown in the overview
+COUNTED = (*METRICS, "nll")
+PAIRS = (  # pairs of pipelines (a loss and a calibrator) of the interpretation
+    ("`orcu` against `ce`", ("orcu", "none"), ("ce", "none")),
+    ("`orcu` against `sord`", ("orcu", "none"), ("sord", "none")),
+    ("`orcu` with automatic s against `orcu`", ("orcu, auto s", "none"), ("orcu", "none")),
+    ("`orcu` with gap+projection against `orcu`", ("orcu", "gap+projection"), ("orcu", "none")),
+    ("the same against `orcu` with temperature", ("orcu", "gap+projection"), ("orcu", "temperature")),
+    ("`orcu` against `ce`, both with gap+projection", ("orcu", "gap+projection"), ("ce", "gap+projection")),
+)
 
 
 class SpecTable(NamedTuple):
@@ -104,12 +118,15 @@ def collect(results: Path, names: Sequence[str]) -> None:
             print(f"{name}: {len(rows)} rows")
     for name in (name for name in names if name in SPECS + EXPERIMENTS):
         plan = bench.status(name, results=results)
-        if not plan.finished:
+        current = {run.id for run in plan.runs}  # a changed spec leaves runs behind that no longer belong to it
+        archived = [row for row in archive.load_rows(name) if row["run"] in current]
+        if not plan.finished and not archived:
             print(f"{name}: no run is finished")
             continue
-        by_cell = {
-            _row_key(row): row for row in [*archive.load_rows(name), *plan.records()]
-        }  # new rows replace old ones
+        by_cell = {_row_key(row): row for row in [*archived, *plan.records()]}  # new rows replace old ones
+        sizes = split_sizes(plan)
+        for row in by_cell.values():
+            row |= sizes.get((row["data"], row["fold"]), {})
         missing = [run.job.title for run in plan.runs if not any(_belongs_to(run.job, row) for row in by_cell.values())]
         archive.save_rows(
             name,
@@ -119,6 +136,19 @@ def collect(results: Path, names: Sequence[str]) -> None:
             missing=missing,
         )
         print(f"{name}: {len(plan.finished)} of {len(plan.runs)} runs are finished, {len(missing)} missing")
+
+
+def split_sizes(plan: Plan) -> dict[tuple[str, int], dict[str, int]]:
+    """Number of training rows and of evaluated rows, by data set and fold."""
+    evaluated = "validation" if plan.spec.two_stage else plan.spec.split
+    sizes = {}
+    for job in {(run.job.data.title, run.job.fold): run.job for run in plan.runs}.values():
+        prepared = prepared_data(job)
+        if prepared is not None:
+            split = prepared.split(job.data.protocol, job.fold)
+            counts = {"train_rows": len(split["train"]), "test_rows": len(split[evaluated])}
+            sizes[job.data.title, job.fold] = counts
+    return sizes
 
 
 def _belongs_to(job: Job, row: dict[str, Any]) -> bool:
@@ -149,7 +179,7 @@ def _finetuned_marks(name: str) -> dict[tuple[str, str, str, str], str]:
     pairs = archive.load_rows("finetuned_pairs") if name == "results_finetuned" else []
     return {
         (row["data"], row["first"], "none", row["metric"]): archive.mark(
-            archive.Difference(row["data"], row["value"], row["low"], row["high"]).sign, row["metric"]
+            archive.Difference.of_bootstrap(*(row[key] for key in ("data", "value", "low", "high"))).sign, row["metric"]
         )
         for row in pairs
         if row.get("second") == CROSS_ENTROPY
@@ -168,7 +198,12 @@ def pages() -> dict[Path, str]:
         texts[FOLDER / f"{table.spec.name}.md"] = "\n".join(parts).rstrip() + "\n"
     blocks = {metric: by_loss(specs, metric) for metric in METRICS}
     blocks |= {f"{metric} after": by_calibrator(specs, metric) for metric in ("sce", "rps", "unimodality")}
-    blocks |= {"headline": headline(specs), "people": strongest(), "raw judges": judges_by_calibration()}
+    blocks |= {
+        "counts": counts(),
+        "headline": headline(specs),
+        "people": strongest(),
+        "raw judges": judges_by_calibration(),
+    }
     blocks |= {f"defaults {metric}": estimators(_joined(), metric, SHOWN) for metric in ("rps", "accuracy")}
     blocks |= {f"tuned {metric}": estimators(_by_task("tuned"), metric, TUNED) for metric in ("rps", "nll")}
     blocks |= {"rivals": rivals("all"), "rivals without twin": rivals("without twin"), "presets": presets()}
@@ -409,16 +444,28 @@ def by_loss(specs: list[SpecTable], metric: str) -> str:
 
 
 def by_calibrator(specs: list[SpecTable], metric: str) -> str:
-    """Losses by calibrators, mean over all data sets; marks against the same loss without a calibrator."""
-    names = specs[0].spec.calibrators
+    """Losses by calibrators, mean over the data sets that all losses have; marks against no calibrator."""
     by_cell = _by_loss_and_calibrator(specs, metric)
-    most = max(map(len, by_cell.values()))
+    losses = [loss for loss in PAPER_LOSSES.values() if (loss, "none") in by_cell]
+    shared = sorted(set.intersection(*(set(by_cell[loss, "none"]) for loss in losses)))
     table = []
-    for loss in dict.fromkeys(loss for loss, _ in by_cell):
-        if len(by_cell[loss, "none"]) == most:
-            values = {name: list(by_cell[loss, name].values()) for name in names}
-            table.append([_code(loss), *_compare(values, "none", metric).values()])
-    return _markdown([_head(metric), *names], table)
+    for loss in losses:
+        values = {name: [by_cell[loss, name][data] for data in shared] for name in CALIBRATORS}
+        table.append([_code(loss), *_compare(values, "none", metric).values()])
+    return _markdown([_head(metric), *CALIBRATORS], table)
+
+
+def counts() -> str:
+    """Numbers of data sets on which the first pipeline of a pair is significantly better, level and worse."""
+    runs = archive.PairedRuns([row for name in SPECS for row in archive.load_rows(name)])
+    table = []
+    for title, first, second in PAIRS:
+        cells: list[str | text_tables.Cell] = [text_tables.Cell(title, markup=True)]
+        for metric in COUNTED:
+            marks = [archive.mark(found.sign, metric) for found in runs.differences(metric, first, second)]
+            cells.append(" / ".join(str(marks.count(mark)) for mark in (BETTER, "", WORSE)))
+        table.append(cells)
+    return _markdown(["", *(_head(metric) for metric in COUNTED)], table)
 
 
 def headline(specs: list[SpecTable]) -> str:
@@ -459,7 +506,7 @@ def _compare(
     cells = {}
     for (name, values), average in zip(by_name.items(), means, strict=True):
         differences = [value - other for value, other in zip(values, by_name[baseline], strict=True)]
-        sign = archive.Difference(name, mean(differences), *archive.interval(differences, overlap)).sign
+        sign = archive.Difference.of_values(name, differences, overlap).sign
         cell = _cell(average, means, metric)
         cells[name] = replace(cell, text=f"{cell.text} {archive.mark(sign, metric)}".rstrip())
     return cells

@@ -6,8 +6,12 @@ import inspect
 import pkgutil
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from orcu.errors import InputError, PluginWarning, UnknownNameError
@@ -110,19 +114,7 @@ class Registry(Generic[T]):
                 raise InputError(f"{self.kind}: the table {dict(spec)!r} needs a 'name'.")
             options |= spec
             name = options.pop("name")
-        component = self.get(str(name))
-        parameters = accepted_parameters(component)
-        for option in options:
-            if option not in parameters:
-                raise UnknownNameError(f"option of {self.kind} {name!r}", option, parameters)
-        for option, parameter in parameters.items():
-            required = parameter.default is parameter.empty and parameter.kind is parameter.KEYWORD_ONLY
-            if required and option not in options:
-                raise InputError(
-                    f"{self.kind} {name!r} needs the option {option!r}; give {option}=VALUE (command line: --set "
-                    f"{option}=VALUE)."
-                )
-        return component(**options)
+        return construct(self.kind, str(name), self.get(str(name)), options)
 
     def _discover(self) -> None:
         """Import every module that registers components.
@@ -166,6 +158,86 @@ def _load_plugin(entry: importlib.metadata.EntryPoint) -> None:
             f"{plugin} registers nothing. Its entry point in the group {entry.group} should name the module that "
             "registers components when imported."
         )
+
+
+def construct(kind: str, name: str, component: Callable[..., Any], options: Mapping[str, Any]) -> Any:
+    """Call a component with options, after a check of their names.
+
+    Raises:
+        UnknownNameError: if an option does not exist.
+        InputError: if a required option is missing.
+    """
+    parameters = accepted_parameters(component)
+    for option in options:
+        if option not in parameters:
+            raise UnknownNameError(f"option of {kind} {name!r}", option, parameters)
+    for option, parameter in parameters.items():
+        required = parameter.default is parameter.empty and parameter.kind is parameter.KEYWORD_ONLY
+        if required and option not in options:
+            raise InputError(
+                f"{kind} {name!r} needs the option {option!r}; give {option}=VALUE (command line: --set "
+                f"{option}=VALUE)."
+            )
+    return component(**options)
+
+
+def file_and_class(name: Any) -> tuple[Path, str] | None:
+    """Split the name of a class in a Python file; ``None`` for other names.
+
+    Example:
+        >>> file, class_name = file_and_class("losses/mine.py:MyLoss")
+        >>> file.name, class_name, file_and_class("orcu")
+        ('mine.py', 'MyLoss', None)
+    """
+    file, sign, class_name = name.rpartition(":") if isinstance(name, str) else ("", "", "")
+    return (Path(file), class_name) if sign and file.endswith(".py") else None
+
+
+def read_source(kind: str, file: Path) -> str:
+    """Read a Python file; `InputError` if that is not possible."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = "file not found" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
+        raise InputError(
+            f"{kind}: {file}: {reason}; a path is relative to the spec, or to the current folder."
+        ) from None
+
+
+def class_from_source(kind: str, name: str, source: str) -> Any:
+    """Return a class of a Python file, by a name such as ``"mine.py:MyLoss"`` and the text, which is executed.
+
+    Raises:
+        InputError: if the text cannot be executed, or has no such class.
+
+    Example:
+        >>> class_from_source("greeting", "mine.py:Hello", "class Hello: text = 'hi'").text
+        'hi'
+    """
+    file, class_name = file_and_class(name) or (Path(), name)
+    module = _execute(kind, file.name, source)
+    found = vars(module).get(class_name)
+    if not isinstance(found, type):
+        names = [key for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
+        raise UnknownNameError(f"class of {file.name}", class_name, names)
+    return found
+
+
+@cache
+def _execute(kind: str, file: str, source: str) -> ModuleType:
+    """Execute the text of a Python file as a module; the same text is executed once in a process."""
+    # The name depends on the file name only, so that an edited file may register its components again.
+    module = ModuleType(f"orcu_file_{Path(file).stem}")
+    module.__file__ = file
+    sys.modules[module.__name__] = module  # dataclasses and pickle look it up
+    try:
+        exec(compile(source, file, "exec"), vars(module))  # noqa: S102 -- a file that the user names
+    except Exception as error:
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+        number = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+        where = file if number is None else f"{file}: line {number}"
+        raise InputError(f"{kind}: {where}: {type(error).__name__}: {error}") from error
+    return module
 
 
 def accepted_parameters(component: Callable[..., Any]) -> dict[str, inspect.Parameter]:

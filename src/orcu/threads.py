@@ -7,24 +7,56 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
+CGROUP, CGROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+def available_cpus() -> int:
+    """Return the number of CPUs that this process may use, which can be fewer than the machine has.
+
+    It is the smallest of the CPU affinity (taskset, Slurm's task plugin), ``SLURM_CPUS_PER_TASK``, and the CPU quota of
+    the control group (containers).
+
+    Example:
+        >>> 1 <= available_cpus() <= os.cpu_count()
+        True
+    """
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limits = (_positive(os.environ.get("SLURM_CPUS_PER_TASK", "")), _cgroup_cpus())
+    return min(count, *(limit or count for limit in limits))
+
+
 def cores() -> int:
-    """Return the number of threads to use: the cores available to this process, limited by ``OMP_NUM_THREADS``.
+    """Return the number of threads to use: `available_cpus`, limited by ``OMP_NUM_THREADS``.
 
     Example:
         >>> cores() >= 1
         True
     """
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    limit = os.environ.get("OMP_NUM_THREADS", "")
-    return min(available, int(limit)) if limit.isdigit() and int(limit) > 0 else available
+    available = available_cpus()
+    return min(available, _positive(os.environ.get("OMP_NUM_THREADS", "")) or available)
+
+
+def _positive(text: str) -> int | None:
+    """Parse a whole number above 0; ``None`` for any other text."""
+    return int(text) if text.isdigit() and int(text) > 0 else None
+
+
+@cache
+def _cgroup_cpus() -> int | None:
+    """Return the CPU quota of this process's control group (version 2), rounded up; ``None`` without a quota."""
+    try:
+        (group,) = (line[4:] for line in CGROUP.read_text().splitlines() if line.startswith("0::/"))
+        quota, period = (CGROUPS / group / "cpu.max").read_text().split()
+        return None if quota == "max" else max(1, -(-int(quota) // int(period)))
+    except (OSError, ValueError):  # no control groups, or version 1
+        return None
 
 
 def map_ordered(

@@ -12,10 +12,10 @@ import pytest
 from orcu import bench, data
 from orcu.bench import execution
 from orcu.bench.execution import execute
-from orcu.bench.jobs import jobs
+from orcu.bench.jobs import Job, jobs
 from orcu.bench.paper import PAPER, PAPER_LOSSES, PAPER_METRICS, compare_lines, paper_layout
 from orcu.bench.plan import check_parts, count_distinct, planned_runs
-from orcu.bench.spec import CONFIGS, Spec, TwoStage, load_spec
+from orcu.bench.spec import CONFIGS, DataSpec, Spec, TwoStage, load_spec
 from orcu.bench.summary import summarise
 from orcu.bench.tables import lines, render_table, select_best
 from orcu.errors import InputError, UnknownNameError
@@ -48,11 +48,12 @@ def test_planned_runs_without_data_are_pending_or_name_the_prepare_command(path,
 def test_jobs_of_the_papers_specs_have_the_papers_number_of_runs():
     counts = {
         name: len(jobs(load_spec(name)))
-        for name in ("main", "backbones", "posthoc", "text", "ablation", "scale", "two_stage")
+        for name in ("main", "gradcam", "backbones", "posthoc", "text", "ablation", "scale", "two_stage")
     }
     # the ablation: nine rows on DR, eight on the others
     assert counts == {
         "main": 275,
+        "gradcam": 8,
         "backbones": 550,
         "posthoc": 50,
         "text": 10 + 10,  # the paper's split and the official one
@@ -379,6 +380,75 @@ def test_execute_keep_models_stores_the_weights(spec_file, tmp_path):
     spec, results = load_spec(spec_file), tmp_path / "results"
     assert execute(jobs(spec)[0], results) == "done"
     assert len(list((results / "runs").glob("*/model.safetensors"))) == 1
+
+
+def test_execute_keep_models_replaces_a_result_without_its_model(spec_file, tmp_path, monkeypatch):
+    plain, results = load_spec(spec_file), tmp_path / "results"
+    keeping = plain.model_copy(update={"name": "keeping", "keep_models": True})
+    job, keeping_job = jobs(plain)[0], jobs(keeping)[0]
+    assert execute(job, results) == "done"
+    expected = bench.status(plain, results=results).records()
+    (folder,) = (results / "runs").iterdir()
+    run = bench.status(keeping, results=results).runs[0]
+    assert (run.id, run.state) == (folder.name, "pending")
+    assert "no model" in run.reason
+    with monkeypatch.context() as patch:  # a failed attempt keeps the result
+        patch.setattr("orcu.bench.execution._train", lambda *_: 1 / 0)
+        assert execute(keeping_job, results) == "failed"
+    assert bench.status(keeping, results=results).runs[0].state == "failed"
+    assert bench.status(plain, results=results).records() == expected
+    assert execute(keeping_job, results) == "done"
+    assert execute(keeping_job, results) == execute(job, results) == "skipped"
+    assert (folder / "model.safetensors").exists()
+    assert [path.name for path in (results / "runs").iterdir()] == [folder.name]
+    for spec in (plain, keeping):
+        assert bench.status(spec, results=results).runs[0].state == "finished"
+        assert bench.status(spec, results=results).records() == expected
+
+
+def test_execute_finds_a_run_that_version_0_2_stored_with_its_model(spec_file, tmp_path):
+    spec, results = load_spec(spec_file).model_copy(update={"keep_models": True}), tmp_path / "results"
+    job = jobs(spec)[0]
+    assert execute(job, results) == "done"
+    (folder,) = (results / "runs").iterdir()
+    former = job.id_with_model(json.loads((folder / "result.json").read_text())["manifest"])
+    folder.rename(folder.with_name(former))
+    assert execute(job, results) == "skipped"
+    assert bench.status(spec, results=results).runs[0].id == former
+    assert len(bench.status(spec, results=results).records()) == len(spec.calibrators)
+
+
+def test_jobs_of_the_grad_cam_spec_are_runs_of_the_main_table():
+    spec = load_spec("gradcam")
+    assert all(job.keep_model for job in jobs(spec))
+    main = {(job.data.set, job.id("manifest")) for job in jobs(load_spec("main"))}
+    assert {(job.data.set, job.id("manifest")) for job in jobs(spec)} < main
+    assert {job.data.set for job in jobs(spec)} == {"image_aesthetics", "adience"}  # of Fig. S6
+    assert [job.loss for job in jobs(spec)][:4] == ["ce", "sord", "ls", "orcu"]
+
+
+def test_packaged_specs_of_the_paper_mirror_the_border_except_of_fundus_photographs():
+    for name in ("main", "posthoc", "backbones", "ablation", "scale", "two_stage", "gradcam"):
+        for data_spec in load_spec(name).data:
+            is_mirrored = data_spec.set in {"image_aesthetics", "adience", "limuc"}
+            assert (data_spec.rotation_border == "reflect") == is_mirrored, (name, data_spec.set)
+
+
+def test_job_id_and_run_config_depend_on_the_border_of_rotations():
+    data_spec = {"set": "folder", "folds": [0]}
+    black, mirrored = (
+        Job(DataSpec(**data_spec, rotation_border=border), "ce", 0, 0, (), 1) for border in ("constant", "reflect")
+    )
+    assert "rotation_border" not in black.hashed_fields()["data"]
+    assert mirrored.hashed_fields()["data"]["rotation_border"] == "reflect"
+    assert [execution.run_config(job).rotation_border for job in (black, mirrored)] == ["constant", "reflect"]
+
+
+def test_jobs_keep_models_of_single_networks_only():
+    data = [{"set": "lev", "folds": [0]}]
+    single, ensemble = jobs(Spec(name="x", data=data, losses=["ce", {"cv": 2}], keep_models=True))
+    (stages,) = jobs(Spec(name="x", data=data, two_stage={}, keep_models=True))
+    assert [job.keep_model for job in (single, ensemble, stages)] == [True, False, False]
 
 
 def test_status_specs_with_the_same_training_share_runs(spec_file, tmp_path):

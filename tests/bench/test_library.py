@@ -20,8 +20,9 @@ def test_run_then_table_report_and_compare_use_one_plan(spec_file, tmp_path, mon
     summary = bench.run(spec_file, results=results, jobs=1, progress=steps.append)
     assert summary.outcomes == {"done": 4}
     assert summary.plan.states == {"pending": 4}  # before the runs
-    assert [step.description for step in steps[:2]] == ["lev: preparing shared inputs", "runs"]
+    assert [step.line for step in steps[:2]] == ["lev: preparing", "starting 4 runs, 1 in parallel"]
     assert [step.done for step in steps[1:]] == [0, 1, 2, 3, 4]
+    assert steps[2].line == "1 of 4 runs: lev, fold 0, ce: done"
     assert steps[-1].outcomes == summary.outcomes
     assert bench.run(spec, results=results, jobs=1).outcomes == Counter()
 

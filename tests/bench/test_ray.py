@@ -1,11 +1,14 @@
 """The Ray launcher on this machine."""
 
 import importlib.util
+import os
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from work import seen_card
 
 from orcu import Predictions, bench, data, evaluate
 from orcu.bench.execution import execute
@@ -24,7 +27,11 @@ pytestmark = [
 
 
 def test_execute_with_ray_and_local_launcher_gives_the_same_bytes(spec_file, tmp_path):
+    source = "from torch import nn\n\n\nclass Mine(nn.CrossEntropyLoss):\n    pass\n"
+    (tmp_path / "mine.py").write_text(source)
+    spec_file.write_text(spec_file.read_text().replace('losses = ["ce"', 'losses = ["mine.py:Mine"'))
     spec = load_spec(spec_file)
+    (tmp_path / "mine.py").unlink()  # workers need no file
     data.prepare("lev", output=tmp_path / "data" / "lev")
     tables, files = [], []
     for launcher, count in (("local", 1), ("ray", 2)):
@@ -38,6 +45,42 @@ def test_execute_with_ray_and_local_launcher_gives_the_same_bytes(spec_file, tmp
         files.append({path.name: (path / "result.json").read_bytes() for path in (results / "runs").iterdir()})
     assert tables[0] == tables[1]
     assert files[0] == files[1]
+
+
+def test_local_instance_assigns_the_chosen_gpu_of_the_parents_list(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,GPU-8932f937")
+    with LAUNCHERS.create("ray", jobs=1, gpus=[1]) as workers:
+        assert list(workers.map_ordered(seen_card, [0, 1])) == ["GPU-8932f937", "GPU-8932f937"]
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "2,GPU-8932f937"
+
+
+@pytest.mark.parametrize(
+    ("options", "jobs", "share"),
+    [
+        ({"jobs": None, "gpus": None}, 4, 1.0),  # one run for each GPU of the cluster
+        ({"jobs": 8, "gpus": None}, 8, 0.5),
+        ({"jobs": None, "gpus": ()}, 8, 0.0),  # --devices cpu: 32 CPUs of the cluster, 4 threads each
+    ],
+)
+def test_cluster_runs_request_its_gpus_not_those_of_the_driver(options, jobs, share, monkeypatch):
+    requested = []
+
+    def remote(**resources):
+        requested.append(resources)
+        return lambda function: SimpleNamespace(remote=None)
+
+    cluster = SimpleNamespace(
+        init=lambda **arguments: None,
+        cluster_resources=lambda: {"CPU": 32.0, "GPU": 4.0},
+        remote=remote,
+        put=lambda value: value,
+        shutdown=lambda: None,
+    )
+    monkeypatch.setattr("orcu.launchers.ray.importlib.import_module", lambda name: cluster)
+    with LAUNCHERS.create("ray", threads=4, address="head:6379", **options) as workers:
+        assert list(workers.map_unordered(abs, [])) == []
+        assert workers.jobs == jobs
+    assert requested == [{"num_cpus": 4, "num_gpus": share, "max_retries": 3}]
 
 
 def test_evaluate_folder_with_ray_gives_the_same_bits(tmp_path, monkeypatch):

@@ -112,3 +112,32 @@ def test_publish_after_losing_the_lock_raises(tmp_path):
     with pytest.raises(LostLockError, match="run r"):
         publish(claim)
     assert not store.is_finished("r")
+
+
+def test_claim_of_a_result_without_a_required_file_replaces_it_on_publish(tmp_path):
+    store = Store(tmp_path)
+    with store.claim("r") as claim:
+        publish(claim, "first")
+    store.save_calibrated("r", "temperature", {"test": {}})
+    assert store.claim("r", ["b.txt"]) is not None  # abandoned
+    assert store.result("r") == {"value": "first"}
+    expire(store.runs / "r.lock")
+    with store.claim("r", ["b.txt"]) as claim:
+        files = claim.work / "finished"
+        files.mkdir()
+        (files / "b.txt").write_text("second")
+        claim.publish(files, {"value": "second"}, 1.0)
+    assert store.is_finished("r", ["b.txt"])
+    assert store.result("r") == {"value": "second"}
+    assert store.calibrated("r", "temperature") is None
+    assert sorted(path.name for path in store.runs.iterdir()) == ["r"]
+
+
+def test_claim_restores_a_result_that_was_set_aside_by_a_stopped_process(tmp_path):
+    store = Store(tmp_path)
+    with store.claim("r") as claim:
+        publish(claim, "first")
+    (store.runs / "r").rename(store.runs / "r.replaced.1")
+    assert not store.is_finished("r")
+    assert store.claim("r") is None
+    assert store.result("r") == {"value": "first"}

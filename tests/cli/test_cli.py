@@ -15,8 +15,8 @@ from orcu.losses.base import LOSSES, REGULARIZERS
 def test_theory_prints_checks_and_sketch():
     result = run("theory", "--num-classes", "5", "--true-class", "2", "--scale", "3")
     assert result.returncode == 0, result.stderr
-    assert "27 passed, 0 failed, 0 skipped" in result.stdout
-    assert result.stdout.count("✓") == 27
+    assert "30 passed, 0 failed, 0 skipped" in result.stdout
+    assert result.stdout.count("✓") == 30
     assert "→ 2" in result.stdout
     assert "0.8441 ████" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80

@@ -8,7 +8,7 @@ from PIL import Image
 from orcu import data
 from orcu.data.batches import ImageBatches
 from orcu.data.transforms import Augmentation, normalize, rotate
-from orcu.errors import InputError
+from orcu.errors import InputError, UnknownNameError
 
 
 @pytest.fixture
@@ -70,6 +70,42 @@ def test_rotate_equals_pillow(degrees, shape):
     inside = (slice(14, -14), slice(20, -20))
     assert np.abs(rotated.numpy()[inside] - expected[inside]).max() < 0.5
     assert rotated[0, 0] == 0  # corners outside of the image are black
+
+
+def reflect_101(position, size):
+    """OpenCV's BORDER_REFLECT_101: ... 2 1 | 0 1 2 ... n-1 | n-2 n-3 ..."""
+    position = np.abs(position) % (2 * (size - 1))
+    return np.where(position < size, position, 2 * (size - 1) - position)
+
+
+@pytest.mark.parametrize("degrees", [-20, 7, 20, 90])
+@pytest.mark.parametrize("shape", [(64, 64), (31, 52), (5, 3)])
+def test_rotate_reflect_equals_bilinear_interpolation_of_reflect_101_pixels(degrees, shape):
+    height, width = shape
+    image = np.random.default_rng(0).uniform(0, 255, shape)
+    rotated = rotate(torch.from_numpy(image)[None, None], torch.tensor([np.radians(degrees)]), border="reflect")[0, 0]
+    cos, sin = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
+    y, x = np.mgrid[:height, :width] - np.array([(height - 1) / 2, (width - 1) / 2])[:, None, None]
+    x, y = cos * x - sin * y + (width - 1) / 2, sin * x + cos * y + (height - 1) / 2
+    left, top = np.floor(x).astype(int), np.floor(y).astype(int)
+    expected = np.zeros(shape)
+    for dx, dy in ((0, 0), (1, 0), (0, 1), (1, 1)):
+        weight = (1 - np.abs(x - left - dx)) * (1 - np.abs(y - top - dy))
+        expected += weight * image[reflect_101(top + dy, height), reflect_101(left + dx, width)]
+    assert np.abs(rotated.numpy() - expected).max() < 1e-3  # of 255; the grid is float32
+    black = rotate(torch.from_numpy(image)[None, None], torch.tensor([np.radians(degrees)]))[0, 0].numpy()
+    inside = (x >= 0) & (x <= width - 1) & (y >= 0) & (y <= height - 1)
+    assert np.abs(black - expected)[inside].max() < 1e-3  # the border alone differs
+    assert (np.abs(black - expected)[~inside] > 1).mean() > 0.5 or degrees == 90
+
+
+def test_augmentation_border_reflect_leaves_no_black_corner_and_unknown_border_is_refused():
+    images = torch.full((64, 3, 16, 16), 200, dtype=torch.uint8)
+    draws = torch.Generator().manual_seed(0)
+    assert (Augmentation(border="reflect")(images.clone(), draws) - 200).abs().max() < 1e-3
+    assert Augmentation()(images.clone(), draws).min() == 0
+    with pytest.raises(UnknownNameError, match="rotation_border 'mirror'.*constant.*reflect"):
+        Augmentation(border="mirror")
 
 
 def test_augmentation_rotates_half_of_the_images_within_the_angle():

@@ -15,7 +15,7 @@ from work import dying, seen_card
 
 from orcu import Predictions, evaluate
 from orcu.errors import InputError, UnknownNameError
-from orcu.launchers import LAUNCHERS
+from orcu.launchers import LAUNCHERS, device_names
 from orcu.predictions import open_predictions
 
 
@@ -26,9 +26,34 @@ def test_map_ordered_returns_results_in_order(jobs):
         assert list(workers.map_ordered(abs, [-5])) == [5]  # a second call in the same context
 
 
-def test_local_worker_sees_one_gpu():
-    with LAUNCHERS.create("local", jobs=1, gpus=[3]) as workers:
-        assert list(workers.map_ordered(seen_card, [0, 1])) == ["3", "3"]
+@pytest.mark.parametrize(
+    ("variable", "gpus", "expected"),
+    [
+        (None, [3], ["3"]),
+        ("2,3", [0, 1], ["2", "3"]),
+        (" 5 , 7 ", [1], ["7"]),
+        ("GPU-8932f937,MIG-41d8", [1, 0], ["MIG-41d8", "GPU-8932f937"]),
+        ("", [], []),
+    ],
+)
+def test_device_names_are_entries_of_the_parents_list(variable, gpus, expected, monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
+    assert device_names(gpus) == expected
+
+
+def test_device_names_refuses_a_number_beyond_the_parents_list(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
+    with pytest.raises(InputError, match="no GPU 2.*'2,3' has 2"):
+        device_names([2])
+
+
+def test_local_worker_sees_one_gpu_of_the_parents_list(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,MIG-41d8")
+    with LAUNCHERS.create("local", jobs=1, gpus=[1]) as workers:
+        assert list(workers.map_ordered(seen_card, [0, 1])) == ["MIG-41d8", "MIG-41d8"]
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "2,MIG-41d8"
 
 
 def test_map_unordered_repeats_the_items_of_a_killed_worker(tmp_path):

@@ -33,7 +33,7 @@ def test_statement_holds_for_random_settings(statement, num_classes, label, scal
 
 def test_verify_runs_all_statements_in_order():
     checks = verify(5, 2, 3.0)
-    assert len(checks) == len(STATEMENTS) == 27
+    assert len(checks) == len(STATEMENTS) == 30
     assert all(check.passed for check in checks)
     assert checks[0].source == "Eq. 19"
     assert checks[-1].source == "Eq. 49"
@@ -58,6 +58,8 @@ BROKEN = {
     "strict_unimodality": {"gaps": -1.0},
     "l1_bound": {"probs": 10.0},
     "kl_bound": {"probs": 1e-9},
+    "kl_below_slope": {"probs": 1e-9},
+    "slope_by_gaps": {"shift": 0.5},
 }
 
 
@@ -92,4 +94,31 @@ def test_statement_fails_for_a_wrong_equilibrium(name):
 def test_statement_fails_for_wrong_geometry(monkeypatch, name, function, wrong):
     monkeypatch.setattr(geometry if hasattr(geometry, function) else penalties, function, wrong)
     case = Setting(5, 2, 3.0)
+    assert not getattr(statements, name)(case).passed
+
+
+def test_slope_by_gaps_fails_if_a_gap_exceeds_its_bound():
+    case = Setting(5, 2, 3.0)
+    case.scale = 4.0  # the identity still holds, but the products -q_k r_k are those of s = 3
+    check = statements.slope_by_gaps(case)
+    assert check.measured <= statements.EXACT
+    assert not check.passed
+
+
+@pytest.mark.parametrize(
+    ("name", "power_of_scale", "power_of_gap"),
+    [("large_scale_rate", -2, -1), ("small_gap_rate", -1, -2), ("small_gap_rate", -1, 0)],
+)
+def test_rate_towards_the_anchor_fails_for_another_exponent(monkeypatch, name, power_of_scale, power_of_gap):
+    solve = statements.equilibrium
+
+    def moved(num_classes, label, scale, distance):
+        right = solve(num_classes, label, scale, distance)
+        anchor_gaps = geometry.directed_gaps(right.log_anchor, right.center)
+        change = np.abs(anchor_gaps) ** power_of_gap * np.asarray(scale)[:, None] ** power_of_scale
+        return dataclasses.replace(right, gaps=anchor_gaps - change)
+
+    case = Setting(5, 2, 3.0)
+    assert getattr(statements, name)(case).passed
+    monkeypatch.setattr(statements, "equilibrium", moved)
     assert not getattr(statements, name)(case).passed

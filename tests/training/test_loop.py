@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -294,6 +295,20 @@ def test_fit_with_mixed_precision_gradient_clipping_and_determinism():
     _, curves = fit_model(QUICK.replace(mixed_precision=True, max_grad_norm=1.0, deterministic=True))
     torch.use_deterministic_algorithms(False)
     assert curves[-1]["train_loss"] < curves[0]["train_loss"]
+
+
+def test_fit_checkpoint_keeps_the_state_of_the_gradient_scaler(tmp_path, monkeypatch):
+    scalers = []
+
+    def float16(device, enabled):
+        scalers.append(torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=3))
+        return nullcontext(), scalers[-1]
+
+    monkeypatch.setattr("orcu.training.loop.half_precision", float16)
+    fit_model(QUICK.replace(epochs=2), folder=tmp_path)
+    fit_model(QUICK.replace(epochs=2), folder=tmp_path)  # finished: restores the checkpoint, trains nothing
+    assert scalers[0].get_scale() > 2.0**10
+    assert scalers[1].state_dict() == scalers[0].state_dict()
 
 
 def test_fit_loss_that_is_not_finite_raises():

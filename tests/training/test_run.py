@@ -93,6 +93,16 @@ def test_run_uses_the_head_of_the_loss_and_refuses_others(lev):
         Run(lev, {**splits, "train": rows}, RunConfig(), device="cpu")
 
 
+def test_run_augments_training_images_alone_with_the_border_of_its_config(cells):
+    splits = cells.split("five_folds", 0)
+    config = RunConfig(backbone="test_resnet", weights="random", size=32, rotation_border="reflect")
+    run = Run(cells, splits, config, device="cpu")
+    assert run.batches("train", train=True).augmentation.border == "reflect"
+    assert run.batches("train").augmentation is run.batches("test").augmentation is None
+    with pytest.raises(UnknownNameError, match="rotation_border 'mirror'"):
+        Run(cells, splits, RunConfig(backbone="test_resnet", rotation_border="mirror"), device="cpu")
+
+
 def test_run_trains_images_from_the_cache(cells, tmp_path):
     config = RunConfig(backbone="test_resnet", weights="random", size=32, training={"epochs": 3, "channels_last": True})
     result = Run(cells, cells.split("five_folds", 0), config, device="cpu").train(tmp_path / "run")

@@ -1,6 +1,7 @@
 """Execution of one run: training, predictions and their metrics."""
 
 import errno
+import json
 import math
 import shutil
 import time
@@ -15,6 +16,7 @@ from orcu.bench.jobs import Job, Outcome
 from orcu.bench.prepared import prepare_command, prepared_data
 from orcu.bench.spec import EnsembleSpec, TwoStage
 from orcu.bench.store import LostLockError, Store
+from orcu.bench.weights import WeightSources, pretrained_backbone
 from orcu.data.store import PreparedData
 from orcu.ensemble.kinds import NETWORK, PRESETS
 from orcu.errors import InputError
@@ -23,10 +25,10 @@ if TYPE_CHECKING:
     from orcu.training.run import RunConfig
 
 STORED = ("test.parquet", "validation.parquet", "train.parquet", "curves.parquet", "features.safetensors", "run.json")
-MODEL = ("model.safetensors", "model.json")
+PACKAGED = WeightSources()  # weights of packages and of the local hub cache
 
 
-def execute(job: Job, results: Path) -> Outcome:
+def execute(job: Job, results: Path, *, weights: WeightSources = PACKAGED, device: str = "auto") -> Outcome:
     """Execute a run unless it is finished or another process executes it.
 
     An error of the training is recorded in the store and not raised; the next call tries again.
@@ -34,6 +36,8 @@ def execute(job: Job, results: Path) -> Outcome:
     Args:
         job: the run.
         results: folder of all results.
+        weights: where pretrained weights come from.
+        device: "cpu", "cuda" or "mps"; "auto" for the best available.
 
     Raises:
         InputError: if the data are not prepared, or the disk is full.
@@ -42,15 +46,15 @@ def execute(job: Job, results: Path) -> Outcome:
     prepared = prepared_data(job)
     if prepared is None:
         raise InputError(f"{job.data.title}: the data are not prepared; run `{prepare_command(job)}`.")
-    run = job.id(prepared.manifest.digest)
-    claim = store.claim(run)
+    run = find_run(job, prepared.manifest.digest, store)
+    claim = store.claim(run, job.files)
     if claim is None:
         return Outcome.SKIPPED
     with claim:
         started = time.monotonic()
         try:
             files = claim.work / "finished"
-            result = _train(job, prepared, claim.work, files)
+            result = _train(job, prepared, claim.work, files, run_config(job, weights), device)
             result = {"run": run, "manifest": prepared.manifest.digest, **result}
             claim.publish(files, result, time.monotonic() - started)
         except LostLockError:
@@ -70,16 +74,32 @@ def execute(job: Job, results: Path) -> Outcome:
     return Outcome.DONE
 
 
-def run_config(job: Job) -> "RunConfig":
-    """The training configuration of a job."""
+def find_run(job: Job, manifest: str, store: Store) -> str:
+    """Id of a job's run in a store; a run whose model version 0.2 has kept is found by its former id."""
+    run, former = job.id(manifest), job.id_with_model(manifest)
+    return former if not store.is_finished(run, job.files) and store.is_finished(former, job.files) else run
+
+
+def run_config(job: Job, weights: WeightSources = PACKAGED) -> "RunConfig":
+    """The training configuration of a job; ``weights`` says where pretrained weights come from."""
     from orcu.training.run import RunConfig
 
-    fields = job.data.model_dump(include={"backbone", "weights", "frozen", "size", "augment", "training"})
+    names = {"backbone", "weights", "frozen", "size", "augment", "rotation_border", "training"}
+    fields = job.data.model_dump(include=names)
     sizes = tuple(job.data.hidden_layer_sizes)
-    return RunConfig(loss=job.loss_spec or "sord", seed=job.seed, hidden_layer_sizes=sizes, **fields)
+    return RunConfig(
+        loss=job.loss_spec or "sord",
+        seed=job.seed,
+        hidden_layer_sizes=sizes,
+        download=weights.download,
+        pretrained_path=weights.copies.get(pretrained_backbone(job.data), ""),
+        **fields,
+    )
 
 
-def _train(job: Job, prepared: PreparedData, work: Path, files: Path) -> dict[str, Any]:
+def _train(
+    job: Job, prepared: PreparedData, work: Path, files: Path, config: "RunConfig", device: str
+) -> dict[str, Any]:
     """Train a job and collect its files; returns the content of result.json."""
     import torch
 
@@ -88,22 +108,25 @@ def _train(job: Job, prepared: PreparedData, work: Path, files: Path) -> dict[st
 
     torch.set_num_threads(job.threads)
     prepared.decode(job.data.size, wait=True)
-    config, splits = run_config(job), prepared.split(job.data.protocol, job.fold)
+    splits = prepared.split(job.data.protocol, job.fold)
     shutil.rmtree(files, ignore_errors=True)
     files.mkdir()
     content: dict[str, Any] = {"job": job.hashed_fields()}
     if job.two_stage is not None:
-        return content | _train_two_stages(job.two_stage, prepared, splits, config, work / "training", files)
+        return content | _train_two_stages(job.two_stage, prepared, splits, config, work / "training", files, device)
     ensemble = EnsembleSpec.of(job.loss)
     if ensemble is not None:
         return content | _train_ensemble(ensemble, prepared, splits, config, work / "training", files)
     if has_auto_scale(config.loss):
-        result, choice = train_with_scale(prepared, splits, config, work / "training")
+        result, choice = train_with_scale(prepared, splits, config, work / "training", device=device)
         content["scale"] = choice.best.scale
         content["scales"] = {f"{trial.scale:g}": trial.value for trial in choice.trials}
     else:
-        result = Run(prepared, splits, config).train(work / "training")
-    for name in (*STORED, *(MODEL if job.keep_model else ())):
+        result = Run(prepared, splits, config, device=device).train(work / "training")
+    recorded = json.loads((result.folder / "run.json").read_text())["spec"]
+    if "pretrained" in recorded:
+        content["pretrained"] = recorded["pretrained"]
+    for name in (*STORED, *job.files):
         shutil.copy2(result.folder / name, files / name)
     return content | {
         "epochs": len(result.curves),
@@ -137,11 +160,11 @@ def _train_ensemble(
 
 
 def _train_two_stages(
-    stages: TwoStage, prepared: PreparedData, splits: Any, config: Any, work: Path, files: Path
+    stages: TwoStage, prepared: PreparedData, splits: Any, config: Any, work: Path, files: Path, device: str
 ) -> dict[str, Any]:
     from orcu.training.two_stage import summary, two_stage
 
-    curves = two_stage(prepared, splits, config, work, scale=stages.scale, epochs=stages.epochs)
+    curves = two_stage(prepared, splits, config, work, scale=stages.scale, epochs=stages.epochs, device=device)
     shutil.copy2(work / "two_stage.parquet", files / "two_stage.parquet")
     # Quantities that a branch without a regularizer does not have are NaN, which JSON cannot represent.
     branches = {

@@ -6,7 +6,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Any
 
-from orcu.bench.spec import CalibratorSpec, DataSpec, Spec, TwoStage, loss_name
+from orcu.bench.spec import CalibratorSpec, DataSpec, EnsembleSpec, Spec, TwoStage, loss_name
 from orcu.data.base import DATASETS, TABLE
 from orcu.errors import InputError, UnknownNameError
 
@@ -23,6 +23,7 @@ _HASHED_KEYS = {
     "cluster": "subject",
 }
 _HASHED_LOSSES = {"ensemble": "committee"}
+MODEL = ("model.safetensors", "model.json")  # files of a stored model
 TABLE_ENSEMBLE = 2  # version of the ensembles on tables; those of 0.2 have other features and members
 
 
@@ -48,7 +49,7 @@ class Outcome(StrEnum):
 class Job:
     """One run: a loss (or the two-stage diagnostic), a fold of a data set, and a seed.
 
-    Calibrators are not part of a run's id: all specs with the same training share the run.
+    Calibrators and ``keep_model`` are not part of a run's id: all specs with the same training share the run.
     """
 
     data: DataSpec
@@ -82,9 +83,14 @@ class Job:
     def hashed_fields(self) -> dict[str, Any]:
         """The fields that determine the result, with the key names of version 0.2."""
         excluded = {"name", "prepared", "folds", "seeds", "exclude", "select"}
+        if self.data.rotation_border == "constant":  # version 0.2 had no other border
+            excluded.add("rotation_border")
         loss = self.loss_spec
         if isinstance(loss, str):
             loss = _HASHED_LOSSES.get(loss, loss)
+        elif "source" in loss:  # the class and the text of the file, not its path
+            digest = sha256(loss["source"].encode()).hexdigest()
+            loss = loss | {"name": str(loss["name"]).rpartition(":")[2], "source": digest}
         elif loss.get("name") in _HASHED_LOSSES:
             loss = loss | {"name": _HASHED_LOSSES[loss["name"]]}
         fields = {
@@ -97,8 +103,6 @@ class Job:
         is_ensemble = isinstance(loss, dict) and "cv" in loss
         if is_ensemble and DATASETS.create(self.data.set, **self.data.options).card.kind == TABLE:
             fields["ensemble"] = TABLE_ENSEMBLE
-        if self.keep_model:
-            fields["keep_model"] = True
         if self.two_stage is not None:
             fields["two_stage"] = self.two_stage.model_dump()
         renamed: dict[str, Any] = _with_hashed_keys(fields)
@@ -107,6 +111,15 @@ class Job:
     def id(self, manifest: str) -> str:
         """Id of the run on data with this manifest digest."""
         return run_id(self.hashed_fields(), manifest)
+
+    def id_with_model(self, manifest: str) -> str:
+        """Id of the run in a store of version 0.2 if its model was kept, which was part of the id."""
+        return run_id(self.hashed_fields() | {"keep_model": True}, manifest)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Files without which a stored result does not suffice."""
+        return MODEL if self.keep_model else ()
 
 
 def _with_hashed_keys(value: Any) -> Any:
@@ -146,7 +159,9 @@ def jobs(spec: Spec) -> list[Job]:
             for seed in data.seeds or spec.seeds:
                 for loss in spec.losses or [""]:
                     calibrators = tuple(spec.calibrators)
-                    job = Job(data, loss, fold, seed, calibrators, spec.threads, spec.keep_models, spec.two_stage)
+                    is_single_network = spec.two_stage is None and EnsembleSpec.of(loss) is None
+                    keep_model = spec.keep_models and is_single_network
+                    job = Job(data, loss, fold, seed, calibrators, spec.threads, keep_model, spec.two_stage)
                     if job.loss_name not in data.exclude:
                         result.append(job)
     return result

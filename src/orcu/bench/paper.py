@@ -3,7 +3,7 @@
 import csv
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 
 from orcu.bench.columns import column, heading
 from orcu.bench.plan import Benchmark, status
-from orcu.bench.spec import DataSpec, Spec, TwoStage, loss_name
+from orcu.bench.spec import DataSpec, LossSpec, Spec, TwoStage, loss_name
 from orcu.bench.tables import DAGGER, EMPHASIS, FORMATS, MISSING, Cell, Line, lines, render_rows
 from orcu.errors import InputError, UnknownNameError
 from orcu.report import text_tables
@@ -46,7 +46,7 @@ PAPER_TABLES = {
     "backbones": "appendix Tables II and III",
 }
 ORCU_SCALE, TEXT_SCALE = 3.0, 0.05  # s for images and for texts
-# Fields of a data set that define the paper's task (Appendix II-B).
+# Fields of a data set that define the paper's task (Appendix II-B), which does not state the border of rotations.
 _TASK = ("options", "protocol", "backbone", "weights", "frozen", "size", "augment", "training")
 
 
@@ -95,13 +95,19 @@ class Comparison:
     not_compared: dict[str, list[str]]
 
 
-def compare(spec: Benchmark, *, results: str | os.PathLike[str] | None = None, extra: str | None = None) -> Comparison:
+def compare(
+    spec: Benchmark,
+    *,
+    results: str | os.PathLike[str] | None = None,
+    extra: str | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> Comparison:
     """Compare our results with the paper's where the task is the same; arguments as for `orcu.bench.table`.
 
     Raises:
         InputError: if the spec corresponds to no table of the paper, or no run is finished.
     """
-    plan = status(spec, results=results, extra=extra)
+    plan = status(spec, results=results, extra=extra, overrides=overrides)
     if not plan.spec.paper:
         raise InputError(f"{plan.spec.name}: no table of the paper to compare with (the spec has no paper = [...]).")
     plan.require_finished()
@@ -118,7 +124,7 @@ def compare_lines(spec: Spec, table: list[Line]) -> Comparison:
             continue
         for loss in spec.losses:
             if not _has_paper_settings(loss, data):
-                not_compared[f"{data.title}, {loss_name(loss)}"] = [f"{loss}: settings differ from the paper's"]
+                not_compared[f"{data.title}, {loss_name(loss)}"] = [f"{_short(loss)}: settings differ from the paper's"]
         for number, line, cell in _matches(spec, data, table):
             if f"{line.data}, {line.loss}" in not_compared:
                 continue
@@ -169,6 +175,11 @@ def differences(data: DataSpec, spec: Spec) -> list[str]:
     if spec.two_stage is not None and spec.two_stage != TwoStage():
         different.append(f"two_stage {spec.two_stage.model_dump()}, in the paper {TwoStage().model_dump()}")
     return different
+
+
+def _short(loss: LossSpec) -> LossSpec:
+    """A loss for messages, without the text of its file."""
+    return loss if isinstance(loss, str) else {key: value for key, value in loss.items() if key != "source"}
 
 
 def _has_paper_settings(loss: str | dict[str, Any], data: DataSpec) -> bool:
@@ -256,7 +267,8 @@ def paper_layout(spec: Spec, table: list[Line], *, paper: bool = False) -> list[
                     paper_cells = _paper_cells(numbers, name, data, calibrator, metric)
                     if paper and paper_cells:
                         rows.append([*start, "paper", *(paper_cells.get(loss, MISSING) for loss in losses)])
-        tables.append(PaperTable(PAPER_TABLES.get(name, spec.title or spec.name), headings, rows))
+        title = PAPER_TABLES.get(name, spec.title or spec.name) + spec.set_options
+        tables.append(PaperTable(title, headings, rows))
     return tables
 
 

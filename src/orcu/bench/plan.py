@@ -2,13 +2,14 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from orcu.bench.calibrated import check_calibrator, metrics_after
+from orcu.bench.execution import find_run
 from orcu.bench.jobs import Job, State, jobs, run_id
 from orcu.bench.prepared import is_packaged, is_prepared, prepare_command
 from orcu.bench.spec import EnsembleSpec, Spec, load_spec, loss_name
@@ -16,9 +17,10 @@ from orcu.bench.store import Store
 from orcu.data.base import DATASETS
 from orcu.data.store import load, store_folder
 from orcu.ensemble.kinds import NETWORK
-from orcu.errors import InputError
+from orcu.errors import InputError, first_line
 
 DAMAGED = "the stored result is incomplete (full disk, interrupted copy); it will be run again"
+WITHOUT_MODEL = "the stored result has no model, which the spec keeps; it will be run again and replaced"
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class PlannedRun:
     state: State
     id: str | None = None  # known once the data are prepared
     seconds: float | None = None
-    reason: str = ""  # error message, or the command that prepares the data
+    reason: str = ""  # error message, why it will be run again, or the command that prepares the data
 
 
 @dataclass(frozen=True)
@@ -103,19 +105,33 @@ class Plan:
             )
         return self.finished
 
+    @property
+    def mixed_weights(self) -> list[str]:
+        """Data sets whose finished runs started from different pretrained weights, by their recorded digests."""
+        store, digests = Store(self.results), dict[str, set[str]]()
+        for run in self.finished:
+            digest = store.result(str(run.id)).get("pretrained")
+            digests.setdefault(run.job.data.title, set()).update([digest] if digest else [])
+        return [data for data, found in digests.items() if len(found) > 1]
+
     def file(self, run: PlannedRun, name: str) -> Path:
         """Path of a file of a finished run."""
         return Store(self.results).runs / str(run.id) / name
 
-    def costs(self) -> list[Cost]:
-        """Cost of each data set; without a finished run its runs are assumed to take as long as the others."""
+    def costs(self, *, parallel: int = 1) -> list[Cost]:
+        """Cost of each data set; without a finished run its runs are assumed to take as long as the others.
+
+        Args:
+            parallel: number of runs at a time, by which the hours are divided.
+        """
         all_seconds = [run.seconds for run in self.finished if run.seconds is not None]
         costs = []
         for data in dict.fromkeys(run.job.data.title for run in self.runs):
             count = sum(run.job.data.title == data for run in self.runs)
             finished = [run.seconds for run in self.finished if run.job.data.title == data]
             seconds = [duration for duration in finished if duration is not None] or all_seconds
-            hours = (count - len(finished)) * sum(seconds) / len(seconds) / 3600 if seconds else None
+            remaining = count - len(finished)
+            hours = remaining * sum(seconds) / len(seconds) / 3600 / parallel if seconds else None
             costs.append(Cost(data, count, len(finished), hours))
         return costs
 
@@ -171,29 +187,43 @@ def count_distinct(plans: Iterable[Plan]) -> tuple[int, int]:
 Benchmark = str | os.PathLike[str] | Spec | Plan
 
 
-def status(spec: Benchmark, *, results: str | os.PathLike[str] | None = None, extra: str | None = None) -> Plan:
+def status(
+    spec: Benchmark,
+    *,
+    results: str | os.PathLike[str] | None = None,
+    extra: str | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> Plan:
     """State of every run of a benchmark; works before any data are prepared.
 
     Args:
         spec: TOML file, name of a spec that comes with orcu, or a spec; a plan is returned unchanged.
         results: folder of all results; ``$ORCU_RESULTS``, or ``results`` by default.
         extra: name of one of the spec's lists of extra losses, such as "grid" of the ablation.
+        overrides: values that replace those of every data set, such as ``{"training.epochs": 2}``.
 
     Raises:
         InputError: if the spec is not valid, or the folder has results of version 0.1.
     """
     if isinstance(spec, Plan):
         return spec
-    loaded = load_spec(spec, extra=extra)
+    loaded = load_spec(spec, extra=extra, overrides=overrides)
     folder = Path(results or os.environ.get("ORCU_RESULTS", "results"))
     if (folder / loaded.name / "runs").is_dir():
         raise InputError(
             f"{folder / loaded.name}: results of orcu 0.1 are not supported; choose another folder (--results)."
         )
-    return Plan(loaded, folder, planned_runs(loaded, folder), loaded.name if isinstance(spec, Spec) else str(spec))
+    argument = (loaded.name if isinstance(spec, Spec) else str(spec)) + loaded.set_options
+    return Plan(loaded, folder, planned_runs(loaded, folder), argument)
 
 
-def plan(spec: Benchmark, *, results: str | os.PathLike[str] | None = None, extra: str | None = None) -> Plan:
+def plan(
+    spec: Benchmark,
+    *,
+    results: str | os.PathLike[str] | None = None,
+    extra: str | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> Plan:
     """`status`, after a check of all losses, calibrators and training settings.
 
     The check of losses needs torch and is skipped without it.
@@ -205,7 +235,7 @@ def plan(spec: Benchmark, *, results: str | os.PathLike[str] | None = None, extr
     """
     if isinstance(spec, Plan):
         return spec
-    result = status(spec, results=results, extra=extra)
+    result = status(spec, results=results, extra=extra, overrides=overrides)
     if find_spec("torch") is not None:
         check_parts(result.spec)
     return result
@@ -227,7 +257,7 @@ def planned_runs(spec: Spec, results: Path) -> list[PlannedRun]:
             digests[name] = load(store_folder() / name).manifest.digest if is_prepared(job) else None
         digest = digests[name]
         if digest is not None:
-            runs.append(_run_state(job, job.id(digest), store))
+            runs.append(_run_state(job, find_run(job, digest, store), store))
         elif is_packaged(job):
             runs.append(PlannedRun(job, State.PENDING))
         else:
@@ -236,14 +266,16 @@ def planned_runs(spec: Spec, results: Path) -> list[PlannedRun]:
 
 
 def _run_state(job: Job, run: str, store: Store) -> PlannedRun:
-    if store.is_finished(run):
+    if store.is_finished(run, job.files):
         return PlannedRun(job, State.FINISHED, run, store.seconds(run))
     if store.is_locked(run):
         return PlannedRun(job, State.RUNNING, run)
     if store.is_damaged(run):
         return PlannedRun(job, State.PENDING, run, reason=DAMAGED)
     error = store.failure(run)
-    return PlannedRun(job, State.PENDING if error is None else State.FAILED, run, reason=error or "")
+    if error is not None:
+        return PlannedRun(job, State.FAILED, run, reason=error)
+    return PlannedRun(job, State.PENDING, run, reason=WITHOUT_MODEL if store.is_finished(run) else "")
 
 
 def check_parts(spec: Spec) -> None:
@@ -270,9 +302,33 @@ def check_parts(spec: Spec) -> None:
         if isinstance(loss, dict):
             ignored = {"label", "scale"} if has_auto_scale(loss) else {"label"}
             loss = {key: value for key, value in loss.items() if key not in ignored}
-        losses.create(loss, num_classes=5)
+        criterion = losses.create(loss, num_classes=5)
+        if isinstance(loss, dict) and "source" in loss:
+            _check_file_loss(criterion, loss_name(loss))
     for calibrator in spec.calibrators:
         check_calibrator(calibrator)
+
+
+def _check_file_loss(criterion: Any, name: str) -> None:
+    """Call a loss of the user's file once; the registered losses have tests.
+
+    Raises:
+        InputError: if the call fails, or the loss or its gradient is not finite.
+    """
+    import torch
+
+    if criterion.needs_head:
+        return
+    logits = torch.linspace(-1.0, 1.0, 20).reshape(4, 5).requires_grad_()
+    try:
+        value = criterion(logits, torch.tensor([0, 2, 3, 4]))
+        value.backward()
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"losses: {name}: {type(error).__name__}: {first_line(error)}") from error
+    if logits.grad is None or not torch.isfinite(logits.grad).all() or not torch.isfinite(value):
+        raise InputError(f"losses: {name}: the loss of logits in [-1, 1], or its gradient, is not finite.")
 
 
 def _check_ensemble(ensemble: EnsembleSpec, name: str, spec: Spec) -> None:

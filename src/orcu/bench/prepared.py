@@ -1,12 +1,18 @@
 """Data of a job: whether they are prepared, how to prepare them, and work that its runs share."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 from orcu.bench.jobs import Job
 from orcu.data.base import DATASETS
 from orcu.data.prepare import prepare
 from orcu.data.store import MANIFEST, PreparedData, load, store_folder
 from orcu.io.files import file_lock
+
+if TYPE_CHECKING:
+    from orcu.training.run import RunConfig
 
 
 def is_prepared(job: Job) -> bool:
@@ -38,19 +44,21 @@ def prepare_command(job: Job) -> str:
     return f"orcu data prepare {job.data.set} --root DIR{options} -o {store_folder() / job.data.store}"
 
 
-def prepare_shared(job: Job, progress: Callable[[int, int], None]) -> None:
+def prepare_shared(job: Job, config: "RunConfig", device: str, progress: Callable[[str, str, int, int], None]) -> None:
     """Decode images and compute the features of a frozen backbone, once for all runs on a job's data.
 
     Args:
         job: one of the runs.
-        progress: callback that receives the number of finished and of all items.
+        config: its training configuration.
+        device: device that computes the features.
+        progress: callback that receives the step, the unit of its items, and the number of finished and of all items.
     """
-    from orcu.training.run import Run, RunConfig
+    from orcu.training.run import Run
 
     prepared, data = prepared_data(job), job.data
     if prepared is None:
         return
-    prepared.decode(data.size, progress=lambda _, done, total: progress(done, total))
+    prepared.decode(data.size, progress=lambda _, *counts: progress("decoding images", "images", *counts))
     if data.frozen:
-        config = RunConfig(backbone=data.backbone, weights=data.weights, frozen=True, size=data.size)
-        Run(prepared, prepared.split(data.protocol, job.fold), config).features(progress)
+        run = Run(prepared, prepared.split(data.protocol, job.fold), replace(config, loss="ce"), device=device)
+        run.features(partial(progress, "computing features", "batches"))

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,20 +35,23 @@ def report(
     *,
     results: str | os.PathLike[str] | None = None,
     extra: str | None = None,
+    overrides: Mapping[str, Any] | None = None,
     output: str | os.PathLike[str] | None = None,
 ) -> Path:
     """Write the report of a benchmark and return its path.
 
     Args:
-        spec: a spec or plan, as for `orcu.bench.status`; likewise ``results`` and ``extra``.
+        spec: a spec or plan, as for `orcu.bench.status`; likewise ``results``, ``extra`` and
+            ``overrides``.
         results: folder of all results.
         extra: name of one of the spec's lists of extra losses.
+        overrides: values that replace those of every data set.
         output: .html or .pdf file; report.html in the benchmark's results folder by default.
 
     Raises:
         InputError: if the spec is not valid, or no run is finished.
     """
-    plan = status(spec, results=results, extra=extra)
+    plan = status(spec, results=results, extra=extra, overrides=overrides)
     path = Path(output or plan.folder / REPORT)
     html = page(table(plan))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,6 +63,7 @@ def page(results: Table) -> str:
     """The report as one self-contained HTML text; the same results give the same bytes."""
     plan, spec = results.plan, results.plan.spec
     name = spec.name if (CONFIGS / f"{spec.name}.toml").exists() else f"{spec.name}.toml"
+    name += spec.set_options
     provenance = {
         "spec": spec.name,
         "runs": f"{len(plan.runs)}",
@@ -66,6 +71,7 @@ def page(results: Table) -> str:
         "calibrators": ", ".join(spec.calibrator_names),
         "seeds": ", ".join(map(str, sorted({run.job.seed for run in plan.runs}))),
         "threads per run": str(spec.threads),
+        **({"set in all runs": spec.set_options.strip()} if spec.overrides else {}),
         "orcu": orcu.__version__,
         "command": f"orcu bench run {name} && orcu bench report {name}",
     }
@@ -95,7 +101,9 @@ def page(results: Table) -> str:
 def _describe_loss(loss: LossSpec) -> str:
     """Name of a loss in tables, with its options."""
     name = loss_name(loss)
-    parts = {} if isinstance(loss, str) else {key: value for key, value in loss.items() if key != "label"}
+    parts = (
+        {} if isinstance(loss, str) else {key: value for key, value in loss.items() if key not in {"label", "source"}}
+    )
     registered = parts.pop("name", name) if name != json.dumps(loss, sort_keys=True) else ""
     options = [registered if registered != name else "", *(f"{key} = {value}" for key, value in parts.items())]
     return f"{name} ({', '.join(filter(None, options))})" if any(options) else name

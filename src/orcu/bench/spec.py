@@ -2,14 +2,17 @@
 
 import json
 import os
+import shlex
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, PrivateAttr, ValidationError
 
 from orcu.bench.columns import TWO_STAGE, column
 from orcu.errors import InputError, UnknownNameError
+from orcu.registry import file_and_class, read_source
 
 _PACKAGED = Path(__file__).parent / "configs"
 CONFIGS = _PACKAGED if _PACKAGED.exists() else Path(__file__).parents[3] / "configs"  # of a source checkout
@@ -54,6 +57,7 @@ class DataSpec(_Strict):
         hidden_layer_sizes: hidden layers of the perceptron on tables and frozen features.
         size: image size in pixels.
         augment: train with flips and rotations.
+        rotation_border: pixels outside of a rotated image, "constant" (black) or "reflect".
         training: changes to the default `orcu.training.config.TrainConfig`.
         exclude: names of the spec's losses that are not run on this data set.
         select: metric on validation rows that selects the best loss, for example the best scale s.
@@ -72,6 +76,7 @@ class DataSpec(_Strict):
     hidden_layer_sizes: list[PositiveInt] = Field(default_factory=lambda: [256])
     size: PositiveInt = 224
     augment: bool = True
+    rotation_border: Literal["constant", "reflect"] = "constant"
     training: dict[str, Any] = Field(default_factory=dict)
     exclude: list[str] = Field(default_factory=list)
     select: str = ""
@@ -177,7 +182,8 @@ class Spec(_Strict):
         name: name of the benchmark and of its results folder.
         title: one-line title of tables and report.
         data: data sets.
-        losses: names or tables, as for `orcu.losses.create`; a table with ``cv`` is an `EnsembleSpec`.
+        losses: names or tables, as for `orcu.losses.create`; a table with ``cv`` is an `EnsembleSpec`. The file of a
+            name such as "my_loss.py:MyLoss" is relative to the spec.
         seeds: random seeds; each repeats every run.
         calibrators: "none", names, chains such as "gap+projection", or tables of a name, its options and a label.
         columns: metrics of the tables.
@@ -185,7 +191,8 @@ class Spec(_Strict):
         paper: tables of the paper with the same experiments, for `compare`.
         split: rows that the tables evaluate, "test" or "validation".
         extra: optional lists of losses by name; ``--extra NAME`` adds one of them to all data sets.
-        keep_models: store the weights of each run, for example for Grad-CAM.
+        keep_models: store the model of each run that trains a single network, for example for Grad-CAM; a run that is
+            finished without its model is executed again.
         two_stage: the two-stage diagnostic in place of ``losses``; its branches are the rows of the tables.
         summary: pipelines that the report's summary compares.
     """
@@ -204,6 +211,36 @@ class Spec(_Strict):
     keep_models: bool = False
     two_stage: TwoStage | None = None
     summary: SummarySpec | None = None
+    _overrides: dict[str, Any] = PrivateAttr(default_factory=dict)
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """Keys that were set for all data sets in place of the file's values, such as "training.epochs"."""
+        return dict(self._overrides)
+
+    @property
+    def set_options(self) -> str:
+        """The options of the command line for `overrides`, after a space; empty if there are none."""
+        return "".join(f" --set {shlex.quote(f'{key}={_as_text(value)}')}" for key, value in self._overrides.items())
+
+    def with_overrides(self, overrides: Mapping[str, Any]) -> "Spec":
+        """A copy in which every data set has these values.
+
+        Args:
+            overrides: values by key of a ``[[data]]`` entry; the part after a dot is a key of a table.
+
+        Raises:
+            InputError: if a key does not exist, or a value is not valid.
+
+        Example:
+            >>> spec = load_spec("main").with_overrides({"training.epochs": 2, "size": 64})
+            >>> spec.data[3].training, spec.data[3].size
+            ({'epochs': 2}, 64)
+        """
+        data = [_override(entry, overrides) for entry in self.data]
+        changed = self.model_copy(update={"data": data})
+        changed._overrides = {**self._overrides, **overrides}
+        return changed
 
     @property
     def row_names(self) -> list[str]:
@@ -243,17 +280,24 @@ def loss_name(loss: LossSpec) -> str:
     return str(loss.get("label") or loss.get("name") or default)
 
 
-def load_spec(path: str | os.PathLike[str] | Spec, *, extra: str | None = None) -> Spec:
+def load_spec(
+    path: str | os.PathLike[str] | Spec, *, extra: str | None = None, overrides: Mapping[str, Any] | None = None
+) -> Spec:
     """Load and check a spec.
 
     Args:
         path: TOML file, name of a spec that comes with orcu, or a spec made in Python.
         extra: name of one of the spec's lists of extra losses.
+        overrides: values that replace those of every data set, as for `Spec.with_overrides`.
 
     Raises:
         InputError: if the file cannot be read, or a key or value is not valid.
     """
     file, spec = (Path(path.name), path) if isinstance(path, Spec) else _read(path)
+    lists = {name: [_with_source(loss, file.parent) for loss in losses] for name, losses in spec.extra.items()}
+    spec = spec.model_copy(update={"losses": [_with_source(loss, file.parent) for loss in spec.losses], "extra": lists})
+    if overrides:
+        spec = spec.with_overrides(overrides)
     if extra is not None:
         if extra not in spec.extra:
             raise UnknownNameError(f"extra losses (--extra) of {spec.name}", extra, spec.extra)
@@ -284,6 +328,47 @@ def _read(path: str | os.PathLike[str]) -> tuple[Path, Spec]:
         raise InputError(f"{file}: not a TOML file ({error}).") from None
     except ValidationError as error:
         raise InputError(f"{file}: {_first_error(error, Spec)}") from None
+
+
+def _as_text(value: Any) -> str:
+    """The value of ``--set`` in the spelling of TOML; text has no quotes."""
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    return json.dumps(value) if isinstance(value, list) else str(value)
+
+
+def _with_source(loss: LossSpec, folder: Path) -> LossSpec:
+    """A loss of a Python file with the text of the file, so that workers need no file and the run id depends on it."""
+    table = {"name": loss} if isinstance(loss, str) else loss
+    parts = file_and_class(table.get("name"))
+    if any(file_and_class(member) for member in table.get("losses", ()) if isinstance(member, str)):
+        raise InputError("losses: an ensemble takes registered losses only, none of a Python file.")
+    if parts is None or "source" in table:
+        return loss
+    file, class_name = parts
+    source = read_source("losses", folder / file)
+    return {"label": class_name, **table, "name": f"{file.name}:{class_name}", "source": source}
+
+
+def _override(data: DataSpec, overrides: Mapping[str, Any]) -> DataSpec:
+    content: dict[str, Any] = data.model_dump(exclude_unset=True)
+    for key, value in overrides.items():
+        name, _, entry = key.partition(".")
+        if name not in DataSpec.model_fields:
+            renamed = RENAMED_KEYS.get(name)
+            if renamed in DataSpec.model_fields:
+                raise InputError(f"--set {key}: the key {name!r} is called {renamed!r} since version 0.3.")
+            raise UnknownNameError("key of a data set (--set)", name, DataSpec.model_fields)
+        if not entry:
+            content[name] = value
+        elif isinstance(getattr(data, name), dict):
+            content[name] = {**content.get(name, {}), entry: value}
+        else:
+            raise InputError(f"--set {key}: {name} is not a table; give {name}=VALUE.")
+    try:
+        return DataSpec(**content)
+    except ValidationError as error:
+        raise InputError(f"--set: {_first_error(error, DataSpec)}") from None
 
 
 def _check_names(spec: Spec, file: Path) -> None:

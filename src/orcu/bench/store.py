@@ -14,6 +14,7 @@ import shutil
 import threading
 import time
 import uuid
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -54,13 +55,13 @@ class Store:
                 f"{self.folder}: the results folder cannot be created ({error.strerror}); choose another (--results)."
             ) from None
 
-    def is_finished(self, run: str) -> bool:
-        """Whether the run has a result and all its files have their original sizes."""
+    def is_finished(self, run: str, required: Collection[str] = ()) -> bool:
+        """Whether the run has a result with the required files, and all its files have their original sizes."""
         folder = self.runs / run
         if not isinstance(_read_json(folder / RESULT), dict):
             return False
         files = {path.name: path.stat().st_size for path in folder.iterdir()}
-        return _timings(folder).get("sizes", {}).items() <= files.items()
+        return files.keys() >= set(required) and _timings(folder).get("sizes", {}).items() <= files.items()
 
     def is_damaged(self, run: str) -> bool:
         """Whether the run has an incomplete result, for example after a full disk; it is executed again."""
@@ -89,6 +90,10 @@ class Store:
         seconds = _timings(self.runs / run).get("seconds")
         return float(seconds) if isinstance(seconds, (int, float)) else None
 
+    def size(self, run: str) -> int:
+        """Bytes of a finished run's files."""
+        return sum(path.stat().st_size for path in (self.runs / run).iterdir())
+
     def failure(self, run: str) -> str | None:
         """Error message of the last attempt, or ``None``."""
         path = self.runs / f"{run}.error"
@@ -103,24 +108,27 @@ class Store:
         """Whether a process is executing the run now."""
         return _lock_age(self.runs / f"{run}.lock") < LOCK_TIMEOUT
 
-    def claim(self, run: str) -> "Claim | None":
-        """Lock a run, or ``None`` if it is finished or locked by another process."""
-        if self.is_finished(run):
+    def claim(self, run: str, required: Collection[str] = ()) -> "Claim | None":
+        """Lock a run, or ``None`` if it is finished with the required files or locked by another process."""
+        if self.is_finished(run, required):
             return None
         self.create()
-        claim = Claim(self, run)
+        claim = Claim(self, run, required)
         return claim if claim.acquire() else None
 
 
 class Claim:
     """Ownership of a run; as a context manager it renews the lock in the background.
 
+    A finished run without a required file keeps its result until the new one is published.
+
     Attributes:
         work: folder for checkpoints; it contains the checkpoints of an earlier owner, if there are any.
     """
 
-    def __init__(self, store: Store, run: str) -> None:
-        self.store, self.run, self.owner = store, run, uuid.uuid4().hex
+    def __init__(self, store: Store, run: str, required: Collection[str] = ()) -> None:
+        self.store, self.run, self.required, self.owner = store, run, required, uuid.uuid4().hex
+        self.folder = store.runs / run
         self.lock = store.runs / f"{run}.lock"
         self.work = store.runs / f"{run}.work.{self.owner}"
         self._stop = threading.Event()
@@ -143,11 +151,12 @@ class Claim:
                 file.write(self.owner)
         except FileExistsError:
             return False
-        if self.store.is_finished(self.run):  # finished in the meantime
+        self._restore()
+        if self.store.is_finished(self.run, self.required):  # finished in the meantime
             self.lock.unlink()
             return False
         if self.store.is_damaged(self.run):  # keep it for inspection
-            (self.store.runs / self.run).rename(self.store.runs / f"{self.run}.damaged.{self.owner}")
+            self.folder.rename(self.store.runs / f"{self.run}.damaged.{self.owner}")
         leftovers = sorted(self.store.runs.glob(f"{self.run}.work.*"))
         if leftovers:
             leftovers[0].rename(self.work)  # an earlier owner that still runs fails at its next write
@@ -156,6 +165,14 @@ class Claim:
         self.work.mkdir(exist_ok=True)
         (self.store.runs / f"{self.run}.error").unlink(missing_ok=True)
         return True
+
+    def _restore(self) -> None:
+        """Restore the result that a process had set aside when it was stopped during `publish`."""
+        for replaced in self.store.runs.glob(f"{self.run}.replaced.*"):
+            if self.folder.exists():
+                shutil.rmtree(replaced, ignore_errors=True)
+            else:
+                replaced.rename(self.folder)
 
     def __enter__(self) -> Self:
         self._thread = threading.Thread(target=self._renew, daemon=True)
@@ -185,6 +202,8 @@ class Claim:
     def publish(self, files: Path, result: dict[str, Any], seconds: float) -> None:
         """Move a folder of files with the result to the finished runs, in one atomic step.
 
+        An earlier result without a required file is set aside until then; its metrics after calibrators are deleted.
+
         Raises:
             LostLockError: if another process has taken over the run.
         """
@@ -194,10 +213,17 @@ class Claim:
         (files / TIMINGS).write_text(json.dumps(timings) + "\n")
         if not self.is_owner() or not files.exists():
             raise LostLockError(f"run {self.run}: another process has taken it over.")
+        replaced = self.store.runs / f"{self.run}.replaced.{self.owner}"
+        if self.folder.exists() and not self.store.is_finished(self.run, self.required):
+            self.folder.rename(replaced)
         try:
-            files.rename(self.store.runs / self.run)
+            files.rename(self.folder)
         except OSError:  # another owner has published first
+            self._restore()
             raise LostLockError(f"run {self.run}: another process has finished it.") from None
+        if replaced.exists():
+            shutil.rmtree(self.store.folder / "calibrated" / self.run, ignore_errors=True)
+            shutil.rmtree(replaced, ignore_errors=True)
         shutil.rmtree(self.work, ignore_errors=True)
 
 

@@ -1,6 +1,7 @@
 """Result tables: mean and standard deviation over folds, best value bold, second best underlined."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import mean, stdev
 from typing import Any, Literal
@@ -90,20 +91,23 @@ def table(
     *,
     results: str | os.PathLike[str] | None = None,
     extra: str | None = None,
+    overrides: Mapping[str, Any] | None = None,
     baseline: str | None = None,
 ) -> Table:
     """The table of a benchmark: mean and standard deviation over folds, with the two best of each block.
 
     Args:
-        spec: a spec or plan, as for `orcu.bench.status`; likewise ``results`` and ``extra``.
+        spec: a spec or plan, as for `orcu.bench.status`; likewise ``results``, ``extra`` and
+            ``overrides``.
         results: folder of all results.
         extra: name of one of the spec's lists of extra losses.
+        overrides: values that replace those of every data set.
         baseline: name of a loss; significantly better (▲) or worse (▼) values than its are marked.
 
     Raises:
         InputError: if the spec is not valid, no run is finished, or the baseline is unknown.
     """
-    plan = status(spec, results=results, extra=extra)
+    plan = status(spec, results=results, extra=extra, overrides=overrides)
     plan.require_finished()
     by_cell = None if baseline is None else marks(plan, baseline)
     return Table(plan, lines(plan.spec, plan.records(), by_cell), select_best(plan.spec, plan.records("validation")))
@@ -150,6 +154,7 @@ def render_table(spec: Spec, table: list[Line], form: str) -> str:
     names = ["data", "loss", *(["calibrator"] if len(spec.calibrators) > 1 else [])]
     if form == "csv":
         return _csv(spec, table, names)
+    caption = text_tables.comment(f"set in all runs:{spec.set_options}", form) + "\n" if spec.overrides else ""
     headings = [*names, *(heading(name) for name in spec.columns)]
     rows = [
         [
@@ -158,7 +163,7 @@ def render_table(spec: Spec, table: list[Line], form: str) -> str:
         ]
         for line in table
     ]
-    return render_rows(headings, rows, len(names), form)
+    return caption + render_rows(headings, rows, len(names), form)
 
 
 def render_rows(headings: list[str], rows: list[list[Any]], num_names: int, form: str) -> str:
@@ -225,6 +230,8 @@ def _csv(spec: Spec, table: list[Line], names: list[str]) -> str:
                 row += [repr(cell.mean), "" if cell.std is None else repr(cell.std), cell.count]
             if marked:
                 row.append({BETTER: "better", WORSE: "worse"}.get(cell.mark if cell else "", ""))
-        rows.append([*row, *(["collapsed" if line.collapsed else ""] if collapsed else [])])
+        row += ["collapsed" if line.collapsed else ""] if collapsed else []
+        rows.append([*row, *([spec.set_options.strip()] if spec.overrides else [])])
     headings = [*names, *(f"{name}{part}" for name in spec.columns for part in parts)]
-    return text_tables.csv([*headings, *(["collapsed"] if collapsed else [])], rows)
+    headings += ["collapsed"] if collapsed else []
+    return text_tables.csv([*headings, *(["settings"] if spec.overrides else [])], rows)

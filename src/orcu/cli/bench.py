@@ -15,10 +15,11 @@ from typer import Argument, Option
 
 from orcu.cli.console import FAILURE, INTERRUPTED, new_table, progress_bar, say, say_problem, say_wrote, show, task
 from orcu.cli.files import check_page, check_paths
-from orcu.cli.options import LaunchOptions, Parallel, command
+from orcu.cli.options import LaunchOptions, Parallel, command, key_values, parse_value
 from orcu.errors import InputError
 
 if TYPE_CHECKING:
+    from orcu.bench.checks import Check
     from orcu.bench.paper import PaperTable
     from orcu.bench.plan import Plan
     from orcu.bench.run import BenchProgress, RunSummary
@@ -28,15 +29,26 @@ if TYPE_CHECKING:
 Layout = StrEnum("Layout", ["lines", "paper"])
 Format = StrEnum("Format", ["rich", "markdown", "latex", "csv", "html"])
 
+LOG_LINES = 10  # lines of a step of shared inputs in a log file
+
 bench_app = typer.Typer(help="Benchmarks: the tables of the paper, and your own.", no_args_is_help=True)
 
 
 @dataclass(frozen=True)
 class ResultOptions:
-    """Where results are stored, and which losses a spec has."""
+    """Where results are stored, which losses a spec has, and which of its values are replaced."""
 
     results: Annotated[Path | None, Option(help="Folder of results. Default: $ORCU_RESULTS, or results/.")] = None
     extra: Annotated[str | None, Option(help="Name of a list of extra losses in the spec, such as grid.")] = None
+    set_: Annotated[
+        list[str] | None,
+        Option("--set", help="KEY=VALUE for every data set of the spec, such as training.epochs=2; repeatable."),
+    ] = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the options as keyword arguments of the functions of `orcu.bench`."""
+        overrides = {key: parse_value(text) for key, text in key_values(self.set_).items()}
+        return {"results": self.results, "extra": self.extra, "overrides": overrides}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,58 +61,87 @@ class SpecOptions(ResultOptions):
         """Return the runs of the benchmark and their states; data that is missing is not looked for."""
         from orcu import bench
 
-        return bench.status(self.spec, results=self.results, extra=self.extra)
+        return bench.status(self.spec, **self.arguments())
+
+
+@dataclass(frozen=True)
+class ComputeOptions:
+    """What the runs use: processes, GPUs and pretrained weights."""
+
+    jobs: Annotated[
+        int | None, Parallel(min=1, help="Number of parallel runs. Default: one per GPU or by available CPUs.")
+    ] = None
+    devices: Annotated[
+        str | None, Parallel(help="GPUs to use, such as 0,1 (as torch counts them), or cpu. Default: all GPUs.")
+    ] = None
+    weights: Annotated[
+        str | None, Option(help="Local copy of the pretrained weights: a file, or a folder with one per backbone.")
+    ] = None
+    download: Annotated[bool, Option("--download", help="Download pretrained weights from the hub.")] = False
 
 
 @command(bench_app)
 def plan(
     specs: Annotated[list[str], Argument(help="Specs: TOML files, or names of specs that come with orcu.")],
     options: ResultOptions,
+    compute: ComputeOptions,
+    probe: Annotated[
+        bool, Option("--probe", help="Time a few training steps of each data set on random images.")
+    ] = False,
 ) -> None:
-    """Show the runs of specs, which are finished, and the time that the others need."""
+    """Show the runs of specs and the hours that they need, and check data, weights, devices and disk."""
     from orcu import bench
     from orcu.bench.plan import count_distinct
 
     if len(specs) > 1 and options.extra is not None:
         raise InputError("--extra: allowed with one spec only.")
+    arguments = options.arguments()
     with task():
-        plans = [bench.plan(spec, results=options.results, extra=options.extra) for spec in specs]
+        plans = [bench.plan(spec, **arguments) for spec in specs]
     several = len(plans) > 1
-    headings = ("data", ">runs", ">finished", ">to do", ">hours to do")
+    headings = (
+        "data",
+        ">runs",
+        ">finished",
+        ">to do",
+        ">hours to do",
+        *([">s per step", ">GPU memory"] if probe else []),
+    )
     table = new_table(*(["spec"] if several else []), *headings)
-    for planned in plans:
-        for cost in planned.costs():
-            hours = "0" if not cost.remaining else "?" if cost.hours is None else f"{cost.hours:.1f}"
-            spec = [escape(planned.spec.name)] if several else []
-            table.add_row(*spec, escape(cost.data), str(cost.runs), str(cost.finished), str(cost.remaining), hours)
+    checks: dict[str, Check] = {}
+    notes: dict[str, None] = {}
+    with task("timing training steps" if probe else ""):
+        for planned in plans:
+            estimate = _estimate(planned, compute, probe)
+            checks |= {check.subject: check for check in estimate.checks}
+            for row in estimate.rows:
+                table.add_row(*([escape(planned.spec.name)] if several else []), *row)
+            if estimate.note:
+                notes[estimate.note] = None
     show(table)
+    say(*notes)
     if several:
         number, finished = count_distinct(plans)
         total = sum(len(planned.runs) for planned in plans)
         say(f"{total} runs, of which {number} are distinct (specs share runs); {finished} are finished.")
     else:
         say(f"{len(plans[0].runs)} runs: {_counts(plans[0].states)}")
-    for hint in dict.fromkeys(hint for planned in plans for hint in planned.prepare_commands):
-        typer.echo(f"not prepared yet: {hint}")
+    _show_checks(list(checks.values()))
 
 
 @command(bench_app)
-def run(
-    spec: SpecOptions,
-    launch: LaunchOptions,
-    jobs: Annotated[
-        int | None, Parallel(min=1, help="Number of parallel runs. Default: one per GPU or by cores.")
-    ] = None,
-    devices: Annotated[str | None, Parallel(help="GPUs to use, such as 0,1, or cpu. Default: all GPUs.")] = None,
-) -> None:
+def run(spec: SpecOptions, compute: ComputeOptions, launch: LaunchOptions) -> None:
     """Run unfinished jobs; failed runs are tried again."""
     from orcu import bench
     from orcu.bench.jobs import Outcome, State
     from orcu.bench.run import resources
 
+    arguments = spec.arguments()
     with task():
-        planned = bench.plan(spec.spec, results=spec.results, extra=spec.extra)
-        workers = launch.create(**resources(planned.spec, jobs=jobs, devices=devices))
+        planned = bench.plan(spec.spec, **arguments)
+        is_cluster = launch.address is not None
+        options = resources(planned.spec, jobs=compute.jobs, devices=compute.devices, cluster=is_cluster)
+        workers = launch.create(**options)
         for hint in planned.prepare_commands:
             say_problem("warning", f"skipped, data not prepared: {hint}")
         prepared, to_do = len(planned.runs) - planned.states[State.NO_DATA], len(planned.pending_jobs)
@@ -110,12 +151,11 @@ def run(
             bench.run(planned, launcher=workers)  # records which of the shared runs belong to this spec
             say(f"all {prepared} runs are finished")
             return
-        counts = f"{to_do} of {len(planned.runs)} runs to do, {workers.jobs} in parallel"
-        say(f"{planned.spec.name}: {counts}", f"results go to {planned.results}")
-        summary = _run_with_bar(planned, workers)
+        say(f"{planned.spec.name}: {to_do} of {len(planned.runs)} runs to do; results go to {planned.results}")
+        summary = _run_with_bar(planned, workers, compute)
     say(_counts(dict(sorted(summary.outcomes.items()))))
     if summary.outcomes[Outcome.FAILED]:
-        say(f"`orcu bench status {spec.spec}` shows the errors; run the command again to retry.")
+        say(f"`orcu bench status {planned.argument}` shows the errors; run the command again to retry.")
         raise typer.Exit(FAILURE)
     with task():
         left = len(spec.status().pending_jobs)
@@ -159,6 +199,8 @@ def table(
         if missing:
             text = f"{missing} of {len(planned.runs)} runs are missing from the table; see `orcu bench status`"
             say_problem("warning", text)
+        for data in planned.mixed_weights:
+            say_problem("warning", f"{data}: the runs started from different pretrained weights (result.json)")
         results = bench.table(planned, baseline=baseline)
         if layout == "paper":
             _print_paper_layout(results, form, paper)
@@ -203,7 +245,7 @@ def compare(spec: SpecOptions) -> None:
     from orcu import bench
 
     with task():
-        comparison = bench.compare(spec.spec, results=spec.results, extra=spec.extra)
+        comparison = bench.compare(spec.status())
     if comparison.rows:
         names = ("data", "loss", "calibrator", "metric")
         printed = new_table(*names, ">paper", ">ours", ">difference", ">in std", ">folds", wrap=False)
@@ -225,6 +267,7 @@ def compare(spec: SpecOptions) -> None:
 
 def _print_paper_layout(results: "BenchTable", form: str, paper: bool) -> None:
     from orcu.bench.paper import differences, paper_layout
+    from orcu.report.text_tables import comment
 
     spec = results.plan.spec
     for number, part in enumerate(paper_layout(spec, results.lines, paper=paper)):
@@ -232,8 +275,7 @@ def _print_paper_layout(results: "BenchTable", form: str, paper: bool) -> None:
             show(_paper_table(part), width=40 + 18 * len(part.headings))
             continue
         if form != "csv":
-            comment = {"latex": "% {}", "html": "<!-- {} -->"}.get(form, "{}")
-            typer.echo(("\n" if number else "") + comment.format(part.title) + "\n")
+            typer.echo(("\n" if number else "") + comment(part.title, form))
         typer.echo(part.text(form), nl=False)
     say("means ± standard deviations over runs; best value of a row bold, second underlined", stderr=True)
     if paper:
@@ -256,28 +298,93 @@ def _with_deviation(mean: float, std: float | None) -> str:
     return f"{mean:.2f}" if std is None else f"{mean:.2f} ± {std:.2f}"
 
 
-def _run_with_bar(planned: "Plan", workers: "Launcher") -> "RunSummary":
+@dataclass(frozen=True)
+class _Estimate:
+    """Rows of the table of a plan, how their hours were computed, and the checks."""
+
+    rows: list[list[str]]
+    note: str
+    checks: list["Check"]
+
+
+def _estimate(planned: "Plan", compute: ComputeOptions, probe: bool) -> _Estimate:
+    from orcu.bench.checks import check
+    from orcu.bench.probe import probe as time_steps
+    from orcu.bench.run import resources
+
+    options = resources(planned.spec, jobs=compute.jobs, devices=compute.devices)
+    parallel, gpus = options["jobs"], options["gpus"]
+    measured = time_steps(planned, device=f"cuda:{gpus[0]}" if gpus else "cpu") if probe else []
+    if probe and gpus:
+        parallel = min(parallel, len(gpus))  # runs that share a GPU share its speed
+    probes, rows = {entry.data: entry for entry in measured}, []
+    for cost in planned.costs(parallel=parallel):
+        step = probes.get(cost.data)
+        expected = cost.hours if step is None or step.hours is None else step.hours / parallel
+        hours = "0" if not cost.remaining else "?" if expected is None else f"{expected:.1f}"
+        row = [escape(cost.data), str(cost.runs), str(cost.finished), str(cost.remaining), hours]
+        if probe:
+            row.append("-" if step is None or step.seconds is None else f"{step.seconds:.3g}")
+            row.append("-" if step is None or step.memory is None else f"{step.memory / 1e9:.1f} GB")
+        rows.append(row)
+    source = "timed steps" if any(entry.hours is not None for entry in measured) else "finished runs"
+    devices = f"{parallel} GPUs" if gpus and parallel == len(gpus) else f"{parallel} parallel runs"
+    note = f"hours of {planned.spec.name}: from {source}, divided by {devices}"
+    has_hours = any(row[4] not in {"0", "?"} for row in rows)
+    checks = check(planned, probes=measured, **vars(compute))
+    return _Estimate(rows, note if has_hours else "", checks)
+
+
+def _show_checks(checks: list["Check"]) -> None:
+    """Print the checks and how to fix problems; a problem that prevents runs ends the command with a failing code."""
+    if not checks:
+        return
+    table = new_table("check", "result", "")
+    for check in checks:
+        state = "[red]prevents runs[/]" if check.prevents_runs else "[yellow]see below[/]" if check.fix else "ok"
+        table.add_row(escape(check.subject), escape(check.finding), state)
+    show("", table)
+    for check in checks:
+        if check.fix:
+            typer.echo(f"{check.subject}: {check.fix}")
+    if any(check.prevents_runs for check in checks):
+        raise typer.Exit(FAILURE)
+
+
+def _run_with_bar(planned: "Plan", workers: "Launcher", compute: ComputeOptions) -> "RunSummary":
     """Run the jobs of a plan with a progress bar, or with lines in a log file; Ctrl-C stops them."""
     from orcu import bench
     from orcu.bench.jobs import Outcome
+    from orcu.bench.run import RUNS
 
     stderr = Console(stderr=True)
-    finished, printed = 0, 0
+    finished, printed = 0, ("", 0)
     try:
         with progress_bar() as bar:
-            job = bar.add_task("runs", total=None)
+            job = bar.add_task("preparing", total=None)
 
             def update(progress: "BenchProgress") -> None:
                 nonlocal finished, printed
                 finished = progress.outcomes[Outcome.DONE]
-                if not stderr.is_terminal and progress.done != printed:
-                    stderr.print(
-                        f"{progress.done} of {progress.total} runs: {escape(progress.description)}", highlight=False
-                    )
-                    printed = progress.done
                 bar.update(job, description=progress.description, completed=progress.done, total=progress.total)
+                if progress.total is None:
+                    return
+                # Every run has a line in a log file; a step of shared inputs has at most about ten.
+                is_run = progress.unit == RUNS
+                part = progress.done if is_run else LOG_LINES * progress.done // progress.total
+                key = (progress.unit if is_run else progress.description, part)
+                if not stderr.is_terminal and key != printed:
+                    stderr.print(escape(progress.line), highlight=False, soft_wrap=True)
+                    printed = key
 
-            return bench.run(planned, launcher=workers, progress=update)
+            return bench.run(
+                planned,
+                launcher=workers,
+                devices=compute.devices,
+                weights=compute.weights,
+                download=compute.download,
+                progress=update,
+            )
     except KeyboardInterrupt:
         stderr.print(f"interrupted after {finished} runs; run the command again to continue", highlight=False)
         raise typer.Exit(INTERRUPTED) from None
@@ -290,7 +397,8 @@ def _print_table(results: "BenchTable") -> None:
     several = len(spec.calibrators) > 1
     columns = [heading(column) for column in spec.columns]
     names = ("data", *(["calibrator"] if several else []), "loss")
-    printed = new_table(*names, *(f">{column}" for column in columns), title=spec.title or spec.name)
+    title = (spec.title or spec.name) + spec.set_options
+    printed = new_table(*names, *(f">{column}" for column in columns), title=title)
     styles, previous = {1: "bold", 2: "underline"}, ("", "")
     for line in lines:
         cells = [Text(line.text(column), styles.get(line.rank(column), "")) for column in spec.columns]

@@ -1,7 +1,9 @@
 """The declaration of commands, and the options that several commands share."""
 
+import contextlib
 import functools
 import inspect
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -118,7 +120,7 @@ class LaunchOptions:
     launcher: Annotated[str, Parallel(help="Backend: local (processes on this machine) or ray.")] = "local"
     address: Annotated[str | None, Parallel(help="Address of a Ray cluster. Default: a new local cluster.")] = None
 
-    def create(self, jobs: int, **options: Any) -> "Launcher":
+    def create(self, jobs: int | None, **options: Any) -> "Launcher":
         """Create the launcher."""
         from orcu.launchers import LAUNCHERS
 
@@ -132,6 +134,26 @@ class LaunchOptions:
 def names(text: str | None) -> list[str]:
     """Split a list such as "none, mild, severe"."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def parse_value(text: str) -> Any:
+    """Parse the value of a KEY=VALUE entry: true, false, none, a number, a list as in TOML, or text.
+
+    Example:
+        >>> [parse_value(text) for text in ("true", "1e-3", "[0, 1]", "resnet34")]
+        [True, 0.001, [0, 1], 'resnet34']
+    """
+    constants = {"true": True, "false": False, "none": None}
+    if text.lower() in constants:
+        return constants[text.lower()]
+    with contextlib.suppress(ValueError):
+        return int(text) if text.lstrip("-").isdigit() else float(text)
+    if text.startswith("["):
+        try:
+            return tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError as error:
+            raise InputError(f"--set: {text!r} is not a list ({error}).") from None
+    return text
 
 
 def key_values(entries: list[str] | None) -> dict[str, str]:

@@ -12,7 +12,7 @@ from orcu.cli.calibrate import CalibratorName
 from orcu.cli.console import new_table, progress_bar, say, say_wrote, show, task
 from orcu.cli.data import Root, SkipBad
 from orcu.cli.files import check_paths
-from orcu.cli.options import TableOptions, key_values, names
+from orcu.cli.options import TableOptions, key_values, names, parse_value
 from orcu.errors import InputError
 
 Device = Annotated[str, Option("--device", help="Device: auto (the best available), cpu, cuda or mps.")]
@@ -67,18 +67,8 @@ def split_settings(settings: dict[str, str], data: str) -> tuple[dict[str, Any],
                 for kind, keys in kinds.items()
             )
             raise InputError(f"--set: unknown key {key!r}. Nearest {'; '.join(nearest)}.")
-    training = {key: _value(text) for key, text in settings.items() if key in training_keys}
+    training = {key: parse_value(text) for key, text in settings.items() if key in training_keys}
     return training, {key: text for key, text in settings.items() if key not in training_keys}
-
-
-def _value(text: str) -> Any:
-    constants = {"true": True, "false": False, "none": None}
-    if text.lower() in constants:
-        return constants[text.lower()]
-    try:
-        return int(text) if text.lstrip("-").isdigit() else float(text)
-    except ValueError:
-        return text
 
 
 def train(

@@ -19,6 +19,7 @@ from orcu.data.manifest import Manifest
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, as_count
 from orcu.io.files import file_lock
+from orcu.threads import available_cpus
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -121,7 +122,7 @@ def build_cache(
         manifest: manifest of the images.
         folder: target folder; it appears when the cache is complete.
         size: side of the square images, in pixels.
-        workers: number of threads; by default the number of cores.
+        workers: number of threads; by default one for each available CPU.
         progress: called with "decode", the number of decoded images, and the number of all images.
         verify: whether to compare an existing cache with its checksums; a damaged one is rebuilt.
         wait: whether to wait while another process builds the cache, instead of raising an error.
@@ -156,7 +157,7 @@ def build_cache(
 
         sums, digests = np.zeros((len(manifest), 2, 3)), []
         try:
-            with ThreadPoolExecutor(workers or os.cpu_count()) as pool, (part / JOURNAL).open("a") as journal:
+            with ThreadPoolExecutor(workers or available_cpus()) as pool, (part / JOURNAL).open("a") as journal:
                 for block, pixels in enumerate(_blocks(images)):
                     rows = range(block * BLOCK, block * BLOCK + len(pixels))
                     digest = sha256(pixels.data).hexdigest() if block in checksums else ""

@@ -8,10 +8,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from orcu.errors import InputError
+from orcu.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
     import torch
+
+BORDERS = ("constant", "reflect")  # as in numpy.pad
 
 
 @dataclass(frozen=True)
@@ -23,17 +25,21 @@ class Augmentation:
         vertical: probability of a vertical flip.
         rotation: probability of a rotation.
         degrees: maximum angle of rotation, in either direction.
+        border: pixels outside of a rotated image, as for `rotate`.
     """
 
     horizontal: float = 0.5
     vertical: float = 0.5
     rotation: float = 0.5
     degrees: float = 20.0
+    border: str = "constant"
 
     def __post_init__(self) -> None:
         for name in ("horizontal", "vertical", "rotation"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"{name}: expected a probability from 0 to 1, got {getattr(self, name)!r}.")
+        if self.border not in BORDERS:
+            raise UnknownNameError("rotation_border", self.border, BORDERS)
 
     def __call__(self, images: "torch.Tensor", generator: "torch.Generator") -> "torch.Tensor":
         """Augmented float images of uint8 images, both (B, 3, H, W) in 0..255; the latter are modified in place.
@@ -49,7 +55,7 @@ class Augmentation:
         angles = (2 * draws[3] - 1) * math.radians(self.degrees)
         floats = images.float()
         for rows in _chunks((draws[2] < self.rotation).nonzero().squeeze(1), images):
-            floats[rows] = rotate(floats[rows], angles.to(images.device)[rows])
+            floats[rows] = rotate(floats[rows], angles.to(images.device)[rows], border=self.border)
         return floats
 
 
@@ -59,8 +65,22 @@ def _chunks(rows: "torch.Tensor", images: "torch.Tensor") -> "list[torch.Tensor]
     return [rows[i : i + size].to(images.device) for i in range(0, len(rows), size)]
 
 
-def rotate(images: "torch.Tensor", angles: "torch.Tensor") -> "torch.Tensor":
-    """Rotate float images (B, C, H, W) by angles (B,) in radians, counter-clockwise, bilinear; corners become black."""
+def rotate(images: "torch.Tensor", angles: "torch.Tensor", *, border: str = "constant") -> "torch.Tensor":
+    """Rotate float images (B, C, H, W) by angles (B,) in radians, counter-clockwise, bilinear.
+
+    Args:
+        images: images.
+        angles: angles.
+        border: pixels outside of the image: "constant" for black, or "reflect" for the image mirrored at the centres
+            of its outermost pixels (``BORDER_REFLECT_101`` of OpenCV, the default of Albumentations before version 2).
+
+    Example:
+        >>> import torch
+        >>> row = torch.tensor([[[[1.0, 2.0, 3.0]]]])
+        >>> quarter = torch.tensor([torch.pi / 2])
+        >>> rotate(row, quarter).round().tolist(), rotate(row, quarter, border="reflect").round().tolist()
+        ([[[[0.0, 2.0, 0.0]]]], [[[[2.0, 2.0, 2.0]]]])
+    """
     import torch
     import torch.nn.functional as F
 
@@ -73,7 +93,11 @@ def rotate(images: "torch.Tensor", angles: "torch.Tensor") -> "torch.Tensor":
     grid = images.new_empty((len(images), height, width, 2))
     torch.add((cos[:, None] * x)[:, None, :], (-sin[:, None] * y * (height / width))[:, :, None], out=grid[..., 0])
     torch.add((sin[:, None] * x * (width / height))[:, None, :], (cos[:, None] * y)[:, :, None], out=grid[..., 1])
-    return F.grid_sample(images, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+    if border == "constant":
+        return F.grid_sample(images, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+    # With align_corners, torch mirrors at the centres of the outermost pixels, which are then at -1 and 1.
+    grid *= grid.new_tensor([width / max(1, width - 1), height / max(1, height - 1)])
+    return F.grid_sample(images, grid, mode="bilinear", padding_mode="reflection", align_corners=True)
 
 
 def normalize(images: "torch.Tensor", mean: "torch.Tensor", std: "torch.Tensor") -> "torch.Tensor":

@@ -165,7 +165,7 @@ def columns(table: Any, y: Any) -> Any:
 
 
 def soft_cross_entropy(batch: ClassFirst, targets: Any) -> Term:
-    """-sum_k t_k log p_k with the gradient p - t (Eq. 62) and the Hessian diagonal p (1 - p)."""
+    """-sum_k t_k log p_k with the gradient p - t (Eq. 61) and the Hessian diagonal p (1 - p)."""
     value = -(targets * batch.log_probs).sum(0)
     return Term(value, lambda: batch.probs - targets, hessian=lambda: batch.probs * (1 - batch.probs))
 
@@ -187,7 +187,7 @@ def gap_penalty(
     gradient: Callable[[Any], Any],
     hessian: Callable[[Any], Any] | None = None,
 ) -> Term:
-    """Sum of a penalty over the directed gaps of class-first scores, with its gradient in the scores (Eqs. 80-83).
+    """Sum of a penalty over the directed gaps of class-first scores, with its gradient in the scores (Eqs. 79-82).
 
     Args:
         scores: logits or probabilities, shape (C, n).

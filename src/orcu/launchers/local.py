@@ -12,7 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Self
 
 from orcu.errors import InputError
-from orcu.launchers import LAUNCHERS, Item, Launcher, Result
+from orcu.launchers import LAUNCHERS, VISIBLE_DEVICES, Item, Launcher, Result, device_names
 
 GRACE_PERIOD = 5.0  # seconds that a worker has to stop
 MAX_POOLS = 3  # process pools that may break before the launcher gives up
@@ -23,7 +23,7 @@ _STOPPING = threading.Event()
 class Local(Launcher):
     """Spawned worker processes; a single job without GPUs runs in the current process.
 
-    Each worker uses its number of threads and sees one GPU, if there are any.
+    Each worker uses its number of threads and sees one GPU, if there are any, as its device 0.
 
     Example:
         >>> with Local(jobs=1) as launcher:
@@ -40,11 +40,11 @@ class Local(Launcher):
 
     def _start_pool(self) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")
-        gpus = context.Queue()
+        devices, names = context.Queue(), device_names(self.gpus)
         for worker in range(self.jobs):
-            gpus.put(self.gpus[worker % len(self.gpus)] if self.gpus else None)
+            devices.put(names[worker % len(names)] if names else None)
         return ProcessPoolExecutor(
-            self.jobs, mp_context=context, initializer=_start_worker, initargs=(self.threads, gpus, os.getpid())
+            self.jobs, mp_context=context, initializer=_start_worker, initargs=(self.threads, devices, os.getpid())
         )
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
@@ -85,16 +85,16 @@ class Local(Launcher):
         )
 
 
-def _start_worker(threads: int, gpus: Any, parent: int) -> None:
+def _start_worker(threads: int, devices: Any, parent: int) -> None:
     """Set the threads and the GPU of a worker, and make it stop on request or when its parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the parent decides
     signal.signal(signal.SIGTERM, _stop)
     threading.Thread(target=_exit_without_parent, args=(parent,), daemon=True).start()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(threads)
-    gpu = gpus.get()
-    if gpu is not None:
-        os.environ["CUDA_VISIBLE_DEVICES"] = str(gpu)
+    device = devices.get()
+    if device is not None:
+        os.environ[VISIBLE_DEVICES] = device
 
 
 def _stop(number: int, frame: Any) -> None:

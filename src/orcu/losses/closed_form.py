@@ -83,7 +83,7 @@ class SoftTargetLoss(ClosedFormLoss):
     """-sum_k t_k log p_k, where t is row y of the table ``targets`` that a subclass adds."""
 
     def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:
-        """Cross-entropy with the gradient p - t (Eq. 62)."""
+        """Cross-entropy with the gradient p - t (Eq. 61)."""
         return {self.term: soft_cross_entropy(batch, self.columns("targets", batch, y))}
 
 

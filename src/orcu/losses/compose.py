@@ -12,6 +12,8 @@ from orcu.kernels.soft_targets import distances
 from orcu.kernels.terms import ClassFirst, Term
 from orcu.losses.base import LOSSES, REGULARIZERS, LossOptions, OrdinalLoss
 from orcu.losses.closed_form import ClosedFormLoss
+from orcu.losses.from_file import create_from_file
+from orcu.registry import file_and_class
 
 COMPOSED_KEYS = ("anchor", "regularizer", "strength")
 COMPOSED_OPTIONS = ("strength", *LossOptions.__annotations__)
@@ -111,7 +113,8 @@ def create(spec: str | Mapping[str, Any], /, *, num_classes: int, **options: Any
             a table of an anchor and a regularizer (``{"anchor": "huber", "regularizer": "softplus"}``,
             optionally with ``"strength"``), where the anchor is a distance of the soft targets or
             a loss and either may be a table; or such a table as TOML text
-            (``'{anchor = "huber", regularizer = "softplus"}'``).
+            (``'{anchor = "huber", regularizer = "softplus"}'``). A name may be a class of a Python file, which is
+            executed (``"my_loss.py:MyLoss"``); the table may have the file's text as ``"source"``.
         num_classes: number of classes, C.
         options: further options of the loss, such as ``reduction`` and ``weight``.
 
@@ -131,6 +134,8 @@ def create(spec: str | Mapping[str, Any], /, *, num_classes: int, **options: Any
         raise InputError(
             "loss: the table has the key num_classes; remove it, the number of classes comes from the data."
         )
+    if file_and_class(spec.get("name") if isinstance(spec, Mapping) else spec):
+        return create_from_file(spec, num_classes, options)
     if isinstance(spec, Mapping) and "name" not in spec:
         return _compose(spec, num_classes, options)
     return LOSSES.create(spec, num_classes=num_classes, **options)

@@ -32,7 +32,7 @@ class GapPenalty(ClosedFormLoss):
         return expected_gap_penalty(scores, y, *self.penalty())
 
     def terms(self, batch: ClassFirst, y: Any) -> dict[str, Term]:
-        """Sum over the C - 1 gaps of the logits, with the gradient of Eqs. 80-83."""
+        """Sum over the C - 1 gaps of the logits, with the gradient of Eqs. 79-82."""
         return {self.term: self.over_gaps(batch.z, batch, y)}
 
 

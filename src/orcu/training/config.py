@@ -27,7 +27,8 @@ class TrainConfig:
         plateau_patience: epochs without improvement before a plateau.
         plateau_threshold: minimum absolute improvement of the loss; ORCU's loss can be negative.
         max_grad_norm: maximum norm of the gradient, or ``None`` for no clipping.
-        mixed_precision: whether to compute in half precision where the device supports it.
+        mixed_precision: whether to compute the network in half precision (autocast): bfloat16 on a CPU and on GPUs that
+            have it, else float16 with scaled gradients. Losses are computed in float32.
         channels_last: whether to use the memory layout that is fastest for convolutions on most devices.
         deterministic: whether to use only deterministic algorithms.
         select: validation metric whose best epoch is kept; ``None`` keeps the last epoch.

@@ -116,6 +116,8 @@ def fit(
         if restored is not None:
             state, best = restored
             scheduler.load_state_dict(state["scheduler"])
+            if state.get("scaler"):  # not in checkpoints of version 0.2, nor without float16
+                scaler.load_state_dict(state["scaler"])
             curves = state["curves"]
     distributed = dist.is_initialized() and not alone
     network: nn.Module = DistributedDataParallel(model) if distributed else model
@@ -176,7 +178,7 @@ def fit(
         if folder is not None and (alone or is_first()) and is_due:
             if best:  # written first, since the checkpoint counts this epoch
                 checkpoint.write_tensors(folder / checkpoint.BEST, best)
-            state = {"scheduler": scheduler.state_dict(), "curves": curves}
+            state = {"scheduler": scheduler.state_dict(), "scaler": scaler.state_dict(), "curves": curves}
             checkpoint.save(folder / "checkpoint", model=model, optimizer=optimizer, state=state)
             saved = time.monotonic()
         if progress is not None:

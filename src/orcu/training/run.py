@@ -19,12 +19,13 @@ import orcu
 from orcu import losses
 from orcu.data.batches import Batches, RowNumbers
 from orcu.data.store import PreparedData
+from orcu.data.transforms import Augmentation
 from orcu.defaults import NETWORK_LOSSES
 from orcu.errors import InputError
 from orcu.io.files import write_json
 from orcu.io.writing import write_table
 from orcu.losses.ensemble import EnsembleLoss
-from orcu.models.backbones import PRETRAINED
+from orcu.models.backbones import PRETRAINED, RANDOM
 from orcu.models.classifier import Classifier, FrozenBackbone, predict_batches
 from orcu.models.ensemble import EnsembleClassifier
 from orcu.models.kinds import MakeBatches, ModelConfig, matrix_batches, model_kind
@@ -41,6 +42,8 @@ LOGIT_HEADS = ("linear", "unimodal")  # heads for any loss of logits
 MAX_TRAIN_PREDICTIONS = 2000  # training rows whose predictions are written, evenly spaced
 TRAIN_KEYS = {"head_rate": "head_learning_rate", "rate": "learning_rate"}
 TRAIN_KEYS |= {"schedule": "scheduler", "clip": "max_grad_norm"}
+TITLES = {"manifest": "data", "rows": "split of the rows", "pretrained": "pretrained weights"}
+SOURCE_KEYS = {"download", "pretrained_path"}  # settings of where weights come from, not of what they are
 OLD_KEYS = {  # keys of run.json in orcu 0.2, by the new name of the table that they are in
     "spec": {"settings": "config", "recipe": "train_config", "folds": "cv", "growth": "boosting"},
     "config": {"hidden": "hidden_layer_sizes", "recipe": "training"},
@@ -48,6 +51,7 @@ OLD_KEYS = {  # keys of run.json in orcu 0.2, by the new name of the table that 
     "train_config": TRAIN_KEYS,
     "boosting": {"rounds": "n_estimators", "leaves": "num_leaves", "patience": "early_stopping_rounds"},
 }
+ADDED_KEYS = {"config": {"rotation_border": "constant"}}  # keys that run.json of orcu 0.2 does not have
 
 
 @dataclass(frozen=True)
@@ -63,9 +67,12 @@ class RunConfig:
         hidden_layer_sizes: units of each hidden layer of the perceptron, for tables and frozen features.
         size: side of images, in pixels.
         augment: whether to augment training images by the flips and rotations of the paper.
+        rotation_border: pixels outside of a rotated image, "constant" (black) or "reflect", as for
+            `orcu.data.transforms.rotate`.
         training: changes to the default `TrainConfig`.
         seed: seed of weights, order, augmentation and dropout.
         download: whether weights may be downloaded from the Hugging Face hub.
+        pretrained_path: file (images) or folder (texts) with a local copy of the pretrained weights.
     """
 
     loss: Any = "orcu"
@@ -76,9 +83,11 @@ class RunConfig:
     hidden_layer_sizes: tuple[int, ...] = (256,)
     size: int = 224
     augment: bool = True
+    rotation_border: str = "constant"
     training: Mapping[str, Any] | None = None
     seed: int = 0
     download: bool = False
+    pretrained_path: str = ""
 
 
 @dataclass(frozen=True)
@@ -109,6 +118,7 @@ class Run:
     def __init__(self, prepared: PreparedData, splits: Splits, config: RunConfig, *, device: str = "auto") -> None:
         self.prepared, self.splits, self.config = prepared, splits, config
         self.device = best_device() if device == "auto" else device
+        self.augmentation = Augmentation(border=config.rotation_border) if config.augment else None
         manifest = prepared.manifest
         self.kind, self.labels = model_kind(manifest.about.kind), manifest.labels
         absent = set(range(len(manifest.classes))) - set(self.labels[splits["train"]].tolist())
@@ -126,6 +136,7 @@ class Run:
             self.model_config = replace(self.model_config, **self.kind.body_inputs(self.model.backbone.body))
         else:
             _ = self.model  # missing weights are an error now, not after the images are decoded
+        self.pretrained_digest = self._pretrained_digest()
         self._features: Tensor | None = None
 
     @cached_property
@@ -136,15 +147,31 @@ class Run:
         timm or transformers takes longer than training it.
         """
         config = self.config
-        model = self.model_config.build(weights=config.weights, download=config.download, seed=config.seed)
+        is_copy = config.weights == PRETRAINED and config.pretrained_path
+        weights = config.pretrained_path if is_copy else config.weights
+        model = self.model_config.build(weights=weights, download=config.download, seed=config.seed)
         assert isinstance(model, Classifier)  # noqa: S101 -- the config of a single network
         return model
+
+    def _pretrained_digest(self) -> str | None:
+        """SHA-256 of the backbone's weights before the training, the same for every file format.
+
+        ``None`` for random weights, and for a frozen backbone that the versions of packages determine.
+        """
+        if not self.kind.has_backbone or self.config.weights == RANDOM or self._features_index is not None:
+            return None
+        backbone: Any = self.model.backbone
+        body = backbone.body.body if self.config.frozen else backbone.body
+        # Files differ in the integers, which count the batches of batch normalisation.
+        tensors = {name: value for name, value in body.state_dict().items() if value.is_floating_point()}
+        return _add_tensors(sha256(), tensors).hexdigest()
 
     @property
     def _features_index(self) -> Path | None:
         """File that names the cached features of a frozen body from packages, for the versions of the packages."""
         config = self.model_config
-        packages = self.kind.package_versions(config.backbone) if self.config.weights == PRETRAINED else []
+        from_package = self.config.weights == PRETRAINED and not self.config.pretrained_path
+        packages = self.kind.package_versions(config.backbone) if from_package else []
         if not self.config.frozen or not packages:
             return None
         key = [self.prepared.manifest.digest, config.backbone, config.size, config.kind, *packages]
@@ -193,7 +220,7 @@ class Run:
     def _make_batches(self) -> MakeBatches:
         if self.config.frozen:
             return matrix_batches(self.features(), self.labels)
-        return self.kind.batch_maker(self.prepared, self.model_config, self.model.backbone, self.config.augment)
+        return self.kind.batch_maker(self.prepared, self.model_config, self.model.backbone, self.augmentation)
 
     def features(self, progress: Callable[[int, int], None] | None = None) -> Tensor:
         """Features of all rows by the frozen body, which are cached next to the data.
@@ -216,9 +243,7 @@ class Run:
         """Write the file of features, unless it exists; returns its name."""
         config = self.model_config
         body = self._frozen_backbone().body.to(self.device)
-        digest = sha256(self.prepared.manifest.digest.encode())
-        for name, value in body.state_dict().items():
-            digest.update(name.encode() + value.detach().cpu().numpy().tobytes())
+        digest = _add_tensors(sha256(self.prepared.manifest.digest.encode()), body.state_dict())
         digest.update(json.dumps([config.backbone, config.size, config.kind]).encode())
         path = self.prepared.derived / f"features_{digest.hexdigest()[:16]}.safetensors"
         if not path.exists():
@@ -323,6 +348,8 @@ class Run:
             "manifest": self.prepared.manifest.digest,
             "rows": rows,
         }
+        if self.pretrained_digest is not None:
+            spec["pretrained"] = self.pretrained_digest
         versions = {"orcu": orcu.__version__, "torch": torch.__version__, "python": platform.python_version()}
         return {"spec": spec, "versions": versions}
 
@@ -332,7 +359,10 @@ def claim(folder: Path, content: Mapping[str, Any]) -> None:
     path = folder / "run.json"
     started = any((folder / name).exists() for name in ("checkpoint", "members", "model.json"))
     if path.exists() and started:
-        changed = _differences(_upgrade(json.loads(path.read_text())["spec"]), content["spec"])
+        earlier = _upgrade(json.loads(path.read_text())["spec"])
+        # Earlier versions do not record the digest of the pretrained weights.
+        settings = {key: value for key, value in content["spec"].items() if key != "pretrained" or key in earlier}
+        changed = _differences(earlier, settings)
         if changed:
             raise InputError(
                 f"{folder}: contains a run with different {', '.join(changed)}; choose another folder or delete it."
@@ -345,19 +375,27 @@ def _upgrade(entries: Mapping[str, Any], table: str = "spec") -> dict[str, Any]:
     """The content of a run.json with the keys of this version."""
     names = OLD_KEYS.get(table, {})
     renamed = {names.get(key, key): "ensemble" if value == "committee" else value for key, value in entries.items()}
-    return {key: _upgrade(value, key) if isinstance(value, Mapping) else value for key, value in renamed.items()}
+    upgraded = {key: _upgrade(value, key) if isinstance(value, Mapping) else value for key, value in renamed.items()}
+    return ADDED_KEYS.get(table, {}) | upgraded
 
 
 def _differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
     """Names of the settings that differ."""
     names = []
-    for key in sorted({*first, *second}):
+    for key in sorted({*first, *second} - SOURCE_KEYS):
         values = first.get(key), second.get(key)
         if all(isinstance(value, Mapping) for value in values) and key != "rows":
             names += _differences(*values)  # type: ignore[arg-type]
         elif values[0] != values[1]:
-            names.append({"manifest": "data", "rows": "split of the rows"}.get(key, key))
+            names.append(TITLES.get(key, key))
     return list(dict.fromkeys(names))
+
+
+def _add_tensors(digest: Any, tensors: Mapping[str, Tensor]) -> Any:
+    """Add the names and values of tensors to a digest."""
+    for name, value in tensors.items():
+        digest.update(name.encode() + value.detach().cpu().numpy().tobytes())
+    return digest
 
 
 def best_device() -> str:

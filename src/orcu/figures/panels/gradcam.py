@@ -1,4 +1,4 @@
-"""Grad-CAM: where the last convolutional layer loss_styles, for losses that all decide the same, rightly."""
+"""Grad-CAM: where the last convolutional layer looks, on images that all losses predict correctly."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -170,7 +170,7 @@ class GradCamFigure(Figure):
     title = "Grad-CAM of the last convolutional layer"
     paper = "S6"
     needs = "stored image models"
-    command = "orcu bench run SPEC, with keep_models = true and an image set in the spec"
+    command = "orcu bench run gradcam, or a spec with keep_models = true and an image set"
 
     def make(self, sources: Sources, *, width: str = PAGE, n_examples: int = 4) -> Any:
         """Draw the first data set with models; CE, SORD, LS and ORCU, or the losses of --losses."""

@@ -1,6 +1,5 @@
 """t-SNE of the features, coloured by class, with the ordinal alignment curve."""
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from orcu.figures.base import FIGURES, Figure, add_note, check_at_least, grid
 from orcu.figures.sources import Sources
 from orcu.figures.style import COLUMN, CURVE, PAGE, ROLES, class_colors, data_title, loss_title, wrap_name
 from orcu.inputs import FloatArray, IntArray
+from orcu.threads import available_cpus
 
 SHOWN = ("ce", "sord", "ls", "orcu")  # the paper's choice
 MIN_ROWS = 10  # smallest number of rows for a meaningful embedding
@@ -166,7 +166,7 @@ class TsneFigure(Figure):
         def embed(index: int) -> Embedding:
             return data(panels[index][2].features(), models[index].labels, max_rows=max_rows)
 
-        with threadpool_limits(1), ThreadPoolExecutor(os.cpu_count()) as pool:
+        with threadpool_limits(1), ThreadPoolExecutor(available_cpus()) as pool:
             embeddings = list(pool.map(embed, range(len(panels))))
         row, previous = -1, ""
         for (name, loss, _, column), model, embedding in zip(panels, models, embeddings, strict=True):
