@@ -80,7 +80,8 @@ GROUPS_PLACES = (
 
 # (regular expression of the place, name, reason)
 EXCEPTIONS = [
-    (r"orcu (train|two-stage)", "weights", "weights of a backbone, as in torchvision and Keras"),
+    (r"orcu (train|two-stage|bench run|bench plan)", "weights", "weights of a backbone, as in torchvision and Keras"),
+    (r"orcu\.bench\.run", "weights", "weights of a backbone, as in torchvision and Keras"),
     (r"orcu\.(models|training)\..*", "weights", "weights of a network or of the members of an ensemble"),
     (r"orcu\.(ORCULoss|losses\.\w+)(\.\w+)?", "weight", "class weights, as in torch.nn.CrossEntropyLoss"),
     (r"orcu\.integrations\.torchmetrics\..*\.update", "target", "signature of torchmetrics"),
