@@ -121,7 +121,7 @@ def test_sets_reach_their_coverage_and_refuse_reused_rows(folder):
     sets = pd.read_csv(folder / "sets.csv")
     assert len(sets) == 800
     index = {name: k for k, name in enumerate(CLASSES)}
-    assert (sets["highest"].map(index) - sets["lowest"].map(index) + 1 == sets["size"]).all()
+    assert (sets["set_high"].map(index) - sets["set_low"].map(index) + 1 == sets["set_size"]).all()
     assert_data_error(run("sets", "apply", "spare_cal.parquet", "s.json", "-o", "x.csv", cwd=folder), "400 of the 400")
 
 
@@ -164,8 +164,7 @@ def test_sets_fit_calibrator_file_refuses_its_rows_in_a_csv(folder):
     run("calibrate", "fit", "val.parquet", *named, "--calibrator", "temperature", "-o", "t2.json", cwd=folder)
     applied = run("calibrate", "apply", "val.parquet", "t2.json", *named, "-o", "v.csv", cwd=folder)
     assert "orcu sets fit --calibrator-file" in plain(applied.stdout)
-    reading = ("--label", "label", "--logits", "logit_*", "--id", "id")
-    result = run("sets", "fit", "v.csv", *reading, "--calibrator-file", "t2.json", "-o", "s2.json", cwd=folder)
+    result = run("sets", "fit", "v.csv", *named, "--calibrator-file", "t2.json", "-o", "s2.json", cwd=folder)
     assert_data_error(result, "500 of the 500 rows", "'val0'")
 
 
@@ -173,3 +172,93 @@ def test_sets_fit_names_an_unknown_id_column(folder):
     run("calibrate", "fit", "val.parquet", *BASIC, "--calibrator", "temperature", "-o", "t3.json", cwd=folder)
     run("calibrate", "apply", "spare.parquet", "t3.json", *BASIC, "-o", "s3.parquet", cwd=folder)
     assert_data_error(run("sets", "fit", "s3.parquet", "--id", "nonsense", "-o", "s3.json", cwd=folder), "'nonsense'")
+
+
+VISITS = ("--label", "grade", "--probs", "p_*", "--classes", "none,mild,severe", "--id", "visit")
+
+
+@pytest.fixture
+def visits(tmp_path):
+    """Two CSV files as a hospital writes them: semicolons, decimal commas, empty labels, other columns, odd ids."""
+    rng = np.random.default_rng(3)
+    for name in ("fit", "test"):
+        lines = ["visit;date;grade;p_none;p_mild;p_severe;site;note"]
+        for row in range(300):
+            probs = rng.dirichlet([1.0, 1.0, 1.0])
+            grade = ["none", "mild", "severe"][rng.choice(3, p=probs**0.5 / (probs**0.5).sum())]
+            cells = [f"{probs[0]:.3f}", f"{probs[1]:.3f}", f"{1 - probs[0].round(3) - probs[1].round(3):.3f}"]
+            grade = "" if row % 10 == 3 else grade
+            numbers = ";".join(cells).replace(".", ",")
+            lines.append(f'{name}{row:04d};31.12.2026;{grade};{numbers};{"NS"[row % 2]};"x;{row}"')
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def _cells(path):
+    return pd.read_csv(path, sep=";", dtype=str, keep_default_na=False)
+
+
+def test_calibrate_apply_csv_keeps_rows_columns_and_names_and_replaces_probabilities(visits):
+    fit = run("calibrate", "fit", "fit.csv", *VISITS, "--unlabelled", "skip", "-o", "c.json", cwd=visits)
+    assert fit.returncode == 0, fit.stderr
+    assert "30 of 300 rows have no label and are skipped" in plain(fit.stdout)
+    result = run("calibrate", "apply", "test.csv", "c.json", *VISITS, "-o", "calibrated.csv", cwd=visits)
+    assert result.returncode == 0, result.stderr
+    before, after = _cells(visits / "test.csv"), _cells(visits / "calibrated.csv")
+    assert list(after) == list(before)
+    probabilities = ["p_none", "p_mild", "p_severe"]
+    pd.testing.assert_frame_equal(after.drop(columns=probabilities), before.drop(columns=probabilities))
+    values = after[probabilities].apply(lambda column: column.str.replace(",", ".").astype(float))
+    np.testing.assert_allclose(values.sum(axis=1), 1)
+    assert not np.allclose(values["p_none"], before["p_none"].str.replace(",", ".").astype(float), atol=0.01)
+    result = run(
+        "evaluate", "calibrated.csv", "--compare", "test.csv", *VISITS, "--unlabelled", "skip", "--n-resamples", "200",
+        cwd=visits,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert "calibrated minus test" in result.stdout
+
+
+def test_calibrate_fit_missing_labels_are_refused_with_their_number(visits):
+    result = run("calibrate", "fit", "fit.csv", *VISITS, "-o", "c.json", cwd=visits)
+    assert_data_error(result, "30 of 300 rows", "--unlabelled skip")
+
+
+def test_decide_and_sets_apply_add_columns_to_all_rows(visits):
+    assert run("decide", "test.csv", *VISITS, "--rule", "median", "-o", "d.csv", cwd=visits).returncode == 0
+    before, after = _cells(visits / "test.csv"), _cells(visits / "d.csv")
+    assert list(after) == [*before, "decision", "confidence"]
+    pd.testing.assert_frame_equal(after[list(before)], before)
+    assert set(after["decision"]) == {"none", "mild", "severe"}
+    run("sets", "fit", "fit.csv", *VISITS, "--unlabelled", "skip", "-o", "s.json", cwd=visits)
+    result = run("sets", "apply", "d.csv", "s.json", *VISITS, "-o", "sets.csv", cwd=visits)
+    assert result.returncode == 0, result.stderr
+    assert "30 of 300 rows have no label" in plain(result.stdout)
+    assert list(_cells(visits / "sets.csv")) == [*after, "set_low", "set_high", "set_size"]
+    again = run("decide", "d.csv", *VISITS, "-o", "e.csv", cwd=visits)
+    assert_data_error(again, "already has a column 'decision'")
+    assert not (visits / "e.csv").exists()
+
+
+def test_split_keeps_clusters_together_and_every_row(visits):
+    parts = ("--part", "a.csv=0.7", "--part", "b.csv=0.3")
+    assert run("split", "test.csv", *parts, "--cluster", "site", cwd=visits).returncode == 0
+    sites = [set(_cells(visits / name)["site"]) for name in ("a.csv", "b.csv")]
+    assert [len(names) for names in sites] == [1, 1]
+    assert sites[0] != sites[1]
+    result = run("split", "test.csv", *parts, "--label", "grade", cwd=visits)
+    assert result.returncode == 0, result.stderr
+    lines = [(visits / name).read_text().splitlines() for name in ("test.csv", "a.csv", "b.csv")]
+    assert sorted(lines[1][1:] + lines[2][1:]) == sorted(lines[0][1:])
+    assert len(lines[1]) == 211
+    assert lines[1][0] == lines[2][0] == lines[0][0]
+    for arguments, words in {
+        ("--part", "a.csv=0.7"): ["two or more"],
+        ("--part", "a.csv=0.7", "--part", "b.csv=0.7"): ["sum to 1.4"],
+        ("--part", "a.csv=x", "--part", "b.csv=0.5"): ["--part a.csv=x"],
+        (*parts, "--cluster", "sight"): ["'sight'", "'site'"],
+    }.items():
+        result = run("split", "test.csv", *arguments, cwd=visits)
+        assert result.returncode != 0
+        for word in words:
+            assert word in plain(result.stderr)

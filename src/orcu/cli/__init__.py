@@ -23,6 +23,7 @@ from orcu.cli.losses import losses_app
 from orcu.cli.monitor import monitor_app
 from orcu.cli.options import command
 from orcu.cli.sets import sets_app
+from orcu.cli.split import split
 from orcu.cli.theory import theory
 from orcu.cli.train import predict, train, two_stage
 from orcu.errors import MissingExtraError
@@ -34,7 +35,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for function in (evaluate, decide, figure, theory, explore, train, predict, two_stage):
+for function in (evaluate, split, decide, figure, theory, explore, train, predict, two_stage):
     command(app)(function)
 groups = {"calibrate": calibrate_app, "sets": sets_app, "judge": judge_app, "monitor": monitor_app}
 groups |= {"bench": bench_app, "data": data_app, "losses": losses_app}

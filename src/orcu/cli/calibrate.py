@@ -12,7 +12,7 @@ from typer import Argument, Option
 
 from orcu.cli.console import new_table, progress_bar, say, say_wrote, show, task
 from orcu.cli.files import calibrators_of, check_classes, check_page, check_paths, write_fitted
-from orcu.cli.options import Column, ReadOptions, TableOptions, command
+from orcu.cli.options import Column, LabelledReadOptions, TableOptions, command
 from orcu.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ CalibratorName = Annotated[
 
 
 @dataclass(frozen=True)
-class CalibrateReadOptions(ReadOptions):
+class CalibrateReadOptions(LabelledReadOptions):
     """Columns of the predictions that calibrators use."""
 
     sample_weight: Annotated[str | None, Column(help="Column of sample weights.")] = None
@@ -89,19 +89,31 @@ def apply(
     table: TableOptions,
     read: CalibrateReadOptions,
 ) -> None:
-    """Apply a fitted calibrator to new predictions."""
+    """Apply a fitted calibrator to new predictions.
+
+    The output is FILE with all its rows and columns; the probabilities or logits are replaced by the calibrated ones.
+    Labels are not used, so rows without a label are calibrated too.
+    """
     from orcu import calibrators
-    from orcu.predictions import Predictions
+    from orcu.predictions import open_predictions
     from orcu.predictions.calibration import leakage_warnings
+    from orcu.predictions.write_back import write_back
 
     check_paths([file, calibrator], [table.output])
     options = read.arguments()
     with task(f"calibrating {file.name}"):
         estimator = calibrators.load(calibrator)
-        predictions = Predictions.read(file, **options)
-        check_classes(calibrator, predictions.classes, file)
+        source = open_predictions(file, **options)
+        check_classes(calibrator, source.classes, file)
+        predictions = source.load_all_rows()[0]
         calibrated = predictions.calibrated(estimator)
-        calibrated.write(table.output, escape_formulas=table.escape_formulas)
+        write_back(
+            source,
+            table.output,
+            values=getattr(calibrated, source.kind),
+            history=calibrated.history,
+            escape_formulas=table.escape_formulas,
+        )
     _print_notes(predictions, estimator.floor_)
     say(*leakage_warnings(calibrated.history), style="bold red")
     if earlier := ", ".join(calibrators_of(predictions)):
@@ -112,13 +124,13 @@ def apply(
             "calibrator to `orcu sets fit --calibrator-file`",
             style="dim",
         )
-    say_wrote(table.output)
+    say_wrote(table.output, f"{len(predictions):,} rows; {', '.join(source.value_columns)} are calibrated")
 
 
 @command(calibrate_app)
 def compare(
     file: Annotated[Path, Argument(help="Labelled predictions for rows that the model was not trained on.")],
-    read: ReadOptions,
+    read: LabelledReadOptions,
     test: Annotated[Path | None, Option(help="Labelled test predictions. Default: cross-validation on FILE.")] = None,
     unimodality: Annotated[float, Option(min=0, max=1, help="Minimum unimodality of the recommendation.")] = 0.99,
     report: Annotated[Path | None, Option(help="Report file (.html or .pdf); needs --test.")] = None,

@@ -28,38 +28,39 @@ def decide(
 ) -> None:
     """Decide on one class per row: the most likely one, or the one of least expected cost.
 
-    The output table has the columns id, decision, confidence and, for a cost matrix, expected_cost.
+    The output is FILE with all its rows and columns, and the columns decision, confidence and, for a cost matrix,
+    expected_cost. Rows without a label get a decision too.
     """
     import numpy as np
-    import pyarrow as pa
 
     from orcu.decisions.rules import decide_checked
-    from orcu.predictions import Predictions
+    from orcu.predictions import open_predictions
+    from orcu.predictions.write_back import write_back
 
     check_paths([file], [table.output])
     check_rule(rule)
     options = read.arguments()
     with task(f"reading {file.name}"):
-        predictions = Predictions.read(file, **options)
+        source = open_predictions(file, **options)
+        predictions, codes = source.load_all_rows()
         chosen = read_rule(rule, predictions.classes)
-    decision = decide_checked(predictions.probs, chosen)
-    names, rows = np.array(predictions.classes, dtype=object), np.arange(len(predictions))
-    columns: dict[str, Any] = {
-        "id": rows + 1 if predictions.ids is None else predictions.ids,
-        "decision": names[decision],
-        "confidence": predictions.probs[rows, decision],
-    }
-    if not isinstance(chosen, str):
-        columns["expected_cost"] = (predictions.probs @ chosen)[rows, decision]
-    table.write(pa.table(columns))
+        decision = decide_checked(predictions.probs, chosen)
+        names, rows = np.array(predictions.classes, dtype=object), np.arange(len(predictions))
+        columns: dict[str, Any] = {"decision": names[decision], "confidence": predictions.probs[rows, decision]}
+        if not isinstance(chosen, str):
+            columns["expected_cost"] = (predictions.probs @ chosen)[rows, decision]
+        write_back(source, table.output, add=columns, escape_formulas=table.escape_formulas)
     say("decisions: " + ", ".join(f"{name} {(decision == k).sum():,}" for k, name in enumerate(names)))
-    if not isinstance(chosen, str) and predictions.y is not None:
+    if not isinstance(chosen, str) and codes is not None and (codes >= 0).any():
+        labelled = codes >= 0
+        weights = None if predictions.sample_weight is None else predictions.sample_weight[labelled]
         cost, argmax_cost = (
-            float(np.average(chosen[predictions.labels, decisions], weights=predictions.sample_weight))
+            float(np.average(chosen[codes, decisions][labelled], weights=weights))
             for decisions in (decision, predictions.probs.argmax(axis=1))
         )
-        say(f"mean cost per row: {cost:.4g}; {argmax_cost:.4g} if the most likely class were chosen")
-    say_wrote(table.output)
+        count = f" of the {labelled.sum():,} labelled rows" if not labelled.all() else ""
+        say(f"mean cost per row{count}: {cost:.4g}; {argmax_cost:.4g} if the most likely class were chosen")
+    say_wrote(table.output, f"{len(predictions):,} rows; new columns: {', '.join(columns)}")
 
 
 def check_rule(rule: str) -> None:

@@ -16,7 +16,7 @@ from typer import Argument, Option
 from orcu.cli.console import GATE_FAILED, new_table, say, show, task
 from orcu.cli.decide import Rule, check_rule, read_rule
 from orcu.cli.files import ReportOptions
-from orcu.cli.options import Column, LaunchOptions, Parallel, ReadOptions
+from orcu.cli.options import Column, LabelledReadOptions, LaunchOptions, Parallel
 from orcu.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ MIN_SUBGROUP_COLUMNS = 4  # name, rows, over-confidence and its interval
 
 
 @dataclass(frozen=True)
-class EvaluateReadOptions(ReadOptions):
+class EvaluateReadOptions(LabelledReadOptions):
     """Columns of the predictions that `orcu.evaluate` uses."""
 
     sample_weight: Annotated[str | None, Column(help="Column of sample weights.")] = None

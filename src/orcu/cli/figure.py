@@ -9,7 +9,7 @@ from rich.table import Table
 from typer import Argument, Option
 
 from orcu.cli.console import USAGE_ERROR, new_table, say_problem, say_wrote, show
-from orcu.cli.options import ReadOptions, key_values, names
+from orcu.cli.options import LabelledReadOptions, key_values, names
 from orcu.errors import InputError, MissingExtraError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ LIST, ALL = "list", "all"
 
 def figure(
     figures: Annotated[list[str], Argument(help="Names of figures, 'all', or 'list' to list them.")],
-    read: ReadOptions,
+    read: LabelledReadOptions,
     from_: Annotated[
         list[str] | None,
         Option(

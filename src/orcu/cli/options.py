@@ -66,6 +66,8 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Command], Co
 
 Column = functools.partial(Option, rich_help_panel="Input columns and format")
 Parallel = functools.partial(Option, rich_help_panel="Parallel computing")
+Separator = Annotated[str | None, Column(help="Separator of a CSV file: a character or 'tab'. Default: detected.")]
+Encoding = Annotated[str | None, Column(help="Encoding of a CSV file, such as cp1252. Default: utf-8.")]
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,9 @@ class ReadOptions:
     classes: Annotated[str | None, Column(help="Class names in order, lowest first: none,mild,severe.")] = None
     id: Annotated[str | None, Column(help="Column of unique row ids, which match rows across files.")] = None
     percent: Annotated[bool, Column("--percent", help="Read probabilities as percentages, from 0 to 100.")] = False
-    sep: Annotated[str | None, Column(help="Separator of a CSV file: a character or 'tab'. Default: detected.")] = None
+    sep: Separator = None
     decimal: Annotated[str | None, Column(help="Decimal mark of a CSV file, '.' or ','. Default: detected.")] = None
+    encoding: Encoding = None
 
     def arguments(self) -> dict[str, Any]:
         """Return the chosen options as keyword arguments of `orcu.predictions.open_predictions`."""
@@ -87,14 +90,21 @@ class ReadOptions:
         if self.probs and self.logits:
             raise InputError("--probs, --logits: give only one of the two.")
         if self.sep:
-            chosen["sep"] = {"tab": "\t", "\\t": "\t"}.get(self.sep, self.sep)
-            if len(chosen["sep"]) != 1:
-                raise InputError(f"--sep: expected one character or 'tab', got {self.sep!r}.")
+            chosen["sep"] = separator(self.sep)
         if self.decimal not in {None, ".", ","}:
             raise InputError(f"--decimal: expected . or , and got {self.decimal!r}.")
         if self.classes is not None:
             chosen["classes"] = [name.strip() for name in self.classes.split(",")]
         return chosen
+
+
+@dataclass(frozen=True)
+class LabelledReadOptions(ReadOptions):
+    """Columns and format of a file of predictions whose labels are needed."""
+
+    unlabelled: Annotated[
+        str | None, Column(help="Rows without a label: skip (they are counted) or error. Default: error.")
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -131,6 +141,14 @@ class LaunchOptions:
         return LAUNCHERS.create(self.launcher, jobs=jobs, **options)
 
 
+def separator(text: str | None) -> str | None:
+    """Return the character of ``--sep``."""
+    character = {"tab": "\t", "\\t": "\t"}.get(text or "", text)
+    if character is not None and len(character) != 1:
+        raise InputError(f"--sep: expected one character or 'tab', got {text!r}.")
+    return character
+
+
 def names(text: str | None) -> list[str]:
     """Split a list such as "none, mild, severe"."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]
@@ -156,12 +174,12 @@ def parse_value(text: str) -> Any:
     return text
 
 
-def key_values(entries: list[str] | None) -> dict[str, str]:
-    """Parse the KEY=VALUE entries of ``--set``."""
+def key_values(entries: list[str] | None, *, option: str = "--set") -> dict[str, str]:
+    """Parse the KEY=VALUE entries of an option."""
     pairs = {}
     for entry in entries or []:
         key, sign, value = entry.partition("=")
         if not sign:
-            raise InputError(f"--set: expected KEY=VALUE, got {entry!r}.")
+            raise InputError(f"{option}: expected KEY=VALUE, got {entry!r}.")
         pairs[key.strip()] = value
     return pairs

@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from orcu.cli.console import say, say_wrote, task
 from orcu.cli.files import calibrators_of, check_classes, check_paths, write_fitted
-from orcu.cli.options import Column, ReadOptions, TableOptions, command
+from orcu.cli.options import Column, LabelledReadOptions, ReadOptions, TableOptions, command
 from orcu.errors import InputError
 
 sets_app = typer.Typer(help="Contiguous prediction sets with guaranteed coverage.", no_args_is_help=True)
@@ -21,7 +21,7 @@ def fit(
     file: Annotated[
         Path, Argument(help="Labelled calibrated predictions for rows unused in training and calibration.")
     ],
-    read: ReadOptions,
+    read: LabelledReadOptions,
     output: Annotated[Path, Option("--output", "-o", help="Output file of the thresholds (JSON).")],
     alpha: Annotated[
         float, Option(min=0.001, max=0.5, help="Target miscoverage: 0.1 for sets with 90 % coverage.")
@@ -69,26 +69,32 @@ def apply(
 ) -> None:
     """Write the prediction set of each row; with labels, print coverage and size by class.
 
-    The output table has the columns id, lowest, highest (class names) and size.
+    The output is FILE with all its rows and columns, and the columns set_low, set_high (class names) and set_size. The
+    coverage is that of the rows with a label.
     """
     import numpy as np
-    import pyarrow as pa
 
     from orcu.decisions.conformal import OrdinalPredictionSets
-    from orcu.predictions import Predictions
+    from orcu.predictions import open_predictions
     from orcu.predictions.used_rows import UsedRows
+    from orcu.predictions.write_back import write_back
 
     check_paths([file, sets], [table.output])
     options = read.arguments()
     with task(f"reading {file.name}"):
         fitted = OrdinalPredictionSets.load(sets)
-        predictions = Predictions.read(file, **options)
-        check_classes(sets, predictions.classes, file)
+        source = open_predictions(file, **options)
+        check_classes(sets, source.classes, file)
+        predictions, codes = source.load_all_rows()
         fitted.fitted_on_.check_disjoint(
             UsedRows.from_values(predictions.probs, predictions.ids),
             reason=f"in {file.name} were used to fit these sets; apply the sets to other rows.",
         )
         low, high = fitted.predict(predictions.probs)
+        names, size = np.array(predictions.classes, dtype=object), high - low + 1
+        rows = len(predictions)
+        columns = {"set_low": names[low], "set_high": names[high], "set_size": size}
+        write_back(source, table.output, add=columns, escape_formulas=table.escape_formulas)
     before, now = json.loads(sets.read_text()).get("calibrated"), calibrators_of(predictions)
     if before is not None and before != now:
         then, today = (", ".join(names) or "no calibrator" for names in (before, now))
@@ -97,16 +103,18 @@ def apply(
             "guaranteed",
             style="bold red",
         )
-    names, size = np.array(predictions.classes, dtype=object), high - low + 1
-    ids = np.arange(1, len(predictions) + 1) if predictions.ids is None else predictions.ids
-    table.write(pa.table({"id": pa.array(ids), "lowest": names[low], "highest": names[high], "size": size}))
-    if predictions.y is not None:
-        report = fitted.coverage_report(predictions.probs, predictions.y, ids=predictions.ids)
+    if codes is not None and (codes >= 0).any():
+        labelled = codes >= 0
+        if not labelled.all():
+            say(f"{(~labelled).sum():,} of {len(labelled):,} rows have no label; the coverage is that of the others")
+        predictions, low, high, size = predictions[labelled], low[labelled], high[labelled], size[labelled]
+        y = codes[labelled]
+        report = fitted.coverage_report(predictions.probs, y, ids=predictions.ids)
         say(f"coverage {report.coverage:.1%} (target {1 - fitted.alpha:.1%}), mean size {report.size:.2f}")
-        covered = (low <= predictions.y) & (predictions.y <= high)
+        covered = (low <= y) & (y <= high)
         for subgroup in np.unique(predictions.subgroup) if predictions.subgroup is not None else ():
-            rows = predictions.subgroup == subgroup
-            say(f"  subgroup {subgroup}: coverage {covered[rows].mean():.1%}, mean size {size[rows].mean():.2f}")
+            members = predictions.subgroup == subgroup
+            say(f"  subgroup {subgroup}: coverage {covered[members].mean():.1%}, mean size {size[members].mean():.2f}")
         for name, share, mean in zip(predictions.classes, report.class_coverage, report.class_size, strict=True):
             say(f"  {name}: coverage {share:.1%}, mean size {mean:.2f}")
-    say_wrote(table.output)
+    say_wrote(table.output, f"{rows:,} rows; new columns: {', '.join(columns)}")

@@ -1,5 +1,6 @@
 """Detection of the separator, decimal sign and header of a CSV file."""
 
+import codecs
 import csv
 import gzip
 import io
@@ -7,6 +8,7 @@ import re
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from orcu.errors import InputError, first_line
 
@@ -27,17 +29,26 @@ class Dialect:
     header: tuple[str, ...]  # names of the columns
     skip: int  # number of lines before the first row
     detected: bool  # whether the separator or the decimal sign was detected
+    encoding: str = "utf-8"  # "utf-8-sig" for a file with a byte-order mark
 
     def __str__(self) -> str:
         separator = SEPARATORS.get(self.separator, self.separator)
-        return f"separator {separator}, decimal {DECIMALS[self.decimal]} ({'detected' if self.detected else 'given'})"
+        encoding = "" if self.encoding.startswith("utf-8") else f", encoding {self.encoding}"
+        how = "detected" if self.detected else "given"
+        return f"separator {separator}, decimal {DECIMALS[self.decimal]} ({how}){encoding}"
 
 
-def detect_dialect(path: Path, *, sep: str | None = None, decimal: str | None = None) -> Dialect:
-    """Detect the format of a CSV file, also compressed (.gz), from its first lines."""
+def detect_dialect(
+    path: Path, *, sep: str | None = None, decimal: str | None = None, encoding: str | None = None
+) -> Dialect:
+    """Detect the format of a CSV file, also compressed (.gz), from its first lines.
+
+    The encoding is UTF-8 unless it is given, or the file starts with the byte-order mark of UTF-16.
+    """
     if decimal not in (None, *DECIMALS):
         raise InputError(f"decimal: expected '.' or ',', got {decimal!r}.")
-    lines, is_complete = _first_lines(path)
+    encoding = _encoding(path, encoding)
+    lines, is_complete = _first_lines(path, encoding)
     header_line = next((number for number, line in enumerate(lines) if line.strip()), len(lines))
     lines = [line for line in lines[header_line:] if line.strip()]
     if not lines:
@@ -52,17 +63,49 @@ def detect_dialect(path: Path, *, sep: str | None = None, decimal: str | None = 
         duplicate = next(name for name in names if names.count(name) > 1)
         raise InputError(f"{path.name}: duplicate column {duplicate!r} in the header.")
     sign = decimal or _decimal([cell for row in rows for cell in row], separator)
-    return Dialect(separator, sign, names, header_line + 1, detected=not (sep and decimal))
+    return Dialect(separator, sign, names, header_line + 1, detected=not (sep and decimal), encoding=encoding)
 
 
-def _first_lines(path: Path) -> tuple[list[str], bool]:
-    """Return the first lines, and whether they are the complete file."""
-    opener = gzip.open if path.name.lower().endswith(".gz") else open
+def _encoding(path: Path, encoding: str | None) -> str:
+    """Return the given encoding, or the one that the first bytes of the file show."""
+    if encoding is not None:
+        try:
+            return codecs.lookup(encoding).name
+        except LookupError:
+            raise InputError(
+                f"encoding: {encoding!r} is unknown; expected a name such as utf-8, cp1252 or latin-1."
+            ) from None
     try:
-        with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
+        with _opener(path)(path, "rb") as file:
+            start = file.read(4)
+    except (EOFError, gzip.BadGzipFile, OSError) as error:
+        raise InputError(f"{path.name}: cannot be read ({first_line(error)}).") from None
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    return "utf-8-sig" if start.startswith(codecs.BOM_UTF8) else "utf-8"
+
+
+def _opener(path: Path) -> Any:
+    return gzip.open if path.name.lower().endswith(".gz") else open
+
+
+def not_decodable_message(name: str, encoding: str, cause: BaseException) -> str:
+    """Return the error message for a file whose bytes are not text in an encoding."""
+    return (
+        f"{name}: not text in the encoding {encoding} ({first_line(cause)}). Give its encoding with --encoding "
+        "(cp1252 for files of Windows programs in western Europe), or save it as 'CSV UTF-8' in Excel."
+    )
+
+
+def _first_lines(path: Path, encoding: str) -> tuple[list[str], bool]:
+    """Return the first lines, and whether they are the complete file."""
+    try:
+        with _opener(path)(path, "rt", encoding=encoding, newline="") as file:
             lines = list(islice(iter(lambda: file.readline(_MAX_LINE_LENGTH), ""), _LINES + 1))
-    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, OSError) as error:
-        raise InputError(f"{path.name}: not UTF-8 text ({first_line(error)}). In Excel, save as 'CSV UTF-8'.") from None
+    except UnicodeError as error:
+        raise InputError(not_decodable_message(path.name, encoding, error)) from None
+    except (EOFError, gzip.BadGzipFile, OSError) as error:
+        raise InputError(f"{path.name}: cannot be read ({first_line(error)}).") from None
     lines = [line.rstrip("\r\n") for line in lines]
     for number, line in enumerate(lines, 1):
         if len(line) >= _MAX_LINE_LENGTH:

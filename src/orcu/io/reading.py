@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from orcu.errors import InputError, first_line
 from orcu.inputs import FloatArray, missing_entry_message
-from orcu.io.dialect import Dialect, detect_dialect
+from orcu.io.dialect import Dialect, detect_dialect, not_decodable_message
 
 if TYPE_CHECKING:
     import pyarrow
@@ -57,7 +57,10 @@ class TableFile:
             return
         types = {name: pa.string() for name in columns}
         convert = pa.csv.ConvertOptions(include_columns=columns, column_types=types, strings_can_be_null=False)
-        with _input_errors(self.path), pa.input_stream(self.path, compression="detect") as stream:
+        with (
+            _input_errors(self.path, self.dialect.encoding),
+            pa.input_stream(self.path, compression="detect") as stream,
+        ):
             try:
                 yield from pa.csv.open_csv(stream, *_csv_options(self.dialect), convert)
             except pa.ArrowInvalid as error:
@@ -66,24 +69,31 @@ class TableFile:
 
 
 @contextmanager
-def _input_errors(path: Path) -> Iterator[None]:
+def _input_errors(path: Path, encoding: str = "utf-8") -> Iterator[None]:
     """Turn errors of pyarrow and the file system into `InputError`."""
     import pyarrow as pa
 
     try:
         yield
+    except UnicodeError as error:
+        raise InputError(not_decodable_message(path.name, encoding, error)) from None
     except (pa.ArrowInvalid, OSError) as error:
+        if "invalid UTF8" in str(error):
+            raise InputError(not_decodable_message(path.name, encoding, error)) from None
         kind = "Parquet file" if path.name.lower().endswith(PARQUET) else "CSV file"
         raise InputError(f"{path.name}: damaged or incomplete {kind} ({first_line(error)}).") from None
 
 
-def open_table(path: str | os.PathLike[str], *, sep: str | None = None, decimal: str | None = None) -> TableFile:
+def open_table(
+    path: str | os.PathLike[str], *, sep: str | None = None, decimal: str | None = None, encoding: str | None = None
+) -> TableFile:
     """Open a .csv, .tsv or .txt file, also compressed (.gz), or a .parquet file.
 
     Args:
         path: path of the file.
         sep: separator of a CSV file; detected by default.
         decimal: decimal sign of a CSV file, "." or ","; detected by default.
+        encoding: encoding of a CSV file, such as "cp1252". Default: UTF-8, or UTF-16 by its byte-order mark.
 
     Raises:
         InputError: if the file has another ending, or cannot be read.
@@ -93,7 +103,7 @@ def open_table(path: str | os.PathLike[str], *, sep: str | None = None, decimal:
         raise InputError(f"{path}: there is no such file.")
     name = path.name.lower()
     if name.endswith(CSV):
-        dialect = detect_dialect(path, sep=sep, decimal=decimal)
+        dialect = detect_dialect(path, sep=sep, decimal=decimal, encoding=encoding)
         return TableFile(path, dialect.header, dialect)
     if not name.endswith(PARQUET):
         raise InputError(f"{path}: expected a file name that ends in .parquet, .csv, .tsv, .txt, .csv.gz or .tsv.gz.")
@@ -112,7 +122,9 @@ def open_table(path: str | os.PathLike[str], *, sep: str | None = None, decimal:
     return TableFile(path, tuple(schema.names), metadata=metadata, rows=file.num_rows)
 
 
-def read_table(path: str | os.PathLike[str], *, sep: str | None = None, decimal: str | None = None) -> "pyarrow.Table":
+def read_table(
+    path: str | os.PathLike[str], *, sep: str | None = None, decimal: str | None = None, encoding: str | None = None
+) -> "pyarrow.Table":
     r"""Read a file into a pyarrow table; arguments as for `open_table`.
 
     The column types of a CSV file are detected, and empty cells are null.
@@ -131,8 +143,8 @@ def read_table(path: str | os.PathLike[str], *, sep: str | None = None, decimal:
     import pyarrow.csv
     import pyarrow.parquet
 
-    file = open_table(path, sep=sep, decimal=decimal)
-    with _input_errors(file.path):
+    file = open_table(path, sep=sep, decimal=decimal, encoding=encoding)
+    with _input_errors(file.path, "utf-8" if file.dialect is None else file.dialect.encoding):
         if file.dialect is None:
             return pa.parquet.read_table(path)
         convert = pa.csv.ConvertOptions(strings_can_be_null=True, decimal_point=file.decimal)
@@ -206,7 +218,11 @@ def _invalid_number_message(texts: list[str | None], name: str, first_row: int) 
 def _csv_options(dialect: Dialect) -> tuple[Any, Any]:
     import pyarrow.csv
 
+    # pyarrow checks UTF-8 itself, and names the column; a byte-order mark is in the header, which is skipped.
+    encoding = "utf8" if dialect.encoding.startswith("utf-8") else dialect.encoding
     return (
-        pyarrow.csv.ReadOptions(column_names=list(dialect.header), skip_rows=dialect.skip, block_size=BLOCK_BYTES),
+        pyarrow.csv.ReadOptions(
+            column_names=list(dialect.header), skip_rows=dialect.skip, block_size=BLOCK_BYTES, encoding=encoding
+        ),
         pyarrow.csv.ParseOptions(delimiter=dialect.separator, newlines_in_values=True),
     )

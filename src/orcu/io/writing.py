@@ -38,13 +38,13 @@ def write_table(table: "pyarrow.Table", path: str | os.PathLike[str], *, escape_
             pyarrow.parquet.write_table(table, temporary)
             return
         if escape_formulas:
-            table = _escape_formulas(table)
+            table = escape_formula_texts(table)
         compression = "gzip" if name.endswith(".gz") else None
         with pyarrow.output_stream(temporary, compression=compression) as stream:
             pyarrow.csv.write_csv(table, stream)
 
 
-def _escape_formulas(table: "pyarrow.Table") -> "pyarrow.Table":
+def escape_formula_texts(table: "pyarrow.Table") -> "pyarrow.Table":
     """Put a ' before texts and column names that start like a formula and are not numbers."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -15,6 +15,7 @@ from orcu.errors import InputError, UnknownNameError
 from orcu.predictions.labels import canonical_label, class_names
 
 MAX_NAMES_SHOWN = 30
+UNLABELLED = ("error", "skip")
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Columns:
     split: str | None = None
     fold: str | None = None
     percent: bool = False
+    unlabelled: str = "error"  # rows whose label is missing: "error" or "skip"
 
     @classmethod
     def from_options(cls, options: dict[str, Any]) -> "Columns":
@@ -40,7 +42,10 @@ class Columns:
         for option in options:
             if option not in cls.__dataclass_fields__:
                 raise UnknownNameError("option", option, list(cls.__dataclass_fields__))
-        return cls(**options)
+        columns = cls(**options)
+        if columns.unlabelled not in UNLABELLED:
+            raise UnknownNameError("value of unlabelled (--unlabelled)", str(columns.unlabelled), list(UNLABELLED))
+        return columns
 
 
 def select_value_columns(selection: Any, names: list[str], file: str) -> tuple[list[str], list[str]]:

@@ -80,7 +80,7 @@ def label_codes(
         raise InputError(f"{name}: expected class names or integers, got booleans.")
     null = next((k for k, value in enumerate(values) if is_null(value)), None)
     if null is not None:  # before names are matched, since a class may be called None
-        raise InputError(_missing_label_message(name, int(np.argmax(index == null)) + first_row))
+        raise InputError(_missing_label_message(name, index == null, first_row))
     texts = [canonical_label(value) for value in values]
     code, mapping = {class_name: k for k, class_name in enumerate(classes)}, BY_VALUE
     by_value = all(text in code for text in texts)
@@ -91,7 +91,8 @@ def label_codes(
         return np.array([code[text] for text in texts], dtype=np.int64)[index], mapping
     row, label = int(np.argmax(index == unknown[0])), texts[unknown[0]]
     if is_missing(values[unknown[0]]):
-        raise InputError(_missing_label_message(name, row + first_row))
+        missing = [k for k, value in enumerate(values) if is_missing(value)]
+        raise InputError(_missing_label_message(name, np.isin(index, missing), first_row))
     if label == str(len(classes)) and (mapping == POSITIONS or classes[0] == "0"):
         hint = "Labels that start at 1 need `y - 1`, or classes= (--classes 1,2,3)."
     elif len(unknown) < len(texts):  # other labels are classes, so this is a typing error or an extra label
@@ -108,8 +109,12 @@ def label_codes(
     )
 
 
-def _missing_label_message(name: str, row: int) -> str:
-    return f"{name}: row {row} has no label. Fill it in or drop the row; for new cases pass no labels at all."
+def _missing_label_message(name: str, missing: npt.NDArray[np.bool_], first_row: int) -> str:
+    row, count = int(np.argmax(missing)) + first_row, f"{int(missing.sum()):,} of {len(missing):,} rows"
+    return (
+        f"{name}: row {row} has no label ({count} have none). "
+        'Leave them out with unlabelled="skip" (--unlabelled skip), or pass no labels at all for new cases.'
+    )
 
 
 def _encode(labels: Any, rows: int | None, name: str) -> EncodedLabels:

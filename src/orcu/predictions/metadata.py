@@ -16,6 +16,8 @@ class Metadata(Schema):
     kind: Literal["probs", "logits"]
     classes: ClassNames
     history: list[dict[str, Any]] = Field(default_factory=list)
+    # Roles of the columns of a user's file; a file of `Predictions.write` has the columns that it lists.
+    columns: dict[str, Any] = Field(default_factory=dict)
 
     @classmethod
     def parse(cls, text: str) -> "Metadata":

@@ -96,6 +96,7 @@ class Predictions:
     history: tuple[Mapping[str, Any], ...] = ()
     normalised_rows: int = 0  # rows that were normalised because their sum was not 1
     max_sum_error: float = 0.0  # largest difference of their sums from 1
+    unlabelled_rows: int = 0  # rows of the file that were skipped because their label is missing
 
     def __init__(
         self,

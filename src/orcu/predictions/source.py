@@ -55,20 +55,23 @@ MAX_DIGITS = 9  # numbers with this many decimal digits are treated as not round
 
 @dataclass(frozen=True)
 class ReadSummary:
-    """Totals over batches of a file: rows, normalised rows, and the ways in which labels were matched."""
+    """Totals over batches of a file: rows by treatment, and the ways in which labels were matched."""
 
     rows: int = 0
     normalised_rows: int = 0
     max_sum_error: float = 0.0
     lowest_label: int | None = None
     mappings: frozenset[str] = frozenset()
+    unlabelled_rows: int = 0  # skipped, and not among the rows
 
     @classmethod
     def from_batch(cls, batch: Predictions) -> "ReadSummary":
         """Summarise one batch."""
+        if not len(batch):
+            return cls(unlabelled_rows=batch.unlabelled_rows)
         lowest = None if batch.y is None else int(batch.y.min())
         mappings = frozenset([batch.label_mapping])
-        return cls(len(batch), batch.normalised_rows, batch.max_sum_error, lowest, mappings)
+        return cls(len(batch), batch.normalised_rows, batch.max_sum_error, lowest, mappings, batch.unlabelled_rows)
 
     def __add__(self, other: "ReadSummary") -> "ReadSummary":
         lowest = [label for label in (self.lowest_label, other.lowest_label) if label is not None]
@@ -78,6 +81,7 @@ class ReadSummary:
             max(self.max_sum_error, other.max_sum_error),
             min(lowest, default=None),
             self.mappings | other.mappings,
+            self.unlabelled_rows + other.unlabelled_rows,
         )
 
 
@@ -96,6 +100,7 @@ class PredictionsSource:
     history: list[dict[str, Any]] = field(default_factory=list)  # processing steps recorded in the file
     files: list["PredictionsSource"] = field(default_factory=list)  # of a folder
     rows: int | None = None  # if the number is known before reading
+    table: TableFile | None = None  # the file; None for a folder or a frame
 
     @property
     def num_classes(self) -> int:
@@ -166,6 +171,11 @@ class PredictionsSource:
 
     def check(self, summary: ReadSummary) -> None:
         """Check all rows together: there must be some, with labels of one kind."""
+        if not summary.rows and summary.unlabelled_rows:
+            raise InputError(
+                f"{self.name}: none of the {summary.unlabelled_rows:,} rows has a label in the column "
+                f"{self.columns.label!r}."
+            )
         if not summary.rows:
             raise InputError(f"{self.name}: there are no rows below the header.")
         if len(summary.mappings) > 1:
@@ -179,6 +189,18 @@ class PredictionsSource:
         """Read all rows into memory."""
         return self.combine(list(self.batches()))
 
+    def load_all_rows(self) -> tuple[Predictions, IntArray | None]:
+        """Read all rows, also those without a label; labels are optional.
+
+        Returns:
+            The rows without labels, and the class index of each label, -1 where its cell is empty, or ``None`` if the
+            file has no column of labels.
+        """
+        if self.columns.label is None:
+            return self.load(), None
+        batches, codes = zip(*self.partly_labelled_batches(), strict=True)
+        return self.combine(list(batches)), np.concatenate(codes)
+
     def combine(self, batches: list[Predictions], summary: ReadSummary | None = None) -> Predictions:
         """Concatenate batches of this source; ``summary`` counts all rows if the batches are a sample of them."""
         summary = sum(map(ReadSummary.from_batch, batches), ReadSummary()) if summary is None else summary
@@ -186,6 +208,9 @@ class PredictionsSource:
         notes = predictions._value_notes(summary.normalised_rows, summary.max_sum_error)
         if predictions.ids is not None:
             check_unique_ids(predictions.ids, self.name, first_row=1)
+        if summary.unlabelled_rows:
+            count, total = summary.unlabelled_rows, summary.rows + summary.unlabelled_rows
+            notes = [f"{count:,} of {total:,} rows have no label and are skipped", *notes]
         return predictions.replace(notes=(*self.notes, *notes), history=self.history)
 
     def read_values(self, batch: Any, first_row: int) -> FloatArray:
@@ -233,7 +258,10 @@ class RawBatch:
             half = any(str(batch.schema.field(name).type) == "halffloat" for name in source.value_columns)
             rounding = max(0.5 * 10.0**-self.digits, half_ulp(np.float16(0)) if half else 0.0)
             fields = check_scores(source.kind, values, rounding, source.name, first_row, source.value_columns)
-            if with_labels and columns.label is not None:
+            codes = None
+            if with_labels and columns.label is not None and columns.unlabelled == "skip":
+                codes, mapping = self.label_codes()
+            elif with_labels and columns.label is not None:
                 encoded = _encode(batch.column(columns.label), columns.label)
                 fields["y"], fields["label_mapping"] = self._match_labels(encoded)
             for role, check in (("sample_weight", as_sample_weight), ("uncertainty", as_uncertainty)):
@@ -245,7 +273,13 @@ class RawBatch:
                     fields[role] = _read_texts(batch.column(column), column, first_row)
             if columns.id is not None:
                 fields["ids"] = np.asarray(batch.column(columns.id).to_pylist(), dtype=object)
-            return Predictions._from_fields(**fields, classes=source.classes, history=tuple(source.history))
+            predictions = Predictions._from_fields(**fields, classes=source.classes, history=tuple(source.history))
+            if codes is None:
+                return predictions
+            labelled = codes >= 0
+            return predictions[labelled]._with(
+                y=codes[labelled], label_mapping=mapping, unlabelled_rows=int((~labelled).sum())
+            )
 
     def label_codes(self) -> tuple[IntArray, str]:
         """Return the class index of each label, -1 where its cell is empty, and how labels were matched."""
@@ -273,7 +307,12 @@ class RawBatch:
 
 
 def open_predictions(
-    path: str | os.PathLike[str], *, sep: str | None = None, decimal: str | None = None, **columns: Any
+    path: str | os.PathLike[str],
+    *,
+    sep: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    **columns: Any,
 ) -> PredictionsSource:
     r"""Open a .parquet, .csv or .csv.gz file of predictions, or a folder of Parquet files.
 
@@ -282,9 +321,11 @@ def open_predictions(
             orcu needs no further options.
         sep: separator of a CSV file; detected by default.
         decimal: decimal sign of a CSV file, "." or ","; detected by default.
+        encoding: encoding of a CSV file, such as "cp1252"; UTF-8 by default.
         columns: fields of `Columns`: ``label="grade"``, ``probs="p_*"`` or ``logits="z_*"`` (a pattern whose star is
             the class name, or a list of columns), ``classes`` in order, the columns ``id``, ``sample_weight``,
-            ``uncertainty``, ``subgroup``, ``cluster``, ``split`` and ``fold``, and ``percent=True`` for percentages.
+            ``uncertainty``, ``subgroup``, ``cluster``, ``split`` and ``fold``, ``percent=True`` for percentages, and
+            ``unlabelled="skip"`` to leave out rows without a label, which are an error otherwise.
 
     Raises:
         InputError: if the file cannot be read or a column is missing; the message lists the columns.
@@ -300,7 +341,7 @@ def open_predictions(
     path, selection = Path(path), Columns.from_options(columns)
     if path.is_dir():
         return _open_folder(path, selection)
-    return _open_file(open_table(path, sep=sep, decimal=decimal), selection)
+    return _open_file(open_table(path, sep=sep, decimal=decimal, encoding=encoding), selection)
 
 
 def open_frame(frame: Any, **columns: Any) -> PredictionsSource:
@@ -332,11 +373,14 @@ def _open_file(file: TableFile, columns: Columns) -> PredictionsSource:
             notes = [*notes, f"{name}: orcu's metadata of the file are ignored: {error}"]
     absolute = replace(file, path=file.path.absolute())  # processes with other working directories may read it
     source = _make_source(name, columns, list(file.names), notes, absolute.batches)
-    return replace(source, decimal=file.decimal, history=history, rows=file.rows)
+    return replace(source, decimal=file.decimal, history=history, rows=file.rows, table=absolute)
 
 
 def _written_columns(metadata: Any, names: Sequence[str], columns: Columns) -> Columns:
     """Return the columns of a file written by `Predictions.write`; columns of the caller take precedence."""
+    if metadata.columns:
+        given = {name: value for name, value in vars(columns).items() if value != getattr(Columns, name)}
+        return Columns.from_options({**metadata.columns, "classes": metadata.classes, **given})
     old_names = VERSION_1_NAMES if metadata.schema_version == 1 else {}
     written = {role: name for role in ROLES if (name := old_names.get(role, role)) in names}
     chosen = {role: getattr(columns, role) for role in ROLES if getattr(columns, role) is not None}
