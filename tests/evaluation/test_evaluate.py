@@ -424,7 +424,7 @@ def test_next_step_follows_from_the_results():
     truth = np.exp(z) / np.exp(z).sum(1, keepdims=True)
     y = (rng.random((3000, 1)) > truth.cumsum(1)[:, :-1]).sum(1)
     assert next_step(evaluate(logits=z, y=y, n_resamples=100)).startswith(
-        "Overall, the miscalibration is not significant"
+        "No calibration error is significant on these rows (corrected for noise, the SCE is at most "
     )
     assert "orcu calibrate fit" in next_step(evaluate(logits=3 * z, y=y, n_resamples=100))
     assert "12 rows" in next_step(evaluate(logits=z[:12], y=y[:12], n_resamples=20))

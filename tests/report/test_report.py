@@ -129,8 +129,8 @@ def test_headline_over_under_and_calibrated_models():
     assert "over-confident" not in calm[0].lower()
     assert "under-confident" not in calm[0].lower()
     assert flat[0].startswith("Under-confident by ")
-    assert re.match(r"4 of 4 classes .* 800 rows", sharp[2])
-    assert re.match(r"[01] of 4 classes", calm[2])
+    assert re.match(r"Significant on 800 rows.* ECE, SCE, .* 4 of 4 classes", sharp[2])
+    assert calm[2].startswith("No calibration error is significant on 800 rows.")
     assert "unimodal" in sharp[3]
     assert re.search(r"odd is over-confident by \d+ points", sharp[1])
     assert "confident" not in calm[1]

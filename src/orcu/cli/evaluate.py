@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from orcu.evaluation.gates import Gate
 
 Format = StrEnum("Format", ["text", "github", "junit"])
+MAX_COMPARED = 4  # other models side by side in 80 columns
+MARKS = {"better": "▲ ", "worse": "▼ ", "level": "", "": ""}
 MIN_SUBGROUP_COLUMNS = 4  # name, rows, over-confidence and its interval
 
 
@@ -123,9 +125,8 @@ def _print_for_pipelines(form: str, evaluation: "Evaluation", gates: list["Gate"
 
 
 def _print(evaluation: "Evaluation") -> None:
-    from orcu.evaluation.evaluation import format_difference, metric_rows
+    from orcu.evaluation.evaluation import metric_rows
     from orcu.evaluation.formatting import format_interval
-    from orcu.metrics.base import all_metrics
     from orcu.report.headline import headline, next_step, significance
 
     show("")
@@ -154,19 +155,38 @@ def _print(evaluation: "Evaluation") -> None:
         f"\n{evaluation.rows:,} rows; {evaluation.n_resamples:,} bootstrap resamples{clusters}, random seed "
         f"{evaluation.random_state}; {evaluation.n_bins} bins (a, b].\nif calibrated: the value that a perfectly "
         "calibrated model with the same probabilities and number of rows would show, from its mean to its 95 % "
-        "quantile. ✗ marks values beyond it whose interval excludes 0. Sampling noise inflates a calibration error. "
-        "The interval is for the true error and is corrected for this noise, so the value may lie above its "
+        "quantile. ✗ marks significant errors, adjusted for the number of tests. Sampling noise inflates a calibration "
+        "error. The interval is for the true error and is corrected for this noise, so the value may lie above its "
         "interval.\n",
         style="dim",
     )
     if evaluation.subgroups:
         show(_subgroup_table(evaluation), "")
-    for other, differences in evaluation.differences.items():
-        name = f"{evaluation.name} minus {other}"
-        table = new_table(name, ">difference", ">95 % interval", ">in its favour", padding=1)
+    _print_differences(evaluation)
+
+
+def _print_differences(evaluation: "Evaluation") -> None:
+    """Print the comparison with other models: one with its intervals, several as a table of outcomes."""
+    from orcu.evaluation.evaluation import format_difference
+    from orcu.metrics.base import all_metrics
+
+    others = list(evaluation.differences)
+    if len(others) == 1:
+        name = f"{evaluation.name} minus {others[0]}"
+        table = new_table(name, "", ">difference", ">95 % interval", padding=1)
         for metric in all_metrics():
-            table.add_row(metric.title, *format_difference(differences[metric.name], metric))
+            table.add_row(metric.title, *format_difference(evaluation.differences[others[0]][metric.name], metric))
         show(table, "")
+        return
+    for start in range(0, len(others), MAX_COMPARED):
+        some = others[start : start + MAX_COMPARED]
+        table = new_table(f"{evaluation.name} minus", *(f">{escape(other[:14])}" for other in some), padding=1)
+        for metric in all_metrics():
+            cells = (format_difference(evaluation.differences[other][metric.name], metric) for other in some)
+            table.add_row(metric.title, *(f"{MARKS[outcome]}{difference}" for outcome, difference, _ in cells))
+        show(table, "")
+    if others:
+        say("▲ better, ▼ worse: the 95 % interval of the paired difference excludes 0; the report has all intervals\n")
 
 
 def _subgroup_table(evaluation: "Evaluation") -> Table:

@@ -1,5 +1,6 @@
 """Paired comparison of two models on the same rows."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,16 @@ class Difference:
     low: float
     high: float
     favour: float | None
+
+    def outcome(self, metric: Metric) -> str:
+        """Result for the first model: "better" or "worse" if the interval excludes 0, else "level".
+
+        It is "" if no direction of the metric is better, or there is no interval.
+        """
+        if metric.better not in ("higher", "lower") or math.isnan(self.low) or math.isnan(self.high):
+            return ""
+        costs = metric.cost(self.low), metric.cost(self.high)
+        return "better" if max(costs) < 0 else "worse" if min(costs) > 0 else "level"
 
 
 def align(

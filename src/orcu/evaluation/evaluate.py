@@ -11,6 +11,7 @@ from orcu import geometry
 from orcu.errors import InputError
 from orcu.evaluation.comparison import align, check_same_rows, paired_differences
 from orcu.evaluation.evaluation import Estimate, Evaluation
+from orcu.evaluation.findings import reference_p_value
 from orcu.evaluation.intervals import (
     CONFIDENCE_LEVEL,
     calibrated_sums,
@@ -138,13 +139,18 @@ def evaluate(
                 raise InputError(f"compare: two models have the name {name!r}; use different names.")
             if isinstance(other, PredictionsSource) and not statistics.sampled:
                 other = other.load()
-            other_statistics, _ = collect_from(align(statistics, other, other_name))
+            other_statistics, other_subgroups = collect_from(align(statistics, other, other_name))
             check_same_rows(statistics, other_statistics, other_name)
             report_progress(f"comparing with {other_name}", other_statistics.rows)
             evaluation.others.append(evaluate_statistics(other_name, other_statistics))
             evaluation.differences[other_name] = paired_differences(
                 statistics, other_statistics, evaluation.n_resamples, random_state
             )
+            for subgroup_name, part in evaluation.subgroups.items():
+                if subgroup_name in other_subgroups:
+                    part.differences[other_name] = paired_differences(
+                        subgroups[subgroup_name], other_subgroups[subgroup_name], part.n_resamples, random_state
+                    )
     return evaluation
 
 
@@ -304,12 +310,13 @@ def _estimate(metric: Metric, sums: Sums, draws: Sums | None, reference: _Refere
         return Estimate(value) if draws is None else Estimate(value, *interval(value, metric(draws)))
     errors = reference.errors(metric.formula, metric.reduce)
     expected, limit = float(errors.mean()), float(np.quantile(errors, CONFIDENCE_LEVEL))
+    p_value = float(reference_p_value(value, errors))
     if draws is None:
-        return Estimate(value, expected=expected, limit=limit)
+        return Estimate(value, expected=expected, limit=limit, p_value=p_value)
     ends = gap_interval(metric.formula(sums), metric.formula(draws), metric.reduce)
     # A value that a calibrated model could have does not show an error, even if the resamples do not vary.
     low = 0.0 if value <= limit else min(ends.low, 1.0)
-    return Estimate(value, low, min(ends.high, 1.0), expected, limit)
+    return Estimate(value, low, min(ends.high, 1.0), expected, limit, 1.0 if low == 0 else p_value)
 
 
 def _resample_fits(
@@ -324,11 +331,13 @@ def _resample_fits(
 
 
 def _per_class(sums: Sums, reference: _Reference, classes: tuple[str, ...]) -> list[dict[str, Any]]:
+    ce, errors = total_gap(np.abs(class_gaps(sums))), reference.errors(class_gaps, total_gap)
     columns = {
         "prevalence": sums.confusion.sum(-1) / sums.total,
         "mean_probability": sums.classes[..., VALUE, :].sum(-1) / sums.total,
-        "ce": total_gap(np.abs(class_gaps(sums))),
-        "ce_limit": np.quantile(reference.errors(class_gaps, total_gap), CONFIDENCE_LEVEL, axis=0),
+        "ce": ce,
+        "ce_limit": np.quantile(errors, CONFIDENCE_LEVEL, axis=0),
+        "ce_p_value": reference_p_value(ce, errors),
         "recall": class_recall(sums.confusion),
         "mae": class_mae(sums.confusion),
     }
@@ -344,12 +353,13 @@ def _per_threshold(
     classes: tuple[str, ...],
 ) -> list[dict[str, Any]]:
     labels = sums.confusion.sum(-1)
-    ce_limit = np.quantile(reference.errors(threshold_gaps, total_gap), CONFIDENCE_LEVEL, axis=0)
+    ce, errors = total_gap(np.abs(threshold_gaps(sums))), reference.errors(threshold_gaps, total_gap)
     columns: dict[str, Sequence[Any]] = {
         "event": [*(f"{name} or above" for name in classes[1:-1]), classes[-1]],
         "prevalence": [float(labels[k + 1 :].sum() / labels.sum()) for k in range(len(fits))],
-        "ce": total_gap(np.abs(threshold_gaps(sums))).tolist(),
-        "ce_limit": ce_limit.tolist(),
+        "ce": ce.tolist(),
+        "ce_limit": np.quantile(errors, CONFIDENCE_LEVEL, axis=0).tolist(),
+        "ce_p_value": reference_p_value(ce, errors).tolist(),
         "brier": (sums.threshold_squares / sums.total).tolist(),
     }
     rate_draws = {} if draws is None else decision_rates(draws.confusion)

@@ -25,7 +25,8 @@ class Estimate:
     """Value with its 95 % interval, and the reference of a calibrated model.
 
     The interval of a binned error is that of the true error (see `gap_interval`). ``expected`` and ``limit`` are the
-    mean and the 95 % quantile of the error if labels were drawn from the same probabilities. NaN means not defined.
+    mean and the 95 % quantile of the error if labels were drawn from the same probabilities, and ``p_value`` is the
+    probability of an error at least as large. NaN means not defined.
     """
 
     value: float
@@ -33,6 +34,7 @@ class Estimate:
     high: float = float("nan")
     expected: float | None = None
     limit: float | None = None
+    p_value: float | None = None
 
 
 @dataclass(repr=False)
@@ -241,12 +243,11 @@ def format_metric(evaluation: Evaluation, metric: Metric) -> str:
 
 
 def format_difference(difference: Difference, metric: Metric) -> tuple[str, str, str]:
-    """Difference, interval and share of resamples in favour, for table cells."""
-    favour = "" if difference.favour is None else f"{difference.favour:.0%}".replace("%", " %")
+    """Outcome for the first model ("better", "worse" or "level"), difference and interval, for table cells."""
     return (
+        difference.outcome(metric),
         format_value(difference.value, percent=metric.percent, signed=True),
         format_interval(difference.low, difference.high, percent=metric.percent, signed=True),
-        favour,
     )
 
 
@@ -260,5 +261,9 @@ def _plain(value: Any) -> Any:
         return {name: _plain(entry) for name, entry in value.items()}
     if isinstance(value, Estimate):
         ends = {name: _plain(getattr(value, name)) for name in ("value", "low", "high")}
-        return ends if value.limit is None else ends | {"calibrated_mean": value.expected, "calibrated_95": value.limit}
+        return (
+            ends
+            if value.limit is None
+            else ends | {"calibrated_mean": value.expected, "calibrated_95": value.limit, "p_value": value.p_value}
+        )
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,9 +1,10 @@
 """Notebook card of an evaluation: the headline, the six key figures and a small reliability diagram."""
 
 from orcu.evaluation.evaluation import Evaluation
+from orcu.evaluation.findings import SIGNIFICANT
 from orcu.metrics.sums import OUTCOME, VALUE, WEIGHT
 from orcu.report.card_html import ACCENT, card
-from orcu.report.headline import SIGNIFICANT, headline, key_figures
+from orcu.report.headline import headline, key_figures
 from orcu.report.text_tables import Cell
 
 MAX_SENTENCES = 2  # the report has all

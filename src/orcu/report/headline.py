@@ -3,13 +3,18 @@
 import math
 
 from orcu.evaluation.evaluation import Evaluation, format_metric, format_metric_interval
+from orcu.evaluation.findings import GAP, LEVEL, MIN_ROWS, SIGNIFICANT, Findings, findings
 from orcu.evaluation.formatting import format_value
 from orcu.metrics.base import METRICS
 from orcu.metrics.sums import OUTCOME, VALUE, WEIGHT
 
-MIN_ROWS = 30  # rows needed for a statement about the confidence
 MAX_SUBGROUPS = 4  # subgroups named in a sentence
-SIGNIFICANT, NOT_SIGNIFICANT = "significant", "not significant"
+PRIMARY_TITLES = {
+    "overconfidence": "the difference of confidence and accuracy",
+    "ece": "ECE",
+    "sce": "SCE",
+    "threshold_ce": "the error of the thresholds",
+}
 KEY_FIGURES = {
     "accuracy": "accuracy",
     "qwk": "quadratic kappa",
@@ -22,41 +27,51 @@ KEY_FIGURES = {
 
 def headline(evaluation: Evaluation) -> list[str]:
     """Sentences for the top of a report, most important first."""
-    sentences = [_confidence(evaluation), _classes(evaluation), _shape(evaluation), _decisions(evaluation)]
-    if not evaluation.n_resamples:  # no statements about significance
-        return sentences
-    if evaluation.subgroups:
-        sentences.insert(1, _subgroups(evaluation))
-    return [*sentences, *(_comparison(evaluation, other) for other in evaluation.differences)]
+    results = findings(evaluation)
+    sentences = [_confidence(evaluation, results), _classes(evaluation, results)]
+    if evaluation.subgroups and evaluation.n_resamples:
+        sentences.insert(1, _subgroups(evaluation, results))
+    sentences += [_shape(evaluation), _decisions(evaluation)]
+    if evaluation.n_resamples and evaluation.differences:
+        sentences.append(_comparison(evaluation))
+    return sentences
 
 
 def next_step(evaluation: Evaluation) -> str:
-    """Recommended next step, in one or two sentences."""
-    if evaluation.rows < MIN_ROWS:
+    """Recommended next step, which follows from `orcu.evaluation.findings`."""
+    results = findings(evaluation)
+    if not results.enough_rows:
         return f"Evaluate on more labelled rows: {evaluation.rows} rows are too few for conclusions."
-    miscalibrated = any(_is_miscalibrated(part) for part in (evaluation, *evaluation.subgroups.values()))
-    if miscalibrated or any(significance(evaluation, name) == SIGNIFICANT for name in ("ece", "sce", "threshold_ce")):
+    by_subgroup = "fit a correction for each subgroup (orcu calibrate fit --subgroup COLUMN)"
+    subgroups = results.subgroups_differ or bool(results.off_subgroups)
+    if results.is_miscalibrated and results.calibrators:
+        advice = (
+            f"The probabilities were calibrated ({', '.join(results.calibrators)}) and still have a significant "
+            "calibration error: fit the calibrator again, to the uncalibrated predictions of more labelled rows from "
+            "the same source as these."
+        )
+        return f"{advice} The subgroups differ: {by_subgroup}." if subgroups else advice
+    if results.is_miscalibrated:
         advice = (
             "Calibrate the model on labelled rows that were not used for training (orcu calibrate fit), and evaluate "
             "it again on other rows."
         )
-        if _subgroups_differ(evaluation):
-            advice += " The subgroups differ: fit a correction for each (orcu calibrate fit --subgroup COLUMN)."
-        return advice
-    if evaluation.metrics["unimodality"].value < 1:
+        return f"{advice} The subgroups differ: {by_subgroup}." if subgroups else advice
+    if subgroups:
+        return f"Over all rows no calibration error is significant, but the subgroups differ: {by_subgroup}."
+    sce = evaluation.metrics["sce"].high
+    bound = "" if math.isnan(sce) else f" (corrected for noise, the SCE is at most {format_value(sce, percent=True)})"
+    if not results.is_unimodal:
         return (
-            "Overall, the miscalibration is not significant. To make all predictions unimodal, use orcu calibrate fit "
-            "--calibrator projection."
+            f"No calibration error is significant on these rows{bound}. To make all predictions unimodal, use orcu "
+            "calibrate fit --calibrator projection."
         )
-    return "Overall, the miscalibration is not significant on these rows: the probabilities can be used as they are."
+    return f"No calibration error is significant on these rows{bound}: no further calibration is needed."
 
 
 def significance(evaluation: Evaluation, metric: str) -> str:
     """Whether a binned error exceeds that of a calibrated model: "significant", "not significant", or "" if unknown."""
-    estimate = evaluation.metrics[metric]
-    if estimate.limit is None or math.isnan(estimate.value):
-        return ""
-    return SIGNIFICANT if estimate.value > estimate.limit and estimate.low != 0 else NOT_SIGNIFICANT
+    return "" if evaluation.metrics[metric].p_value is None else findings(evaluation).significance(metric)
 
 
 def key_figures(evaluation: Evaluation) -> list[dict[str, str]]:
@@ -72,58 +87,48 @@ def key_figures(evaluation: Evaluation) -> list[dict[str, str]]:
     ]
 
 
-def _is_miscalibrated(evaluation: Evaluation) -> bool:
-    """Whether confidence and accuracy differ significantly."""
-    gap = evaluation.metrics["overconfidence"]
-    return evaluation.rows >= MIN_ROWS and not math.isnan(gap.low) and (gap.low > 0 or gap.high < 0)
-
-
 def _gap_in_words(evaluation: Evaluation) -> str:
-    gap = evaluation.metrics["overconfidence"].value
+    gap = evaluation.metrics[GAP].value
     side = "over-confident" if gap > 0 else "under-confident"
     return f"{side} by {abs(gap) * 100:.{0 if abs(gap) >= 0.1 else 1}f} points"
 
 
-def _subgroups_differ(evaluation: Evaluation) -> bool:
-    """Whether the over-confidence of two subgroups differs: their intervals do not overlap."""
-    gaps = [part.metrics["overconfidence"] for part in evaluation.subgroups.values() if part.rows >= MIN_ROWS]
-    gaps = [gap for gap in gaps if not math.isnan(gap.low)]
-    return len(gaps) > 1 and max(gap.low for gap in gaps) > min(gap.high for gap in gaps)
-
-
-def _subgroups(evaluation: Evaluation) -> str:
-    """Subgroups in which confidence and accuracy differ, largest difference first."""
-    parts, total = evaluation.subgroups, len(evaluation.subgroups)
-    off = sorted(
-        (name for name in parts if _is_miscalibrated(parts[name])),
-        key=lambda name: -abs(parts[name].metrics["overconfidence"].value),
-    )
+def _subgroups(evaluation: Evaluation, results: Findings) -> str:
+    """Subgroups with a significant calibration error, largest over-confidence first."""
+    parts, total, off = evaluation.subgroups, len(evaluation.subgroups), results.off_subgroups
+    few = sum(part.rows < MIN_ROWS for part in parts.values())
+    aside = f" ({few} of {total} have fewer than {MIN_ROWS} rows)" if few else ""
+    if not off and results.subgroups_differ:
+        gaps = [part.metrics[GAP].value for part in parts.values() if part.rows >= MIN_ROWS]
+        span = " to ".join(format_value(end, percent=True, signed=True) for end in (min(gaps), max(gaps)))
+        return f"The over-confidence differs significantly between the subgroups, from {span}{aside}."
     if not off:
-        few = sum(part.rows < MIN_ROWS for part in parts.values())
-        aside = f" ({few} of {total} have fewer than {MIN_ROWS} rows)" if few else ""
-        return f"In no subgroup do confidence and accuracy differ significantly{aside}."
-    listed = ", ".join(f"{name} is {_gap_in_words(parts[name])}" for name in off[:MAX_SUBGROUPS])
-    more = f", and {len(off) - MAX_SUBGROUPS} more differ significantly" if len(off) > MAX_SUBGROUPS else ""
-    rest = f"; no significant difference in {total - len(off)} of {total} subgroups" if total > len(off) else ""
+        return f"No subgroup has a significant calibration error{aside}."
+
+    def words(name: str) -> str:
+        is_gap = results.subgroups[name].p_values[GAP] < LEVEL
+        return f"{name} is {_gap_in_words(parts[name])}" if is_gap else f"{name} has a significant calibration error"
+
+    listed = ", ".join(map(words, off[:MAX_SUBGROUPS]))
+    more = f", and {len(off) - MAX_SUBGROUPS} more have a significant error" if len(off) > MAX_SUBGROUPS else ""
+    rest = f"; no significant error in {total - len(off)} of {total} subgroups" if total > len(off) else ""
     return f"By subgroup: {listed}{more}{rest}."
 
 
-def _comparison(evaluation: Evaluation, other: str) -> str:
-    """Number of metrics in which the model is significantly better, and worse, than another."""
-    better = worse = count = 0
-    for metric in evaluation.metric_list:
-        difference = evaluation.differences[other][metric.name]
-        if metric.better in ("higher", "lower"):
-            costs = metric.cost(difference.low), metric.cost(difference.high)
-            better += max(costs) < 0
-            worse += min(costs) > 0
-            count += 1
-    rest = f", no significant difference in {count - better - worse}" if count > better + worse else ""
-    return f'Compared with "{other}" (paired, 95 %): better in {better} of {count} metrics, worse in {worse}{rest}.'
+def _comparison(evaluation: Evaluation) -> str:
+    """Number of metrics in which the model is significantly better, and worse, than the only other one."""
+    if len(evaluation.differences) > 1:
+        return f"It is compared with {len(evaluation.differences)} other models below, metric by metric."
+    (other,) = evaluation.differences
+    outcomes = [evaluation.differences[other][metric.name].outcome(metric) for metric in evaluation.metric_list]
+    better, worse, level = (outcomes.count(outcome) for outcome in ("better", "worse", "level"))
+    rest = f", no significant difference in {level}" if level else ""
+    counts = f"better in {better} of {better + worse + level} metrics, worse in {worse}{rest}"
+    return f'Compared with "{other}" (paired, 95 %): {counts}.'
 
 
-def _confidence(evaluation: Evaluation) -> str:
-    gap = evaluation.metrics["overconfidence"]
+def _confidence(evaluation: Evaluation, results: Findings) -> str:
+    gap = evaluation.metrics[GAP]
     top = evaluation.sums.top.sum(-1)
     confidence, accuracy = (format_value(float(top[part] / top[WEIGHT]), percent=True) for part in (VALUE, OUTCOME))
     # The confidence is that of the most probable class, also if another rule decides.
@@ -134,22 +139,28 @@ def _confidence(evaluation: Evaluation) -> str:
         return f"{evaluation.rows} rows are too few to assess the confidence: {values}"
     if math.isnan(gap.low):
         return f"{_gap_in_words(evaluation).capitalize()} on these rows: {values}"
-    if _is_miscalibrated(evaluation):
+    if results.p_values[GAP] < LEVEL:
         return f"{_gap_in_words(evaluation).capitalize()} (statistically significant): {values}"
     return f"Confidence and accuracy do not differ significantly: {values}"
 
 
-def _classes(evaluation: Evaluation) -> str:
-    significant = sum(record["ce"] > record["ce_limit"] for record in evaluation.per_class)
+def _classes(evaluation: Evaluation, results: Findings) -> str:
     sce = evaluation.metrics["sce"]
     if sce.expected is None:
         return ""
-    return (
-        f"{significant} of {len(evaluation.classes)} classes {'has' if significant == 1 else 'have'} a significant "
-        "calibration error on "
-        f"{evaluation.rows:,} rows. The class-wise error (SCE) is {format_value(sce.value, percent=True)}; a perfectly "
-        f"calibrated model with the same probabilities would have about {format_value(sce.expected, percent=True)}."
+    detail = (
+        f"The class-wise error (SCE) is {format_value(sce.value, percent=True)}; a perfectly calibrated model with the "
+        f"same probabilities would have about {format_value(sce.expected, percent=True)}."
     )
+    if not results.enough_rows:
+        return detail
+    if not results.is_miscalibrated:
+        return f"No calibration error is significant on {evaluation.rows:,} rows. {detail}"
+    names = [title for name, title in PRIMARY_TITLES.items() if results.significance(name) == SIGNIFICANT]
+    if results.classes:
+        names.append(f"the errors of {len(results.classes)} of {len(evaluation.classes)} classes")
+    listed = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    return f"Significant on {evaluation.rows:,} rows, adjusted for the number of tests: {listed}. {detail}"
 
 
 def _shape(evaluation: Evaluation) -> str:

@@ -12,15 +12,18 @@ import numpy as np
 import orcu
 from orcu.decisions.rules import RULES
 from orcu.evaluation.evaluation import Evaluation, conventions, format_difference, format_metric, metric_rows
+from orcu.evaluation.findings import findings
 from orcu.evaluation.formatting import ARROWS, format_interval, format_value
 from orcu.figures.panels import confidence, confusion, forest, referral, reliability, single_prediction
 from orcu.figures.style import shorten
 from orcu.figures.svg import render
+from orcu.metrics.base import METRICS
 from orcu.report.examples import KINDS, examples
 from orcu.report.headline import headline, key_figures, next_step, significance
 from orcu.report.pdf import write_page
 
 MAX_DIAGRAMS, FEW_DIAGRAMS = 24, 3  # of more classes or thresholds than the first, only a few are drawn
+COMPARED_BY_SUBGROUP = ("accuracy", "mae", "ece", "sce", "rps")
 FOREST_METRICS = ("accuracy", "mae", "ece", "sce", "threshold_ce", "unimodality", "overconfidence")
 Figure = dict[str, str]  # "name" and "svg"
 
@@ -132,12 +135,17 @@ def build(
         model_reliability=[
             diagram(part.sums.top, f"model{i}", name, "confidence") for i, (name, part) in enumerate(models.items())
         ],
-        differences={
-            other: [
-                (metric.title, *format_difference(values[metric.name], metric)) for metric in evaluation.metric_list
-            ]
-            for other, values in evaluation.differences.items()
-        },
+        others=list(evaluation.differences),
+        difference_rows=[
+            (
+                metric.title,
+                [format_difference(values[metric.name], metric) for values in evaluation.differences.values()],
+            )
+            for metric in evaluation.metric_list
+        ],
+        subgroup_differences=_subgroup_differences(evaluation),
+        subgroup_metrics=[METRICS.get(name).title for name in COMPARED_BY_SUBGROUP],
+        findings=findings(evaluation),
         conventions=conventions(evaluation),
         rules=RULES,
         titles={metric.name: metric.title for metric in evaluation.metric_list},
@@ -191,6 +199,21 @@ def _forest_figures(evaluations: dict[str, Evaluation], prefix: str) -> list[Fig
             title, height = f"{metric.title} by {prefix}", 0.7 + 0.26 * len(estimates)
             figures.append(figure(metric.title, draw, prefix=f"{prefix}-{metric.name}", title=title, height=height))
     return figures
+
+
+def _subgroup_differences(evaluation: Evaluation) -> dict[str, list[tuple[str, list[tuple[str, str, str]]]]]:
+    """For each other model a table of the subgroups: name, and the differences of some metrics."""
+    metrics = [METRICS.get(name) for name in COMPARED_BY_SUBGROUP]
+    tables = {}
+    for other in evaluation.differences:
+        parts = {name: part.differences[other] for name, part in evaluation.subgroups.items() if part.differences}
+        rows = [
+            (name, [format_difference(differences[metric.name], metric) for metric in metrics])
+            for name, differences in parts.items()
+        ]
+        if rows:
+            tables[other] = rows
+    return tables
 
 
 def _table_rows(evaluations: Collection[Evaluation]) -> list[tuple[str, list[str]]]:

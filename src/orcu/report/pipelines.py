@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from orcu.evaluation.evaluation import Evaluation, format_metric, format_metric_interval
+from orcu.evaluation.findings import NOT_SIGNIFICANT, SIGNIFICANT, findings
 from orcu.evaluation.formatting import ARROWS
 from orcu.evaluation.gates import Gate
 from orcu.metrics.base import METRICS
-from orcu.report.headline import NOT_SIGNIFICANT, SIGNIFICANT, headline, next_step, significance
+from orcu.report.headline import headline, next_step
 from orcu.report.text_tables import escape_markdown, markdown
 
 SUBGROUP_METRICS = ("accuracy", "mae", "ece", "sce", "unimodality")
@@ -43,9 +44,10 @@ def subgroup_table(evaluation: Evaluation) -> tuple[list[str], list[list[str]]]:
     """
     metrics = [METRICS.get(name) for name in SUBGROUP_METRICS]
     names = [f"{metric.name} {ARROWS[metric.better]}".strip() for metric in metrics]
-    gap, rows = METRICS.get("overconfidence"), []
+    gap, rows, results = METRICS.get("overconfidence"), [], findings(evaluation)
     for name, part in evaluation.subgroups.items():
-        values = [format_metric(part, metric) + MARKS[significance(part, metric.name)] for metric in metrics]
+        marks = (MARKS[results.subgroups[name].significance(metric.name)] for metric in metrics)
+        values = [format_metric(part, metric) + mark for metric, mark in zip(metrics, marks, strict=True)]
         interval = format_metric_interval(part, gap)
         rows.append([name, f"{part.rows:,}", format_metric(part, gap), interval, *values])
     return ["subgroup", "rows", gap.name, "95 % interval", *names], rows

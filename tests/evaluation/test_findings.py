@@ -1,0 +1,164 @@
+"""One decision about calibration: headline, advice and marks never contradict each other."""
+
+import dataclasses
+import itertools
+import re
+
+import numpy as np
+import pytest
+
+from orcu import evaluate
+from orcu.evaluation.evaluation import Estimate
+from orcu.evaluation.findings import PRIMARY, SIGNIFICANT, adjust, findings, interval_p_value, reference_p_value
+from orcu.predictions import Predictions
+from orcu.report.headline import KEY_FIGURES, headline, key_figures, next_step, significance
+from orcu.report.pipelines import subgroup_table
+
+GAPS = {
+    "over": (0.08, 0.06, 0.10),
+    "under": (-0.08, -0.10, -0.06),
+    "borderline": (0.019, 0.0004, 0.037),  # significant alone, not among four tests
+    "none": (0.001, -0.02, 0.02),
+}
+
+
+@pytest.fixture(scope="module")
+def base():
+    rng = np.random.default_rng(5)
+    z = -((np.arange(4) - rng.uniform(-0.5, 3.5, size=(600, 1))) ** 2)
+    truth = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+    y = (rng.random((600, 1)) > truth.cumsum(1)[:, :-1]).sum(1)
+    site = np.array(["north", "south"])[np.arange(600) % 2]
+    return evaluate(Predictions(logits=z, y=y, subgroup=site, classes=list("abcd")), n_resamples=60)
+
+
+def altered(evaluation, *, gap, errors, classes, history=(), rows=600, unimodality=1.0):
+    """A copy whose tests have given results."""
+    metrics = dict(evaluation.metrics)
+    metrics["overconfidence"] = Estimate(*GAPS[gap])
+    for name, estimate in metrics.items():
+        if estimate.p_value is not None:
+            metrics[name] = dataclasses.replace(estimate, p_value=1e-6 if errors else 0.4)
+    metrics["unimodality"] = dataclasses.replace(metrics["unimodality"], value=unimodality)
+    sample = evaluation.sample.replace(history=history)
+    p_value = 1e-6 if classes else 0.4
+    return dataclasses.replace(
+        evaluation,
+        rows=rows,
+        metrics=metrics,
+        sample=sample,
+        per_class=[{**record, "ce_p_value": p_value} for record in evaluation.per_class],
+        per_threshold=[{**record, "ce_p_value": p_value} for record in evaluation.per_threshold],
+    )
+
+
+CASES = list(
+    itertools.product(
+        GAPS,
+        (False, True),  # binned errors
+        (False, True),  # classes and thresholds
+        ("none", "one is off", "opposite"),  # subgroups
+        ((), ({"step": "calibrate", "method": "gap", "rows": 600},)),
+        (600, 20),
+        (1.0, 0.9),
+    )
+)
+
+
+@pytest.mark.parametrize(("gap", "errors", "classes", "subgroups", "history", "rows", "unimodality"), CASES)
+def test_page_sentences_advice_and_marks_agree(base, gap, errors, classes, subgroups, history, rows, unimodality):
+    kinds = {"none": ("none", "none"), "one is off": ("over", "none"), "opposite": ("over", "under")}[subgroups]
+    evaluation = altered(
+        base, gap=gap, errors=errors, classes=classes, history=history, rows=rows, unimodality=unimodality
+    )
+    evaluation.subgroups = {
+        name: altered(part, gap=kind, errors=False, classes=False, rows=300)
+        for (name, part), kind in zip(base.subgroups.items(), kinds, strict=True)
+    }
+    results, sentences, advice = findings(evaluation), headline(evaluation), next_step(evaluation)
+    text = " ".join(sentences)
+    significant = rows >= 30 and (errors or gap in ("over", "under"))
+    assert results.is_miscalibrated == significant
+    marks = {name: significance(evaluation, name) for name in evaluation.metrics}
+    if rows < 30:
+        assert "too few" in sentences[0]
+        assert "more labelled rows" in advice
+        assert SIGNIFICANT not in marks.values()
+        return
+    # marks of the table, tiles, classes and thresholds
+    assert (SIGNIFICANT in marks.values() or gap in ("over", "under")) == significant
+    for name, figure in zip(KEY_FIGURES, key_figures(evaluation), strict=True):
+        assert figure["significance"] == marks[name]
+    assert bool(results.classes) == bool(results.thresholds) == (significant and classes)
+    # sentences
+    off = gap in ("over", "under") or (gap == "borderline" and errors)  # the last of four tests is not adjusted
+    assert ("(statistically significant)" in sentences[0]) == off
+    assert ("No calibration error is significant" in text) == (not significant)
+    assert ("classes" in re.findall(r"Significant on .*?\. ", text + " ")[0]) == classes if significant else True
+    # advice
+    told = "Calibrate the model" in advice
+    assert told == (significant and not history)
+    assert ("fit the calibrator again" in advice) == (significant and bool(history))
+    assert ("--subgroup" in advice) == (subgroups != "none")
+    assert ("No subgroup has a significant" in text) == (subgroups == "none")
+    if not significant and subgroups == "none":
+        assert ("projection" in advice) == (unimodality < 1)
+        assert advice.startswith("No calibration error is significant")
+    # subgroup table
+    crosses = sum("✗" in cell for row in subgroup_table(evaluation)[1] for cell in row)
+    assert crosses == 0  # only the over-confidence of subgroups is off, which has its interval
+
+
+def test_findings_calibrated_model_is_called_miscalibrated_in_at_most_five_percent():
+    rng = np.random.default_rng(11)
+    false_alarms, runs = 0, 120
+    for _ in range(runs):
+        z = -((np.arange(4) - rng.uniform(-0.5, 3.5, size=(300, 1))) ** 2)
+        truth = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+        y = (rng.random((300, 1)) > truth.cumsum(1)[:, :-1]).sum(1)
+        false_alarms += findings(evaluate(logits=z, y=y, n_resamples=200)).is_miscalibrated
+    assert false_alarms <= 12  # 6 are expected at most; more than 12 have a probability below 1 %
+
+
+def test_findings_miscalibrated_model_is_found():
+    rng = np.random.default_rng(12)
+    z = -((np.arange(4) - rng.uniform(-0.5, 3.5, size=(500, 1))) ** 2)
+    truth = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+    y = (rng.random((500, 1)) > truth.cumsum(1)[:, :-1]).sum(1)
+    results = findings(evaluate(logits=2 * z, y=y, n_resamples=200))
+    assert results.is_miscalibrated
+    assert all(results.significance(name) == SIGNIFICANT for name in PRIMARY)
+
+
+def test_adjust_leaves_nan_out_of_the_family():
+    adjusted = adjust({"a": 0.02, "b": float("nan"), "c": 0.03})
+    assert (adjusted["a"], adjusted["c"]) == (0.04, 0.04)
+    assert np.isnan(adjusted["b"])
+
+
+@pytest.mark.parametrize(("value", "low", "high"), [(0.02, 0.0, 0.05), (-0.02, -0.05, 0.0), (0.0, 0.0, 0.1)])
+def test_interval_p_value_is_five_percent_where_the_interval_touches_zero(value, low, high):
+    expected = 0.05 if value else 1.0
+    assert interval_p_value(Estimate(value, low, high)) == pytest.approx(expected)
+
+
+def test_reference_p_value_agrees_with_the_share_of_draws_and_handles_no_noise():
+    errors = np.abs(np.random.default_rng(1).normal(size=(20_000, 15))).mean(axis=1)
+    for quantile in (0.5, 0.9, 0.95, 0.99):
+        assert reference_p_value(np.quantile(errors, quantile), errors) == pytest.approx(1 - quantile, rel=0.25)
+    assert reference_p_value(0.1, np.zeros(50)) == 0
+    assert reference_p_value(0.0, np.zeros(50)) == 1
+
+
+def test_evaluate_compare_has_differences_of_each_subgroup():
+    rng = np.random.default_rng(3)
+    z, y = rng.normal(size=(400, 3)), rng.integers(3, size=400)
+    site = np.where(np.arange(400) < 100, "north", "south")
+    first, second = (Predictions(logits=k * z, y=y, subgroup=site) for k in (1.0, 3.0))
+    evaluation = evaluate(first, compare={"sharp": second}, n_resamples=100)
+    alone = evaluate(first[:100], compare={"sharp": second[:100]}, n_resamples=100)
+    part = evaluation.subgroups["north"].differences["sharp"]["rps"]
+    assert part.value == pytest.approx(alone.differences["sharp"]["rps"].value)
+    page = evaluation.to_html()
+    assert "model minus sharp, by subgroup" in page
+    assert "better" in page
