@@ -221,3 +221,32 @@ def test_evaluate_does_not_truncate_numbers(folder):
     assert result.returncode == 0
     assert "infinite (20 rows)" in result.stdout.replace("\u00a0", " ")
     assert "…" not in result.stdout
+
+
+def test_evaluate_compare_takes_options_of_its_own(tmp_path):
+    (tmp_path / "a.csv").write_text("y,p_no,p_yes\n" + "no,0.9,0.1\nyes,0.2,0.8\n" * 20)
+    (tmp_path / "b.csv").write_text("truth;q_no;q_yes\n" + "no;60;40\nyes;30;70\n" * 20)
+    first = ("a.csv", "--label", "y", "--probs", "p_*", "--n-resamples", "100")
+    result = run(*first, "--compare", "b.csv,label=truth,probs=q_*,percent=true", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "a minus b" in result.stdout
+    wrong = run(*first, "--compare", "b.csv,lable=truth", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "'lable'" in wrong.stderr
+    assert "label" in wrong.stderr
+    missing = run(*first, "--compare", "c.csv", cwd=tmp_path)
+    assert missing.returncode != 0
+    assert "c.csv" in missing.stderr
+
+
+def test_evaluate_several_models_are_one_table(tmp_path):
+    for name, high in {"a": 0.9, "b": 0.7, "c": 0.6}.items():
+        text = "y,p_no,p_yes\n" + f"no,{high},{1 - high:.1f}\nyes,0.2,0.8\n" * 30
+        (tmp_path / f"{name}.csv").write_text(text)
+    files = ("a.csv", "b.csv", "c.csv")
+    result = run(*files, "--label", "y", "--probs", "p_*", "--n-resamples", "100", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "Compared with" not in result.stdout
+    assert "It is compared with 2 other models below" in plain(result.stdout)
+    row = next(line for line in result.stdout.splitlines() if line.startswith("Ranked probability"))
+    assert row.count("▲") == 2

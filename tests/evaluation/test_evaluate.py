@@ -1,6 +1,7 @@
 """Tests of `orcu.evaluate`, gates and headlines."""
 
 import cProfile
+import dataclasses
 import json
 import math
 import pickle
@@ -13,6 +14,7 @@ import pytest
 
 from orcu import Predictions, evaluate, metrics
 from orcu.errors import InputError, UnknownNameError
+from orcu.evaluation.evaluation import format_metric_interval
 from orcu.evaluation.gates import Gate
 from orcu.metrics.base import METRICS, all_metrics
 from orcu.metrics.thresholds import auc, calibration_line, decision_rates
@@ -531,3 +533,38 @@ def test_evaluate_permuted_classes_warns_with_their_order(num_classes):
     bumpy = evaluate(logits=rng.normal(size=(400, num_classes)), y=y, classes=names, n_resamples=0)
     for other in (right, bumpy):
         assert not [note for note in other.notes if note.startswith("WARNING")]
+
+
+def test_evaluate_rounded_zeros_explain_the_infinite_nll_and_give_a_finite_value():
+    probs, y = [[0.999, 0.001, 0.0], [0.5, 0.499, 0.001], [0.2, 0.3, 0.5]], [2, 0, 1]
+    evaluation = evaluate(probs=probs, y=y, n_resamples=0)
+    (note,) = (note for note in evaluation.notes if "NLL" in note)
+    expected = -np.log([0.0005, 0.5, 0.3]).mean()
+    assert "1 row gives probability 0" in note
+    assert "rounded to 3 digits, so 0 means less than 0.0005" in note
+    assert note.endswith(f"it is {expected:.3f}")
+    assert not any("NLL" in note for note in evaluate(probs=[[0.6, 0.4], [0.4, 0.6]], y=[0, 1], n_resamples=0).notes)
+
+
+def test_evaluate_cost_matrix_gives_the_mean_cost_with_interval_and_gate():
+    rng = np.random.default_rng(4)
+    probs, y = rng.dirichlet([1, 1, 1], size=300), rng.integers(3, size=300)
+    costs = np.array([[0, 1, 2], [3, 0, 1], [9, 4, 0]])
+    evaluation = evaluate(probs=probs, y=y, rule=costs, subgroup=np.arange(300) % 2, n_resamples=200)
+    cost = evaluation["cost"]
+    assert cost.value == pytest.approx(costs[y, (probs @ costs).argmin(axis=1)].mean())
+    assert cost.low < cost.value < cost.high
+    assert Gate.parse(f"cost > {cost.value - 0.01}").fails(evaluation)
+    assert not Gate.parse(f"cost > {cost.value + 0.01}").fails(evaluation)
+    assert Gate.parse("*: cost.high < 100").fails(evaluation)
+    assert "Mean cost" in evaluation.to_markdown()
+    assert evaluation.to_dict()["metrics"]["cost"]["better"] == "lower"
+    with pytest.raises(InputError, match="--rule costs.csv"):
+        Gate.parse("cost > 1").fails(evaluate(probs=probs, y=y, n_resamples=0))
+
+
+def test_format_metric_interval_without_an_error_above_noise_is_explained():
+    evaluation = evaluate(probs=[[0.5, 0.5]] * 40, y=[0, 1] * 20, n_resamples=50)
+    estimate = dataclasses.replace(evaluation["sce"], low=0.0, high=0.0)
+    evaluation.metrics["sce"] = estimate
+    assert format_metric_interval(evaluation, METRICS.get("sce")) == "0 (only noise)"

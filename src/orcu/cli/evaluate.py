@@ -1,11 +1,12 @@
 """``orcu evaluate``: metrics, comparisons, reports and gates for files of predictions."""
 
 import os
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -16,8 +17,8 @@ from typer import Argument, Option
 from orcu.cli.console import GATE_FAILED, new_table, say, show, task
 from orcu.cli.decide import Rule, check_rule, read_rule
 from orcu.cli.files import ReportOptions
-from orcu.cli.options import Column, LabelledReadOptions, LaunchOptions, Parallel
-from orcu.errors import InputError
+from orcu.cli.options import Column, LabelledReadOptions, LaunchOptions, Parallel, key_values
+from orcu.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from orcu.evaluation.evaluation import Evaluation
@@ -51,7 +52,13 @@ def evaluate(
     n_resamples: Annotated[int | None, Option(min=0, help="Number of bootstrap resamples. Default: automatic.")] = None,
     seed: Annotated[int, Option(min=0, help="Random seed of the bootstrap.")] = 0,
     n_bins: Annotated[int, Option(min=1, help="Number of bins of the calibration errors.")] = 15,
-    compare: Annotated[list[Path] | None, Option(help="Predictions of another model, same rows; repeatable.")] = None,
+    compare: Annotated[
+        list[str] | None,
+        Option(
+            help="Predictions of another model, same rows; repeatable. Options that differ from those of the first "
+            "file follow its name: 'old.csv,probs=q_*,label=truth'."
+        ),
+    ] = None,
     fail_if: Annotated[
         list[str] | None,
         Option(
@@ -71,13 +78,14 @@ def evaluate(
 
     keep_freed_memory()
     gates = [Gate.parse(text) for text in fail_if or []]
-    paths = [*files, *(compare or [])]
+    inputs = [*((path, read) for path in files), *(_compared_file(text, read) for text in compare or [])]
+    paths = [path for path, _ in inputs]
     reports.check([*paths])
     launcher = launch.create(jobs)
     check_rule(rule)
-    options = read.arguments()
+    options = [read.arguments() for _, read in inputs]
     with task("reading") as update:
-        sources = [open_predictions(path, **options) for path in paths]
+        sources = [open_predictions(path, **chosen) for path, chosen in zip(paths, options, strict=True)]
         first, *others = _names(paths)
         with launcher:
             evaluation = evaluate_predictions(
@@ -103,6 +111,25 @@ def evaluate(
         _print_for_pipelines(form, evaluation, gates)
     if any(gate.fails(evaluation) for gate in gates):
         raise typer.Exit(GATE_FAILED)
+
+
+def _compared_file(text: str, read: EvaluateReadOptions) -> tuple[Path, EvaluateReadOptions]:
+    """Split the value of ``--compare`` into a file and its options, which are those of the first file by default."""
+    if Path(text).exists():
+        return Path(text), read
+    name, *entries = re.split(r",(?=[a-z_-]+=)", text)
+    values: dict[str, Any] = {
+        key.replace("-", "_"): value for key, value in key_values(entries, option="--compare").items()
+    }
+    known = [field.name for field in fields(read)]
+    for key in values:
+        if key not in known:
+            raise UnknownNameError("option of --compare", key, known)
+    if {"probs", "logits"} & set(values):
+        values = {"probs": None, "logits": None} | values
+    if "percent" in values:
+        values["percent"] = values["percent"].lower() in ("true", "1", "yes")
+    return Path(name), replace(read, **values)
 
 
 def _names(paths: list[Path]) -> list[str]:
@@ -168,20 +195,19 @@ def _print(evaluation: "Evaluation") -> None:
 def _print_differences(evaluation: "Evaluation") -> None:
     """Print the comparison with other models: one with its intervals, several as a table of outcomes."""
     from orcu.evaluation.evaluation import format_difference
-    from orcu.metrics.base import all_metrics
 
     others = list(evaluation.differences)
     if len(others) == 1:
         name = f"{evaluation.name} minus {others[0]}"
         table = new_table(name, "", ">difference", ">95 % interval", padding=1)
-        for metric in all_metrics():
+        for metric in evaluation.metric_list:
             table.add_row(metric.title, *format_difference(evaluation.differences[others[0]][metric.name], metric))
         show(table, "")
         return
     for start in range(0, len(others), MAX_COMPARED):
         some = others[start : start + MAX_COMPARED]
         table = new_table(f"{evaluation.name} minus", *(f">{escape(other[:14])}" for other in some), padding=1)
-        for metric in all_metrics():
+        for metric in evaluation.metric_list:
             cells = (format_difference(evaluation.differences[other][metric.name], metric) for other in some)
             table.add_row(metric.title, *(f"{MARKS[outcome]}{difference}" for outcome, difference, _ in cells))
         show(table, "")

@@ -7,8 +7,9 @@ import numpy as np
 
 from orcu.errors import InputError
 from orcu.evaluation.intervals import interval
+from orcu.evaluation.mean_cost import evaluation_metrics
 from orcu.evaluation.statistics import SufficientStatistics
-from orcu.metrics.base import Metric, all_metrics
+from orcu.metrics.base import Metric
 from orcu.metrics.sums import Sums
 from orcu.predictions import Predictions, PredictionsSource
 
@@ -95,7 +96,10 @@ def paired_differences(
     if n_resamples:  # the same seed draws the same units, so the resamples are paired
         draws = first.resampled(n_resamples, random_state), second.resampled(n_resamples, random_state)
     with np.errstate(invalid="ignore"):  # infinite in both
-        return {metric.name: _difference(metric, first.totals, second.totals, draws) for metric in all_metrics()}
+        return {
+            metric.name: _difference(metric, first.totals, second.totals, draws)
+            for metric in evaluation_metrics(first.rule)
+        }
 
 
 def _difference(metric: Metric, first: Sums, second: Sums, draws: tuple[Sums, Sums] | None) -> Difference:

@@ -1,6 +1,7 @@
 """Evaluation of a model's predictions: all metrics with intervals, references and comparisons."""
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -22,6 +23,7 @@ from orcu.evaluation.intervals import (
     number_of_resamples,
     resampled_sums,
 )
+from orcu.evaluation.mean_cost import evaluation_metrics
 from orcu.evaluation.statistics import (
     SUBSAMPLE_ROWS,
     Progress,
@@ -33,7 +35,7 @@ from orcu.evaluation.statistics import (
 )
 from orcu.inputs import FloatArray, IntArray, as_count, as_n_bins, dense_outputs, is_dense
 from orcu.launchers import Launcher
-from orcu.metrics.base import Metric, all_metrics, total_gap
+from orcu.metrics.base import Metric, total_gap
 from orcu.metrics.calibration import class_gaps, threshold_gaps
 from orcu.metrics.ordinal import class_mae, class_recall
 from orcu.metrics.referral import curve_from_rows
@@ -43,6 +45,7 @@ from orcu.metrics.sums import VALUE, Sums
 from orcu.metrics.thresholds import ThresholdFit, decision_rates, threshold_fit
 from orcu.predictions import Predictions, PredictionsSource
 from orcu.predictions.calibration import leakage_warnings
+from orcu.predictions.source import MAX_DIGITS
 from orcu.threads import map_ordered, one_blas_thread
 
 Source = Predictions | PredictionsSource
@@ -191,7 +194,9 @@ def _evaluate_statistics(
         clusters=statistics.clusters,
         weighted=sample.sample_weight is not None,
         impossible_rows=_count_impossible(statistics),
-        metrics={metric.name: _estimate(metric, sums, draws, reference) for metric in all_metrics()},
+        metrics={
+            metric.name: _estimate(metric, sums, draws, reference) for metric in evaluation_metrics(statistics.rule)
+        },
         per_class=_per_class(sums, reference, sample.classes),
         per_threshold=_per_threshold(sums, draws, reference, fits, fit_draws, sample.classes),
         decomposition=vars(decomposition(sums)),
@@ -204,6 +209,7 @@ def _evaluate_statistics(
         label_mapping=sample.label_mapping,
         notes=[
             *_notes(statistics, len(rows)),
+            *_zero_probability_notes(sums, sample, _count_impossible(statistics)),
             *_label_offset_warnings(sums),
             *_class_order_warnings(rows.probs, sample.classes),
         ],
@@ -225,6 +231,24 @@ def _notes(statistics: SufficientStatistics, subsample_rows: int) -> list[str]:
     if statistics.sampled:
         notes.append(f"the file was streamed: the examples come from a sample of {len(statistics.sample):,} rows")
     return notes
+
+
+def _zero_probability_notes(sums: Sums, sample: Predictions, count: int) -> list[str]:
+    """What makes the NLL infinite, and its value if a small probability replaces 0, as calibrators do."""
+    if not count or sample.logits is not None:
+        return []
+    smallest = float(sample.probs[sample.probs > 0].min())
+    digits = round(-math.log10(smallest))
+    rounded = digits < MAX_DIGITS and math.isclose(smallest, 10.0**-digits, rel_tol=0.01)
+    cause = (
+        f"; the probabilities are rounded to {digits} digits, so 0 means less than {smallest / 2:g}" if rounded else ""
+    )
+    finite = float((sums.score("nll") - sums.score("impossible") * math.log(smallest / 2)) / sums.total)
+    verb = "row gives" if count == 1 else "rows give"
+    return [
+        f"the NLL is infinite, because {count:,} {verb} probability 0 to the label{cause}. With {smallest / 2:.2g} "
+        f"(half the smallest positive probability) in place of 0 it is {finite:.3f}"
+    ]
 
 
 def _class_order_warnings(probs: FloatArray, classes: Sequence[str]) -> list[str]:

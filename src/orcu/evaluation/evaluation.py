@@ -11,7 +11,8 @@ from orcu.evaluation import tracking
 from orcu.evaluation.comparison import Difference
 from orcu.evaluation.formatting import ARROWS, format_interval, format_value
 from orcu.evaluation.intervals import CONFIDENCE_LEVEL
-from orcu.metrics.base import Metric, all_metrics
+from orcu.evaluation.mean_cost import evaluation_metrics
+from orcu.metrics.base import Metric
 from orcu.metrics.binning import PAPER
 from orcu.metrics.referral import ReferralCurve
 from orcu.metrics.sums import Sums
@@ -76,7 +77,7 @@ class Evaluation:
     @property
     def metric_list(self) -> list[Metric]:
         """The evaluated metrics in the order of a report."""
-        return all_metrics(self.metrics)
+        return evaluation_metrics(self.rule, self.metrics)
 
     def __getitem__(self, metric: str) -> Estimate:
         return self.metrics[metric]
@@ -231,6 +232,8 @@ def metric_rows(evaluation: Evaluation) -> list[tuple[Metric, list[str]]]:
 def format_metric_interval(evaluation: Evaluation, metric: Metric) -> str:
     """Interval of a metric for a table cell."""
     estimate = evaluation.metrics[metric.name]
+    if metric.binned and estimate.high == 0:
+        return "0 (only noise)"
     return format_interval(estimate.low, estimate.high, percent=metric.percent, signed=metric.better == "zero")
 
 

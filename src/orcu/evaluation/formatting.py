@@ -28,9 +28,13 @@ def format_interval(low: float | None, high: float | None, *, percent: bool, sig
     Example:
         >>> format_interval(0.02, 0.11, percent=True)
         '2.0 – 11.0 %'
+        >>> format_interval(0.0, 0.0, percent=True)
+        '0'
     """
     if low is None or high is None or math.isnan(low) or math.isnan(high):
         return "–"
+    if low == high == 0:
+        return "0"
     if percent:
         digits = 1 if max(abs(low), abs(high)) >= 0.01 else 2
         plus = ["+" if signed and end > 0 else "" for end in (low, high)]

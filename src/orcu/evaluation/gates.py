@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from orcu.errors import InputError, UnknownNameError
 from orcu.evaluation.evaluation import Evaluation
+from orcu.evaluation.mean_cost import COST
 from orcu.metrics.base import METRICS
 
 _OPERATORS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
@@ -46,7 +47,7 @@ class Gate:
                 "'sce.low>0.05'; for a subgroup 'north: sce.low>0.05', for any subgroup '*: sce.low>0.05'."
             )
         subgroup, name, end, sign = (match[1] or "").strip(), match[2], match[3] or "value", match[4]
-        if METRICS.get(name).percent and abs(bound) > 1:
+        if name != COST and METRICS.get(name).percent and abs(bound) > 1:
             raise InputError(f"--fail-if {text!r}: expected a fraction, such as 0.05 for 5 %, got {bound:g}.")
         return cls(text.strip(), subgroup, name, end, sign, bound)
 
@@ -76,4 +77,6 @@ class Gate:
             if self.subgroup not in evaluations:
                 raise UnknownNameError(f"subgroup of --fail-if {self.text!r}", self.subgroup, list(evaluations))
             evaluations = {self.subgroup: evaluations[self.subgroup]}
+        if self.metric not in evaluation.metrics:
+            raise InputError(f"--fail-if {self.text!r}: the cost needs a cost matrix, --rule costs.csv.")
         return {name: float(getattr(part.metrics[self.metric], self.end)) for name, part in evaluations.items()}
