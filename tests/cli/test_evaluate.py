@@ -248,5 +248,5 @@ def test_evaluate_several_models_are_one_table(tmp_path):
     assert result.returncode == 0, result.stderr
     assert "Compared with" not in result.stdout
     assert "It is compared with 2 other models below" in plain(result.stdout)
-    row = next(line for line in result.stdout.splitlines() if line.startswith("Ranked probability"))
+    *_, row = (line for line in result.stdout.splitlines() if line.startswith("Ranked probability"))
     assert row.count("▲") == 2
