@@ -10,7 +10,7 @@ from transformers import BertConfig, BertForSequenceClassification, Trainer, Tra
 
 from orcu import losses, metrics
 from orcu.errors import InputError
-from orcu.integrations.transformers import compute_loss_func, compute_metrics
+from orcu.integrations.transformers import best_model, compute_loss_func, compute_metrics
 
 CLASSES = 4
 
@@ -130,3 +130,18 @@ def test_compute_loss_func_and_compute_metrics_refuse_invalid_arguments():
     assert compute_metrics(3, ["accuracy"])(prediction) == {"accuracy": 0.5}
     with pytest.raises(InputError, match="^names: 'ace'"):
         compute_metrics(3, ["ace"])(prediction, compute_result=True)
+
+
+@pytest.mark.parametrize("metric", ["rps", "accuracy"])
+def test_best_model_gives_trainer_the_direction_of_the_metric(tmp_path, metric):
+    arguments = TrainingArguments(str(tmp_path), eval_strategy="epoch", save_strategy="epoch", **best_model(metric))
+    assert arguments.greater_is_better == (metric == "accuracy")
+    assert arguments.metric_for_best_model == metric
+
+
+def test_best_model_refuses_metrics_without_a_better_direction():
+    for metric in ("overconfidence", "sharpness"):
+        with pytest.raises(InputError, match="no better direction"):
+            best_model(metric)
+    with pytest.raises(InputError, match="rsp"):
+        best_model("rsp")

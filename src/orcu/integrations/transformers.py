@@ -1,4 +1,4 @@
-"""``compute_loss_func`` and ``compute_metrics`` for the `Trainer` of Hugging Face transformers."""
+"""``compute_loss_func``, ``compute_metrics`` and `best_model` for the `Trainer` of Hugging Face transformers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from orcu import geometry, losses  # noqa: E402
 from orcu.evaluation.tally import Tally  # noqa: E402
 from orcu.inputs import as_logits  # noqa: E402
 from orcu.metrics import ace  # noqa: E402
-from orcu.metrics.base import all_metrics  # noqa: E402
+from orcu.metrics.base import METRICS, all_metrics  # noqa: E402
 
 
 def compute_loss_func(
@@ -100,6 +100,32 @@ def compute_metrics(
         return {name: values[name] for name in names or values}
 
     return function
+
+
+def best_model(metric: str) -> dict[str, Any]:
+    """Arguments of `TrainingArguments` that keep the checkpoint with the best value of a metric.
+
+    Trainer takes higher values as better for every name that does not end in "loss", so ``metric_for_best_model="rps"``
+    alone would keep the worst checkpoint.
+
+    Args:
+        metric: name of a metric of `compute_metrics`.
+
+    Raises:
+        InputError: if the name is unknown, or no direction of the metric is better.
+
+    Example:
+        >>> best_model("rps")
+        {'load_best_model_at_end': True, 'metric_for_best_model': 'rps', 'greater_is_better': False}
+    """
+    better = METRICS.get(metric).better
+    if better not in ("higher", "lower"):
+        raise InputError(f"metric: {metric!r} has no better direction; choose another metric, such as 'rps'.")
+    return {
+        "load_best_model_at_end": True,
+        "metric_for_best_model": metric,
+        "greater_is_better": better == "higher",
+    }
 
 
 def _logits(outputs: Any) -> Tensor:
