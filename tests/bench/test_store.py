@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from waiting import eventually
@@ -62,6 +63,23 @@ def test_claim_renews_its_lock(tmp_path, monkeypatch):
         assert store.claim("r") is None
         assert claim.is_owner()
     assert store.claim("r") is not None
+
+
+def test_is_locked_old_time_from_the_cache_of_a_network_file_system_is_not_believed(tmp_path, monkeypatch):
+    store = Store(tmp_path)
+    claim = store.claim("r")
+    past = time.time() - 2 * store_module.LOCK_TIMEOUT
+    stat = Path.stat
+
+    def cached_stat(path, **options):
+        result = stat(path, **options)
+        return os.stat_result((*result[:8], past, past)) if path.suffix == ".lock" else result
+
+    monkeypatch.setattr(Path, "stat", cached_stat)
+    assert claim.lock.stat().st_mtime == past
+    assert store.is_locked("r")
+    assert store.claim("r") is None
+    assert claim.is_owner()
 
 
 CODE = """

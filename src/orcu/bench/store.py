@@ -230,10 +230,12 @@ class Claim:
 def _lock_age(lock: Path) -> float:
     """Seconds since the lock was renewed; infinite without a lock or with a time far in the future.
 
-    A time in the future comes from a clock that was set back.
+    A time in the future comes from a clock that was set back. The file is opened because a network file system may
+    answer `stat` with a time that is a minute old, but asks the server when a file is opened.
     """
     try:
-        age = time.time() - lock.stat().st_mtime
+        with lock.open("rb") as file:
+            age = time.time() - os.fstat(file.fileno()).st_mtime
     except FileNotFoundError:
         return float("inf")
     return age if age > -LOCK_TIMEOUT else float("inf")

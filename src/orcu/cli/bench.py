@@ -131,7 +131,7 @@ def plan(
 
 @command(bench_app)
 def run(spec: SpecOptions, compute: ComputeOptions, launch: LaunchOptions) -> None:
-    """Run unfinished jobs; failed runs are tried again."""
+    """Run unfinished jobs; failed runs are tried again. Several processes may run the same spec at the same time."""
     from orcu import bench
     from orcu.bench.jobs import Outcome, State
     from orcu.bench.run import resources
@@ -158,9 +158,12 @@ def run(spec: SpecOptions, compute: ComputeOptions, launch: LaunchOptions) -> No
         say(f"`orcu bench status {planned.argument}` shows the errors; run the command again to retry.")
         raise typer.Exit(FAILURE)
     with task():
-        left = len(spec.status().pending_jobs)
-    if left:
-        say(f"{left} runs are not finished; another process is running them. Run the command again later.")
+        current = spec.status()
+    elsewhere = current.states[State.RUNNING]
+    if elsewhere:
+        say(f"other processes execute {elsewhere} runs; `orcu bench status {planned.argument}` shows their state.")
+    if left := len(current.pending_jobs) - elsewhere:
+        say(f"{left} runs are not finished; run the command again.")
         raise typer.Exit(FAILURE)
 
 
