@@ -132,6 +132,23 @@ def test_publish_after_losing_the_lock_raises(tmp_path):
     assert not store.is_finished("r")
 
 
+def test_is_finished_copy_without_features_is_complete_and_a_truncated_one_is_not(tmp_path):
+    store = Store(tmp_path)
+    with store.claim("r") as claim:
+        files = claim.work / "finished"
+        files.mkdir()
+        for name in ("features.safetensors", "test.parquet"):
+            (files / name).write_text("content")
+        claim.publish(files, {}, 1.0)
+    features = store.runs / "r" / "features.safetensors"
+    features.write_text("cont")
+    assert not store.is_finished("r")
+    features.unlink()
+    assert store.is_finished("r")
+    (store.runs / "r" / "test.parquet").unlink()
+    assert not store.is_finished("r")
+
+
 def test_claim_of_a_result_without_a_required_file_replaces_it_on_publish(tmp_path):
     store = Store(tmp_path)
     with store.claim("r") as claim:

@@ -24,6 +24,7 @@ from orcu.io.files import atomic_write
 
 HEARTBEAT, LOCK_TIMEOUT = 10.0, 60.0  # seconds
 RESULT, TIMINGS = "result.json", "timings.json"
+FEATURES = "features.safetensors"  # nearly all bytes of a run of images; only t-SNE needs them
 _RENAMED_METRICS = {"within_one": "off_by_one_accuracy"}  # names in results of version 0.2
 
 
@@ -56,12 +57,18 @@ class Store:
             ) from None
 
     def is_finished(self, run: str, required: Collection[str] = ()) -> bool:
-        """Whether the run has a result with the required files, and all its files have their original sizes."""
+        """Whether the run has a result with the required files, and all its files have their original sizes.
+
+        A copy of the run may leave out the features.
+        """
         folder = self.runs / run
         if not isinstance(_read_json(folder / RESULT), dict):
             return False
         files = {path.name: path.stat().st_size for path in folder.iterdir()}
-        return files.keys() >= set(required) and _timings(folder).get("sizes", {}).items() <= files.items()
+        sizes = {
+            name: size for name, size in _timings(folder).get("sizes", {}).items() if name in files or name != FEATURES
+        }
+        return files.keys() >= set(required) and sizes.items() <= files.items()
 
     def is_damaged(self, run: str) -> bool:
         """Whether the run has an incomplete result, for example after a full disk; it is executed again."""
