@@ -282,7 +282,7 @@ def test_probe_measures_steps_of_the_real_size_and_computes_hours(server, spec, 
     assert measured.hours == pytest.approx(2 * (5 + 2 / 3) * measured.seconds / 3600)
     result = run("bench", "plan", "mini.toml", "--probe", "--weights", "weights", "--jobs", 2, cwd=server, width=200)
     assert "s per step" in result.stdout
-    assert "hours of mini: from timed steps, divided by 2 parallel runs" in result.stdout
+    assert "hours of mini: from timed steps; runs in parallel: 2" in result.stdout
 
 
 def test_probe_on_a_gpu_reports_memory_or_that_it_is_too_small(spec, server, monkeypatch):
@@ -299,8 +299,8 @@ def test_probe_on_a_gpu_reports_memory_or_that_it_is_too_small(spec, server, mon
     result = run("bench", "plan", "mini.toml", "--probe", "--weights", "weights", cwd=server, width=200)
     # 2 runs x 100 epochs x (5 + 2 / 3) steps x 0.36 s / 2 GPUs = 0.0567 hours
     assert "0.1        0.36      9.1 GB" in result.stdout
-    assert "divided by 2 GPUs" in result.stdout
-    assert "9.1 GB of 40.0 GB with 1 runs on each GPU" in result.stdout
+    assert "hours of mini: from timed steps; GPUs: 2" in result.stdout
+    assert "9.1 GB of 40.0 GB; runs on each GPU: 1" in result.stdout
 
 
 def test_hours_of_finished_runs_are_divided_by_the_parallel_runs(server, spec, monkeypatch):
