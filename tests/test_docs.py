@@ -26,6 +26,7 @@ CURRENT_PAGES = [page for page in PAGES if page.name != "CHANGELOG.md"]  # the c
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
+SCRIPT = re.compile(r"^```bash\n(.*?)^```", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"`(orcu [^`\n]+)`")
 OPTION = re.compile(r"`(--[a-z][a-z-]*)[^`\n]*`")
 
@@ -64,12 +65,17 @@ def test_commands_of_page_have_valid_options(page):
     for block in CONSOLE.findall(text):
         for words, _ in docs_examples.commands(block):
             assert command_problem(words, page) is None, shlex.join(words)
+    for line in "\n".join(SCRIPT.findall(text)).splitlines():
+        words = shlex.split(line, comments=True)
+        assert not words or command_problem(words, page) is None, line
     for command in COMMAND.findall(re.sub(r"```.*?```", "", text, flags=re.DOTALL)):
         assert docs_examples.option_problem(command.split(), complete=False) is None, command
 
 
 def command_problem(words, page):
     """What is wrong with a command of a console block: options of orcu, files of Python, targets of make, extras."""
+    if words[0] == "srun":  # it starts the command that follows its options
+        words = words[words.index("orcu") :]
     if words[0] == "orcu":
         return docs_examples.option_problem(words)
     if words[0] == "python" and "/" in words[1] and not (ROOT / words[1]).exists():
@@ -97,8 +103,8 @@ def test_options_named_in_the_text_exist():
     assert not unknown
 
 
-# Options of scripts that the page names: benchmarks, and timm's train.py.
-OTHER_OPTIONS = {"--markdown", "--rounds"}
+# Options of programs that the page names: benchmarks, SLURM, and timm's train.py.
+OTHER_OPTIONS = {"--gres", "--markdown", "--rounds"}
 OTHER_OPTIONS |= {"--bce-loss", "--class-map", "--cutmix", "--jsd-loss", "--mixup", "--smoothing"}
 
 

@@ -3,23 +3,30 @@
 import importlib
 import json
 import os
+import subprocess
+import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 import torch
-from command import assert_data_error, assert_usage_error, run
+from command import ORCU, assert_data_error, assert_usage_error, run
 from safetensors.torch import save_file
 
 from orcu import bench, data
 from orcu.bench import checks, probe
-from orcu.bench.execution import execute, run_config
+from orcu.bench.execution import execute, find_run, run_config
 from orcu.bench.jobs import State, jobs
 from orcu.bench.run import gpu_numbers, resources, weight_sources
 from orcu.bench.spec import load_spec
+from orcu.bench.store import Store
 from orcu.bench.weights import WeightSources
+from orcu.data.store import cache_folder
 from orcu.errors import InputError
+from orcu.io.files import file_lock
 from orcu.models.backbones import ImageBackbone
 from orcu.training.run import Run, claim
 
@@ -275,7 +282,7 @@ def test_probe_measures_steps_of_the_real_size_and_computes_hours(server, spec, 
     assert measured.hours == pytest.approx(2 * (5 + 2 / 3) * measured.seconds / 3600)
     result = run("bench", "plan", "mini.toml", "--probe", "--weights", "weights", "--jobs", 2, cwd=server, width=200)
     assert "s per step" in result.stdout
-    assert "hours of mini: from timed steps, divided by 2 parallel runs" in result.stdout
+    assert "hours of mini: from timed steps; runs in parallel: 2" in result.stdout
 
 
 def test_probe_on_a_gpu_reports_memory_or_that_it_is_too_small(spec, server, monkeypatch):
@@ -292,8 +299,8 @@ def test_probe_on_a_gpu_reports_memory_or_that_it_is_too_small(spec, server, mon
     result = run("bench", "plan", "mini.toml", "--probe", "--weights", "weights", cwd=server, width=200)
     # 2 runs x 100 epochs x (5 + 2 / 3) steps x 0.36 s / 2 GPUs = 0.0567 hours
     assert "0.1        0.36      9.1 GB" in result.stdout
-    assert "divided by 2 GPUs" in result.stdout
-    assert "9.1 GB of 40.0 GB with 1 runs on each GPU" in result.stdout
+    assert "hours of mini: from timed steps; GPUs: 2" in result.stdout
+    assert "9.1 GB of 40.0 GB; runs on each GPU: 1" in result.stdout
 
 
 def test_hours_of_finished_runs_are_divided_by_the_parallel_runs(server, spec, monkeypatch):
@@ -320,6 +327,86 @@ def test_log_lines_name_the_step_and_are_few(server, monkeypatch):
         "1 of 2 runs: scans, fold 0, ce: done",
         "2 of 2 runs: scans, fold 0, Recorder: done",
     ]
+
+
+MEETING = """
+import os, time
+from pathlib import Path
+
+from torch import nn
+
+
+class Meeting(nn.CrossEntropyLoss):
+    def forward(self, logits, y):
+        if len(logits) > 4:  # not the call that checks the loss
+            folder = Path(os.environ["RECORDS"])
+            (folder / str(os.getpid())).touch()
+            deadline = time.monotonic() + 120
+            while len(list(folder.iterdir())) < 2 and time.monotonic() < deadline:
+                time.sleep(0.05)
+        return super().forward(logits, y)
+"""
+
+
+def test_run_in_two_processes_at_once_executes_each_run_once(server, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setenv("ORCU_DATA", str(server / "orcu_data"))
+    (server / "recorder.py").write_text(MEETING.replace("Meeting", "Recorder"))
+    (server / "array.toml").write_text(SPEC.replace('"ce", ', "").replace("folds = [0]", "folds = [0, 1, 2]"))
+    command = [ORCU, "bench", "run", "array.toml", "--weights", "weights", "--jobs", "1"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    tasks = [subprocess.Popen(command, cwd=server, **pipes) for _ in range(2)]
+    outputs = [task.communicate(timeout=300) for task in tasks]
+    assert [task.returncode for task in tasks] == [0, 0], outputs
+    assert len(list((server / "records").iterdir())) == 2  # each process waited in a run for the other one
+    lines = [line for _, stderr in outputs for line in stderr.splitlines()]
+    done = [line.partition("runs: ")[2] for line in lines if line.endswith(": done")]
+    assert sorted(done) == [f"scans, fold {fold}, Recorder: done" for fold in range(3)]
+    assert "3 finished" in run("bench", "status", "array.toml", cwd=server).stdout
+
+
+def test_run_ends_without_error_when_other_processes_execute_the_rest(server, spec, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    digest = data.load("scans").manifest.digest
+    claimed, other = (job.id(digest) for job in jobs(spec))
+    store = Store(server / "results")
+    options = ("bench", "run", "mini.toml", "--weights", "weights", "--jobs", 1)
+    with store.claim(claimed):
+        monkeypatch.setattr(RUN, "execute", partial(execute_only, other))
+        result = run(*options, cwd=server)
+        assert "other processes execute 1 runs; `orcu bench status mini.toml` shows their state." in result.stdout
+        assert result.returncode == 0
+    monkeypatch.setattr(RUN, "execute", lambda job, results, weights, device: "skipped")  # executed by a killed process
+    result = run(*options, cwd=server)
+    assert "1 runs are not finished; run the command again." in result.stdout
+    assert result.returncode == 1
+
+
+def execute_only(run_id, job, results, weights, device):
+    """Execute a run if it has this id; another process has the others."""
+    if find_run(job, data.load("scans").manifest.digest, Store(results)) != run_id:
+        return "skipped"
+    return execute(job, results, weights=weights, device=device)
+
+
+def test_run_waits_while_another_process_decodes_the_images(server, spec, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    monkeypatch.setattr(RUN, "execute", lambda job, results, weights, device: "done")
+    prepared, waiting = data.load("scans"), threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        with file_lock(cache_folder(prepared.derived, 32).with_name(".cache_32.lock")):
+            summary = pool.submit(
+                bench.run,
+                spec,
+                results=server / "results",
+                weights=server / "weights",
+                jobs=1,
+                progress=lambda progress: waiting.set(),
+            )
+            assert waiting.wait(60)
+            with pytest.raises(TimeoutError):
+                summary.result(0.2)
+        assert summary.result(60).outcomes == {"done": 2}
 
 
 def test_terminal_bar_shows_the_step(server, monkeypatch):

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from waiting import eventually
@@ -64,6 +65,23 @@ def test_claim_renews_its_lock(tmp_path, monkeypatch):
     assert store.claim("r") is not None
 
 
+def test_is_locked_old_time_from_the_cache_of_a_network_file_system_is_not_believed(tmp_path, monkeypatch):
+    store = Store(tmp_path)
+    claim = store.claim("r")
+    past = time.time() - 2 * store_module.LOCK_TIMEOUT
+    stat = Path.stat
+
+    def cached_stat(path, **options):
+        result = stat(path, **options)
+        return os.stat_result((*result[:8], past, past)) if path.suffix == ".lock" else result
+
+    monkeypatch.setattr(Path, "stat", cached_stat)
+    assert claim.lock.stat().st_mtime == past
+    assert store.is_locked("r")
+    assert store.claim("r") is None
+    assert claim.is_owner()
+
+
 CODE = """
 import sys, pathlib
 from orcu.bench import store as module
@@ -111,6 +129,23 @@ def test_publish_after_losing_the_lock_raises(tmp_path):
     claim.lock.write_text("someone else")
     with pytest.raises(LostLockError, match="run r"):
         publish(claim)
+    assert not store.is_finished("r")
+
+
+def test_is_finished_copy_without_features_is_complete_and_a_truncated_one_is_not(tmp_path):
+    store = Store(tmp_path)
+    with store.claim("r") as claim:
+        files = claim.work / "finished"
+        files.mkdir()
+        for name in ("features.safetensors", "test.parquet"):
+            (files / name).write_text("content")
+        claim.publish(files, {}, 1.0)
+    features = store.runs / "r" / "features.safetensors"
+    features.write_text("cont")
+    assert not store.is_finished("r")
+    features.unlink()
+    assert store.is_finished("r")
+    (store.runs / "r" / "test.parquet").unlink()
     assert not store.is_finished("r")
 
 

@@ -125,15 +125,15 @@ def _devices(runs: Sequence[PlannedRun], gpus: Sequence[int]) -> Check:
         names = (f"{gpu}: {torch.cuda.get_device_name(gpu)}" for gpu in gpus)
         return Check("devices", "; ".join(names))
     is_slow = any(_trains_images(run.job.data) for run in runs)
-    fix = "training a whole image network on a CPU takes hours per run; use a machine with GPUs" if is_slow else ""
-    return Check("devices", "no GPU; the runs use the CPU", fix)
+    fix = "training a whole image network on a CPU can take hours; use a machine with GPUs" if is_slow else ""
+    return Check("devices", "CPU only", fix)
 
 
 def _cpus(parallel: int, threads: int) -> Check:
     available, needed = available_cpus(), parallel * threads
     fewer = ", or use fewer --jobs" if parallel > 1 else ""
     fix = f"the runs are slower; request {needed} CPUs{fewer}" if needed > available else ""
-    return Check("CPUs", f"{available} available; {parallel} parallel runs x {threads} threads", fix)
+    return Check("CPUs", f"{available} available; runs in parallel: {parallel}, threads of each: {threads}", fix)
 
 
 def _memory(probes: Sequence[Probe], gpus: Sequence[int], parallel: int) -> list[Check]:
@@ -148,7 +148,7 @@ def _memory(probes: Sequence[Probe], gpus: Sequence[int], parallel: int) -> list
         fix = (
             "use fewer --jobs" if sharing > 1 else "use --set training.mixed_precision=true, which changes the results"
         )
-        finding = f"{sharing * used / GB:.1f} GB of {total / GB:.1f} GB with {sharing} runs on each GPU"
+        finding = f"{sharing * used / GB:.1f} GB of {total / GB:.1f} GB; runs on each GPU: {sharing}"
         checks.append(Check("GPU memory", finding, fix if is_short else "", is_short))
     return checks
 

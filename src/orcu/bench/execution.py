@@ -15,7 +15,7 @@ from orcu.bench.calibrated import compute_metrics, metrics_after
 from orcu.bench.jobs import Job, Outcome
 from orcu.bench.prepared import prepare_command, prepared_data
 from orcu.bench.spec import EnsembleSpec, TwoStage
-from orcu.bench.store import LostLockError, Store
+from orcu.bench.store import FEATURES, LostLockError, Store
 from orcu.bench.weights import WeightSources, pretrained_backbone
 from orcu.data.store import PreparedData
 from orcu.ensemble.kinds import NETWORK, PRESETS
@@ -24,7 +24,7 @@ from orcu.errors import InputError
 if TYPE_CHECKING:
     from orcu.training.run import RunConfig
 
-STORED = ("test.parquet", "validation.parquet", "train.parquet", "curves.parquet", "features.safetensors", "run.json")
+STORED = ("test.parquet", "validation.parquet", "train.parquet", "curves.parquet", FEATURES, "run.json")
 PACKAGED = WeightSources()  # weights of packages and of the local hub cache
 
 

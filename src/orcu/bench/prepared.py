@@ -58,7 +58,8 @@ def prepare_shared(job: Job, config: "RunConfig", device: str, progress: Callabl
     prepared, data = prepared_data(job), job.data
     if prepared is None:
         return
-    prepared.decode(data.size, progress=lambda _, *counts: progress("decoding images", "images", *counts))
+    # Processes that start together, such as the tasks of a job array, wait for the one that decodes.
+    prepared.decode(data.size, wait=True, progress=lambda _, *counts: progress("decoding images", "images", *counts))
     if data.frozen:
         run = Run(prepared, prepared.split(data.protocol, job.fold), replace(config, loss="ce"), device=device)
         run.features(partial(progress, "computing features", "batches"))

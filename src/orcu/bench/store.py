@@ -24,6 +24,7 @@ from orcu.io.files import atomic_write
 
 HEARTBEAT, LOCK_TIMEOUT = 10.0, 60.0  # seconds
 RESULT, TIMINGS = "result.json", "timings.json"
+FEATURES = "features.safetensors"  # nearly all bytes of a run of images; only t-SNE needs them
 _RENAMED_METRICS = {"within_one": "off_by_one_accuracy"}  # names in results of version 0.2
 
 
@@ -56,12 +57,18 @@ class Store:
             ) from None
 
     def is_finished(self, run: str, required: Collection[str] = ()) -> bool:
-        """Whether the run has a result with the required files, and all its files have their original sizes."""
+        """Whether the run has a result with the required files, and all its files have their original sizes.
+
+        A copy of the run may leave out the features.
+        """
         folder = self.runs / run
         if not isinstance(_read_json(folder / RESULT), dict):
             return False
         files = {path.name: path.stat().st_size for path in folder.iterdir()}
-        return files.keys() >= set(required) and _timings(folder).get("sizes", {}).items() <= files.items()
+        sizes = {
+            name: size for name, size in _timings(folder).get("sizes", {}).items() if name in files or name != FEATURES
+        }
+        return files.keys() >= set(required) and sizes.items() <= files.items()
 
     def is_damaged(self, run: str) -> bool:
         """Whether the run has an incomplete result, for example after a full disk; it is executed again."""
@@ -230,10 +237,12 @@ class Claim:
 def _lock_age(lock: Path) -> float:
     """Seconds since the lock was renewed; infinite without a lock or with a time far in the future.
 
-    A time in the future comes from a clock that was set back.
+    A time in the future comes from a clock that was set back. The file is opened because a network file system may
+    answer `stat` with a time that is a minute old, but asks the server when a file is opened.
     """
     try:
-        age = time.time() - lock.stat().st_mtime
+        with lock.open("rb") as file:
+            age = time.time() - os.fstat(file.fileno()).st_mtime
     except FileNotFoundError:
         return float("inf")
     return age if age > -LOCK_TIMEOUT else float("inf")

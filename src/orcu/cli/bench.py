@@ -131,7 +131,7 @@ def plan(
 
 @command(bench_app)
 def run(spec: SpecOptions, compute: ComputeOptions, launch: LaunchOptions) -> None:
-    """Run unfinished jobs; failed runs are tried again."""
+    """Run unfinished jobs; failed runs are tried again. Several processes may run the same spec at the same time."""
     from orcu import bench
     from orcu.bench.jobs import Outcome, State
     from orcu.bench.run import resources
@@ -158,9 +158,12 @@ def run(spec: SpecOptions, compute: ComputeOptions, launch: LaunchOptions) -> No
         say(f"`orcu bench status {planned.argument}` shows the errors; run the command again to retry.")
         raise typer.Exit(FAILURE)
     with task():
-        left = len(spec.status().pending_jobs)
-    if left:
-        say(f"{left} runs are not finished; another process is running them. Run the command again later.")
+        current = spec.status()
+    elsewhere = current.states[State.RUNNING]
+    if elsewhere:
+        say(f"other processes execute {elsewhere} runs; `orcu bench status {planned.argument}` shows their state.")
+    if left := len(current.pending_jobs) - elsewhere:
+        say(f"{left} runs are not finished; run the command again.")
         raise typer.Exit(FAILURE)
 
 
@@ -321,18 +324,22 @@ def _estimate(planned: "Plan", compute: ComputeOptions, probe: bool) -> _Estimat
     for cost in planned.costs(parallel=parallel):
         step = probes.get(cost.data)
         expected = cost.hours if step is None or step.hours is None else step.hours / parallel
-        hours = "0" if not cost.remaining else "?" if expected is None else f"{expected:.1f}"
+        hours = "0" if not cost.remaining else "?" if expected is None else _hours(expected)
         row = [escape(cost.data), str(cost.runs), str(cost.finished), str(cost.remaining), hours]
         if probe:
             row.append("-" if step is None or step.seconds is None else f"{step.seconds:.3g}")
             row.append("-" if step is None or step.memory is None else f"{step.memory / 1e9:.1f} GB")
         rows.append(row)
     source = "timed steps" if any(entry.hours is not None for entry in measured) else "finished runs"
-    devices = f"{parallel} GPUs" if gpus and parallel == len(gpus) else f"{parallel} parallel runs"
-    note = f"hours of {planned.spec.name}: from {source}, divided by {devices}"
+    devices = "GPUs" if gpus and parallel == len(gpus) else "runs in parallel"
+    note = f"hours of {planned.spec.name}: from {source}; {devices}: {parallel}"
     has_hours = any(row[4] not in {"0", "?"} for row in rows)
     checks = check(planned, probes=measured, **vars(compute))
     return _Estimate(rows, note if has_hours else "", checks)
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:.1f}" if hours >= 0.05 else "< 0.1"
 
 
 def _show_checks(checks: list["Check"]) -> None:
