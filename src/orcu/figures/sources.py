@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from orcu.errors import InputError, UnknownNameError
-from orcu.figures.style import LOSS_STYLES, data_title, loss_title
+from orcu.figures.style import LOSS_STYLES
+from orcu.figures.titles import data_title, loss_title
 from orcu.inputs import FloatArray
 from orcu.io.reading import read_table
 from orcu.predictions import Predictions

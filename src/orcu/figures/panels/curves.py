@@ -7,7 +7,8 @@ from orcu.figures import bands
 from orcu.figures.bands import Band
 from orcu.figures.base import FIGURES, Figure, add_note, grid, panel_title, shared_legend
 from orcu.figures.sources import RunFiles, Sources
-from orcu.figures.style import COLUMN, PAGE, data_title, loss_styles, loss_title, shorten
+from orcu.figures.style import COLUMN, PAGE, loss_styles, shorten
+from orcu.figures.titles import data_title, loss_title
 
 METRICS = {"ece": "ECE (%)", "sce": "SCE (%)", "ace": "ACE (%)", "qwk": "QWK (%)"}
 

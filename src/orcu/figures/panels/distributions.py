@@ -17,11 +17,11 @@ from orcu.figures.style import (
     class_axis,
     class_title,
     loss_styles,
-    loss_title,
     shorten,
     tick_names,
     wrap_name,
 )
+from orcu.figures.titles import loss_title
 from orcu.figures.typical import RULE, typical_rows
 from orcu.inputs import FloatArray
 from orcu.metrics.rows import Rows

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from orcu.errors import InputError, require
 from orcu.figures.base import FIGURES, Figure, add_note, check_at_least, grid
 from orcu.figures.sources import RunFiles, Sources, match_rows
-from orcu.figures.style import COLUMN, PAGE, loss_title, shorten, wrap_name
+from orcu.figures.style import COLUMN, PAGE, shorten, wrap_name
+from orcu.figures.titles import loss_title
 from orcu.figures.typical import RULE, typical_rows
 from orcu.inputs import FloatArray
 from orcu.metrics.rows import Rows

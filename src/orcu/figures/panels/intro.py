@@ -11,18 +11,8 @@ from orcu.errors import InputError
 from orcu.figures.base import FIGURES, Figure, add_note, check_at_least, grid, panel_title, shared_legend
 from orcu.figures.panels import reliability
 from orcu.figures.sources import Sources, match_rows
-from orcu.figures.style import (
-    COLUMN,
-    GREEN,
-    LOSS_STYLES,
-    PAGE,
-    class_axis,
-    class_title,
-    loss_title,
-    shorten,
-    tick_names,
-    wrap_name,
-)
+from orcu.figures.style import COLUMN, GREEN, LOSS_STYLES, PAGE, class_axis, class_title, shorten, tick_names, wrap_name
+from orcu.figures.titles import loss_title
 from orcu.inputs import FloatArray, IntArray
 from orcu.metrics.rows import Rows
 from orcu.predictions import Predictions

@@ -15,7 +15,8 @@ from orcu.evaluation.intervals import TAILS
 from orcu.evaluation.tally import Tally
 from orcu.figures.base import FIGURES, Figure, add_note, axes_or_new, check_at_least, grid
 from orcu.figures.sources import Sources
-from orcu.figures.style import COLUMN, PAGE, ROLES, data_title, loss_title, shorten, wrap_name
+from orcu.figures.style import COLUMN, PAGE, ROLES, shorten, wrap_name
+from orcu.figures.titles import data_title, loss_title
 from orcu.inputs import FloatArray
 from orcu.metrics.rows import Rows
 from orcu.predictions import Predictions

@@ -10,7 +10,8 @@ from orcu.figures import bands
 from orcu.figures.bands import Band
 from orcu.figures.base import FIGURES, Figure, add_note, grid, panel_title
 from orcu.figures.sources import RunFiles, Sources
-from orcu.figures.style import COLUMN, LOSS_STYLES, PAGE, ROLES, data_title
+from orcu.figures.style import COLUMN, LOSS_STYLES, PAGE, ROLES
+from orcu.figures.titles import data_title
 
 _METRICS = {"sce": ("SCE", "orcu"), "ace": ("ACE", "sord"), "ece": ("ECE", "flsd")}
 

@@ -9,7 +9,8 @@ import numpy as np
 from orcu.errors import InputError
 from orcu.figures.base import FIGURES, Figure, add_note, check_at_least, grid
 from orcu.figures.sources import Sources
-from orcu.figures.style import COLUMN, CURVE, PAGE, ROLES, class_colors, data_title, loss_title, wrap_name
+from orcu.figures.style import COLUMN, CURVE, PAGE, ROLES, class_colors, wrap_name
+from orcu.figures.titles import data_title, loss_title
 from orcu.inputs import FloatArray, IntArray
 from orcu.threads import available_cpus
 
