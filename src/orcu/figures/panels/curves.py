@@ -50,7 +50,7 @@ class CurvesFigure(Figure):
         lines = len(METRICS) // columns
         figure, axes = grid(width, lines * len(datasets), columns, height=1.5, around=0.75)
         for row, name in enumerate(datasets):
-            runs = {loss: _with_curves(sources.runs(name, loss)) for loss in sources.losses(data=name)}
+            runs = {loss: _with_curves(sources.runs(name, loss)) for loss in sources.losses(name)}
             by_loss = {loss: data(with_curves) for loss, with_curves in runs.items() if with_curves}
             panels = [ax for line in axes[row * lines : (row + 1) * lines] for ax in line]
             for position, (ax, (metric, text)) in enumerate(zip(panels, METRICS.items(), strict=True)):

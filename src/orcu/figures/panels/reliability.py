@@ -209,6 +209,7 @@ class ReliabilityGrid(Figure):
     paper = "Fig. 4, S2"
     needs = "test predictions"
     command = "orcu bench run SPEC"
+    filters = ("data", "losses", "calibrator")
 
     def make(self, sources: Sources, *, width: str = PAGE, n_bins: int = 15) -> Any:
         """Draw the pooled test rows of all folds with ``n_bins`` bins of equal width."""
@@ -216,7 +217,7 @@ class ReliabilityGrid(Figure):
         datasets = sources.datasets()
         if not datasets:
             raise self.missing_input(sources)
-        panels = {name: sources.losses(data=name) for name in datasets}
+        panels = {name: sources.losses(name) for name in datasets}
         most = 3 if width == COLUMN else 6
         columns = min(most, max(len(losses) for losses in panels.values()))
         lines = [
