@@ -67,7 +67,7 @@ bench: $(READY)  ## time losses, metrics, calibrators, data, training and the es
 	$(BIN)/python benchmarks/estimator.py
 	$(BIN)/python benchmarks/boosting.py
 
-gallery: $(READY)  ## thumbnails of all figures into docs/_static/figures, from four small benchmarks
+gallery: $(READY)  ## thumbnails of all figures into docs/_static/figures, from five small benchmarks
 	for spec in configs/quick_losses.toml docs/gallery/*.toml; do ORCU_DATA=build/data ORCU_RESULTS=build $(BIN)/orcu bench run $$spec || exit 1; done
 	ORCU_DATA=build/data $(BIN)/python tools/gallery.py build/quick_losses $(patsubst docs/gallery/%.toml,build/%,$(wildcard docs/gallery/*.toml))
 

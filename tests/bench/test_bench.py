@@ -286,16 +286,17 @@ def test_paper_layout_has_a_row_for_each_metric_and_a_column_for_each_loss():
     ]
     first, second = paper_layout(main, lines(main, rows), paper=True)
     assert (first.title, second.title) == ("Table III", "Table IV and appendix Table IV")
-    assert first.headings == ["data", "metric", "source", "ce", "sord", "orcu"]
-    assert [row[1:3] for row in first.rows[:2]] == [["sce % ↓", "ours"], ["sce % ↓", "paper"]]
+    assert first.headings == ["data", "metric", "source", "CE", "SORD", "ORCU"]
+    assert [row[1:3] for row in first.rows[:2]] == [["SCE (%) ↓", "ours"], ["SCE (%) ↓", "paper"]]
     assert first.rows[0][3].text == "20.50 ± 0.71"
     assert first.rows[0][3].emphasis == "best"
-    assert [row[1] for row in second.rows[::2]] == ["accuracy % ↑", "100 qwk ↑", "100 mae ↓"]
+    assert [row[1] for row in second.rows[::2]] == ["Acc (%) ↑", "QWK (10⁻²) ↑", "MAE (10⁻²) ↓"]
     latex = first.text("latex")
     body = [line for line in latex.splitlines() if line.endswith(r"\\")]
     assert {line.count(" & ") for line in body} == {5}
+    assert r"\multirow{8}{*}{Adience} & \multirow{2}{*}{SCE (\%) $\downarrow$} & ours" in latex
     assert r"\textbf{20.50 $\pm$ 0.71}" in latex
-    assert "| adience | sce % ↓ | ours | **20.50 ± 0.71** |" in first.text("markdown")
+    assert "| Adience | SCE (%) ↓ | ours | **20.50 ± 0.71** |" in first.text("markdown")
     with pytest.raises(UnknownNameError, match="'latex'"):
         first.text("latx")
     (single,) = paper_layout(main.model_copy(update={"paper": []}), lines(main, rows))
@@ -606,7 +607,7 @@ def test_lines_collapsed_model_is_marked_and_not_ranked():
     assert {loss: line.rank("sce") for loss, line in by_loss.items()} == {"ce": 1, "cdw_ce": 0, "sord": 2, "orcu": 0}
     shown = {form: render_table(spec, list(by_loss.values()), form) for form in ("markdown", "latex", "html", "csv")}
     assert "| cdw_ce ‡ | 1.00 |" in shown["markdown"]
-    assert r"cdw\_ce $\ddagger$" in shown["latex"]
+    assert r"CDW-CE $\ddagger$" in shown["latex"]
     assert "<td>cdw_ce ‡</td><td>1.00</td>" in shown["html"]
     assert [row.split(",")[-1] for row in shown["csv"].splitlines()] == ["collapsed", "", "collapsed", "", ""]
 

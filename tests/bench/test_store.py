@@ -38,6 +38,7 @@ def test_claim_is_exclusive_and_publishes_the_run(tmp_path):
     assert store.result("r") == {"value": "x"}
     assert store.claim("r") is None
     assert sorted(path.name for path in store.runs.iterdir()) == ["r"]
+    assert store.versions("r").keys() >= {"python", "orcu", "numpy"}
 
 
 def test_claim_of_an_expired_lock_takes_over_the_checkpoints(tmp_path):

@@ -14,6 +14,7 @@ def test_bench_plan_run_table_status_report(spec_file, tmp_path):
     result = run("bench", "table", "small.toml", "--format", "markdown", cwd=tmp_path)
     assert "| lev | ours ‡ | temperature |" in result.stdout
     assert "unimodality % ↑" in run("bench", "table", "small.toml", cwd=tmp_path).stdout
+    assert_data_error(run("bench", "ranks", "small.toml", cwd=tmp_path), "at least 3 data sets")
     assert "4 finished" in run("bench", "status", "small.toml", cwd=tmp_path).stdout
     assert "wrote results/small/report.html" in run("bench", "report", "small.toml", cwd=tmp_path).stdout
     assert_data_error(run("bench", "compare", "small.toml", cwd=tmp_path), "small", "paper")

@@ -1,5 +1,6 @@
 """Fixtures: benchmark results, two-stage runs and tiny image models, created once."""
 
+import json
 import os
 
 import numpy as np
@@ -42,6 +43,25 @@ def results(home):
         assert execute(job, home / "results") == "done"
     write_index(spec, home / "results")
     return home / "results" / "small"
+
+
+@pytest.fixture(scope="session")
+def ranked(home):
+    """Results of a benchmark with metrics only: six losses on five data sets, two folds."""
+    index = []
+    for i, name in enumerate(("lev", "swd", "era", "esl", "fair")):
+        for j, loss in enumerate((*LOSSES, "mdca", "cdw_ce")):
+            for fold in (0, 1):
+                run = f"{name}_{loss}_{fold}"
+                (home / "ranked" / "runs" / run).mkdir(parents=True)
+                test = {"sce": 0.01 * (j + (i * j) % 3) + 0.001 * fold, "qwk": 0.5}
+                job = {"fold": fold, "seed": 0, "loss": loss}
+                result = {"job": job, "test": test, "validation": {}, "manifest": name}
+                (home / "ranked" / "runs" / run / "result.json").write_text(json.dumps(result))
+                index.append({"run": run, "data": name, "loss": loss, "fold": fold, "seed": 0})
+    (home / "ranked" / "ranks").mkdir()
+    (home / "ranked" / "ranks" / "runs.json").write_text(json.dumps(index))
+    return home / "ranked" / "ranks"
 
 
 @pytest.fixture(scope="session")
@@ -89,11 +109,12 @@ def image_runs(home):
 
 
 @pytest.fixture(scope="session")
-def sources_for(results, stages, image_runs):
+def sources_for(results, stages, image_runs, ranked):
     """Sources with the input of a figure."""
 
     def sources(name):
-        return Sources({"two_stage": [stages], "gradcam": image_runs}.get(name, [results]))
+        others = {"two_stage": [stages], "gradcam": image_runs, "critical_difference": [ranked]}
+        return Sources(others.get(name, [results]))
 
     return sources
 

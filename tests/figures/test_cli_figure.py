@@ -41,6 +41,26 @@ def test_figure_from_named_files(predictions):
     assert "wrote out.svg" in result.stdout
 
 
+def test_figure_calibrator_is_applied_and_other_figures_are_named(results, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source = ("--from", results, "--losses", "ce,orcu", "--calibrator", "temperature")
+    result = draw("reliability", "curves", *source, "-o", "out", "--format", "svg")
+    assert result.returncode == 0, result.stderr
+    assert "--calibrator changes nothing in curves" in result.stdout
+    assert "(calibrator: temperature)" in (tmp_path / "out" / "reliability.svg").read_text()
+    assert_usage_error(draw("curves", *source, "-o", "x.svg"), "--calibrator: not used by curves")
+
+
+def test_figure_prints_what_is_not_drawn(predictions):
+    (predictions / "third.parquet").write_bytes((predictions / "ce.parquet").read_bytes())
+    result = draw(
+        "distributions", "--from", "ce.parquet", "--from", "third.parquet", "--from", "orcu.parquet", "-o", "x.svg"
+    )
+    assert result.returncode == 0, result.stderr
+    assert "distributions: shows ce, orcu, 2 of 3 losses; choose with --losses" in result.stdout
+    assert "--losses" not in (predictions / "x.svg").read_text()
+
+
 def test_figure_reads_files_with_the_input_options(predictions):
     rows = ["grade;z_low;z_high", *("low;1,5;0,2", "high;0,3;0,9", "low;0,1;0,4") * 10]
     (predictions / "own.csv").write_text("\n".join(rows))

@@ -1,6 +1,8 @@
 """Data of each figure against an independent computation."""
 
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -9,6 +11,9 @@ import torch
 from matplotlib.figure import Figure as Canvas
 
 from orcu import InputError, Predictions, losses
+from orcu.bench.calibrated import calibrate, compute_metrics
+from orcu.bench.run import write_index
+from orcu.bench.spec import Spec
 from orcu.errors import UnknownNameError
 from orcu.figures import typical
 from orcu.figures.panels import (
@@ -24,7 +29,7 @@ from orcu.figures.panels import (
     two_stage,
     update,
 )
-from orcu.figures.sources import Sources, match_rows
+from orcu.figures.sources import RunFiles, Sources, match_rows
 from orcu.figures.style import LOSS_STYLES, loss_styles
 
 
@@ -66,8 +71,7 @@ def test_sources_predictions_concatenate_the_folds(results):
     assert [run.fold for run in runs] == [0, 1]
     assert predictions.ids.tolist() == [i for part in parts for i in part.column("id").to_pylist()]
     assert predictions.logits[-1, 0] == pytest.approx(parts[1].column("logit_1").to_pylist()[-1])
-    assert sources.losses()[-1] == "orcu"
-    assert sources.losses(("sord", "ce", "nothing")) == ["sord", "ce"]
+    assert sources.losses() == ["ce", "sord", "ls", "orcu", "s = 1", "s = 5"]
     assert Sources([results], losses=["orcu", "ce"]).losses(("sord",)) == ["orcu", "ce"]
 
 
@@ -292,17 +296,81 @@ def test_sources_names_with_equals_signs_and_other_case(results, tmp_path):
         Sources([results], data=["LEW"]).runs()
 
 
-def test_sources_losses_are_sorted_by_the_numbers_in_their_names(tmp_path):
+def test_sources_losses_and_data_sets_have_the_order_of_the_spec(tmp_path):
     index = []
-    for number, s in enumerate((10, 0.5, 5, 20)):
+    for number, (name, loss) in enumerate(
+        [("swd", "orcu"), ("swd", "s = 10"), ("swd", "ce"), ("lev", "ce"), ("lev", "orcu")]
+    ):
         folder = tmp_path / "runs" / f"{number}"
         folder.mkdir(parents=True)
-        job = {"fold": 0, "seed": 0, "loss": {"name": "orcu", "scale": s}}
-        (folder / "result.json").write_text(json.dumps({"job": job}))
-        index.append({"run": f"{number}", "data": "lev", "loss": f"s = {s}", "fold": 0, "seed": 0})
-    (tmp_path / "scales").mkdir()
-    (tmp_path / "scales" / "runs.json").write_text(json.dumps(index))
-    assert Sources([tmp_path / "scales"]).losses() == ["s = 0.5", "s = 5", "s = 10", "s = 20"]
+        (folder / "result.json").write_text(json.dumps({"job": {"fold": 9 - number, "seed": 0, "loss": loss}}))
+        index.append({"run": f"{number}", "data": name, "loss": loss, "fold": 9 - number, "seed": 0})
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "runs.json").write_text(json.dumps(index))
+    sources = Sources([tmp_path / "mine"])
+    assert sources.datasets() == ["swd", "lev"]
+    assert sources.losses() == sources.losses("swd") == ["orcu", "s = 10", "ce"]
+    assert sources.losses("lev") == ["ce", "orcu"]
+    for name in ("b", "a"):
+        Predictions(probs=[[0.6, 0.4]], y=[0]).write(tmp_path / f"{name}.parquet")
+    assert Sources([tmp_path / "b.parquet", tmp_path / "a.parquet"]).losses() == ["b", "a"]
+
+
+@pytest.mark.parametrize("calibrator", ["temperature", "gap+projection", "mine"])
+def test_sources_calibrator_is_fitted_on_the_validation_rows_of_each_run(results, calibrator, tmp_path):
+    folder = tmp_path / "results" / "small"
+    folder.mkdir(parents=True)
+    (folder.parent / "runs").symlink_to(results.parent / "runs")
+    shutil.copy2(results / "runs.json", folder)
+    options = {"label": "mine", "name": "temperature", "search": "grid"}
+    (folder / "spec.json").write_text(json.dumps({"calibrators": ["none", options]}))
+    sources = Sources([folder], calibrator=calibrator)
+    runs = sources.runs("lev", "orcu")
+    expected = [
+        calibrate(
+            options if calibrator == "mine" else calibrator,
+            *(Predictions.read(run.path / f"{split}.parquet") for split in ("validation", "test")),
+        )
+        for run in runs
+    ]
+    assert np.array_equal(sources.predictions("lev", "orcu").probs, np.concatenate([part.probs for part in expected]))
+    assert sources.metrics(runs[0]).items() >= compute_metrics(expected[0]).items()
+    assert sources.rows_caption("lev") == f"test rows of all folds (calibrator: {calibrator})"
+    plain = Sources([folder], calibrator="none")
+    assert plain.metrics(runs[0]) == json.loads((runs[0].path / "result.json").read_text())["test"]
+    assert plain.rows_caption("lev") == "test rows of all folds"
+
+
+def test_sources_calibrator_without_validation_rows_or_unknown_raises(tmp_path):
+    path = tmp_path / "a.parquet"
+    Predictions(probs=[[0.6, 0.4], [0.3, 0.7]], y=[0, 1]).write(path)
+    with pytest.raises(InputError, match=r"--calibrator: .*a.parquet has no validation rows"):
+        Sources([path], calibrator="temperature").predictions("", "a")
+    with pytest.raises(UnknownNameError, match="'temperature'"):
+        Sources([path], calibrator="temprature")
+
+
+def test_scale_data_best_scale_follows_the_criterion_of_the_data_set():
+    validation = {
+        1.0: {"sce": 0.1, "ace": 0.1, "ece": 0.3, "qwk": 0.5},
+        5.0: {"sce": 0.2, "ace": 0.2, "ece": 0.1, "qwk": 0.6},
+    }
+    for select, best in (("", 1.0), ("sce", 1.0), ("ece", 5.0), ("qwk", 5.0)):
+        runs = [
+            RunFiles(Path(), "sst5", f"s = {s:g}", fold, loss_spec={"scale": s}, validation=values, select=select)
+            for s, values in validation.items()
+            for fold in (0, 1)
+        ]
+        assert scale.data(runs).best_scale == best
+
+
+def test_write_index_records_the_criterion_of_each_data_set(home, results):
+    small = {"hidden_layer_sizes": [16], "training": {"epochs": 3}}  # a run of the fixture
+    spec = Spec(name="selects", losses=["ce"], data=[{"set": "lev", "folds": [0], "select": "ece", **small}])
+    write_index(spec, results.parent)
+    (entry,) = json.loads((results.parent / "selects" / "runs.json").read_text())
+    assert entry["select"] == "ece"
+    assert Sources([results.parent / "selects"]).runs("lev")[0].select == "ece"
 
 
 def test_sources_duplicate_name_raises(results, tmp_path):

@@ -1,25 +1,30 @@
 """All figures of the registry, drawn from real runs and checked for overlaps."""
 
+import json
 from pathlib import Path
 
 import matplotlib
 import numpy as np
 import pytest
 from looking import faults
+from matplotlib.text import Text
 
 from orcu import InputError, Predictions
 from orcu.errors import UnknownNameError
 from orcu.figures.base import FIGURES, make
+from orcu.figures.panels import critical_difference
 from orcu.figures.save import save
 from orcu.figures.sources import Sources
+from orcu.figures.titles import loss_title
 
 NAMES = FIGURES.names()
 PAPER = "intro update two_stage reliability tsne distributions scale gradcam curves gradient equilibrium"
+ADDED = "critical_difference"
 STARTS = {"pdf": b"%PDF", "svg": b"<?xml", "png": b"\x89PNG"}
 
 
 def test_registry_has_the_papers_figures():
-    assert set(PAPER.split()) == set(NAMES)
+    assert {*PAPER.split(), ADDED} == set(NAMES)
     for name in NAMES:
         kind = FIGURES.get(name)
         assert kind.__module__ == f"orcu.figures.panels.{name}"  # the module has the name of the figure
@@ -149,7 +154,10 @@ def test_titles_and_axes_use_the_same_class_names(drawn, tmp_path):
 def test_captions_name_the_rows_and_the_rules(drawn, sources_for, tmp_path, results):
     assert caption(drawn("distributions", "page")).startswith("LEV; test rows of all folds that")
     assert "15 bins, test rows of all folds;" in caption(drawn("reliability", "page"))
-    assert "4 of 6 losses (choose with --losses)" in caption(drawn("tsne", "page"))
+    assert caption(drawn("tsne", "page")) == "test rows of the first fold, at most 1,500, evenly spaced"
+    assert "mean ranks of SCE over 5 data sets, 1 is best; Friedman test: p = " in caption(
+        drawn("critical_difference", "page")
+    )
     assert "labels without such an image are left out" in caption(drawn("gradcam", "page"))
     assert "pale bars: fewer than 30 rows" in caption(drawn("intro", "page"))
     assert "k: lower class of the pair" in caption(drawn("gradient", "page"))
@@ -164,7 +172,62 @@ def test_captions_name_the_rows_and_the_rules(drawn, sources_for, tmp_path, resu
     sources = Sources([results])
     sources.datasets = lambda: ["lev", "other"]
     for name in ("distributions", "intro"):
-        assert caption(make(name, sources)).startswith("LEV (1 of 2 data sets, choose with --data)")
+        assert caption(make(name, sources)).startswith("LEV; ")
+    assert sources.notes == [
+        "distributions: shows sord, orcu, 2 of 6 losses; choose with --losses",
+        "distributions: shows lev, 1 of 2 data sets; choose with --data",
+        "intro: shows lev, 1 of 2 data sets; choose with --data",
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_make_writes_no_options_of_the_command_line_into_the_picture(name, drawn):
+    texts = [text.get_text() for text in drawn(name, "page").findobj(Text)]
+    assert not [text for text in texts if "--" in text]
+
+
+def test_tsne_figure_draws_every_loss(drawn):
+    titles = [ax.get_title() for ax in drawn("tsne", "page").axes if ax.has_data()]
+    assert titles == ["CE", "SORD", "LS", "ORCU", "s = 1", "s = 5"]
+
+
+def test_gradcam_figure_of_many_losses_draws_the_papers_and_says_so(image_runs, monkeypatch):
+    pytest.importorskip("captum")
+    monkeypatch.setattr("orcu.figures.panels.gradcam.MOST", 3)
+    monkeypatch.setattr("orcu.figures.panels.gradcam.SHOWN", ("ce", "orcu"))
+    sources = Sources(image_runs)
+    figure = make("gradcam", sources, n_examples=1)
+    assert [ax.get_title() for ax in figure.axes] == ["image", "CE", "ORCU"]
+    assert sources.notes == ["gradcam: shows ce, orcu, 2 of 4 losses; choose with --losses"]
+    chosen = Sources(image_runs, losses=["ls", "ce", "sord", "orcu"])
+    assert len(make("gradcam", chosen, n_examples=1).axes) == 5
+    assert chosen.notes == []
+
+
+def test_scale_figure_caption_names_the_criterion_of_each_data_set(results, tmp_path):
+    folder = tmp_path / "results" / "small"
+    folder.mkdir(parents=True)
+    (folder.parent / "runs").symlink_to(results.parent / "runs")
+    entries = json.loads((results / "runs.json").read_text())
+    both = [entry | {"select": "sce"} for entry in entries]
+    both += [entry | {"data": "sst5", "select": "ece"} for entry in entries]
+    (folder / "runs.json").write_text(json.dumps(both))
+    assert caption(make("scale", Sources([folder]))).endswith(
+        "dashed: selected s, lowest SCE (LEV) or lowest ECE (SST-5)"
+    )
+
+
+def test_critical_difference_figure_shows_ranks_and_groups(drawn, ranked):
+    test = critical_difference.data(Sources([ranked]))
+    texts = [text.get_text() for text in drawn("critical_difference", "page").axes[0].texts]
+    for name, mean in zip(test.models, test.mean_ranks, strict=True):
+        assert {f"{loss_title(name)} {mean:.2f}", f"{mean:.2f} {loss_title(name)}"} & set(texts)
+    assert f"critical difference {test.critical_difference:.2f}" in texts
+    bars = [line for line in drawn("critical_difference", "page").axes[0].lines if line.get_linewidth() == 2.6]
+    assert len(bars) == len(test.groups) == 3
+    sources = Sources([ranked], data=["lev", "swd"])
+    with pytest.raises(InputError, match="critical_difference: ranks need at least 3 data sets"):
+        make("critical_difference", sources)
 
 
 def test_ece_text_is_above_the_bars(drawn):

@@ -124,3 +124,24 @@ def test_markup_cells_are_not_escaped():
     cell = Cell("`a|b` **c**", markup=True)
     assert text_tables.markdown(["x"], [[cell]], "l").splitlines()[2] == r"| `a\|b` **c** |"
     assert "<td><i>a</i></td>" in text_tables.html(["x"], [[Cell("<i>a</i>", markup=True)]])
+
+
+def test_latex_merges_cells_of_blocks_only():
+    rows = [["a", "x", "1"], ["a", "x", "2"], ["a", "y", "3"], ["b", "y", "4"]]
+    body = text_tables.latex(["data", "calibrator", "n"], rows, "llr", merge=2).splitlines()[4:-2]
+    assert body == [
+        r"\multirow{3}{*}{a} & \multirow{2}{*}{x} & 1 \\",
+        r" &  & 2 \\",
+        r"\cmidrule(l){2-3}",
+        r" & y & 3 \\",
+        r"\midrule",
+        r"b & y & 4 \\",  # another block, so the equal cell above is not continued
+    ]
+    without_rules = text_tables.latex(["data", "calibrator", "n"], rows, "llr", merge=2, rules=1)
+    assert r"\cmidrule" not in without_rules
+    assert without_rules.count(r"\midrule") == 2
+    assert r"\multirow" not in text_tables.latex(["data", "calibrator", "n"], rows, "llr")
+
+
+def test_comment_of_several_lines_is_one_line():
+    assert text_tables.comment("a\n\\input{b}", "latex") == "% a \\input{b}\n"

@@ -17,8 +17,7 @@ from orcu import calibrators
 from orcu.bench.spec import CalibratorSpec
 from orcu.bench.store import Store
 from orcu.evaluation.statistics import check_two_classes
-from orcu.evaluation.tally import Tally
-from orcu.metrics.rows import Rows
+from orcu.evaluation.tally import exact_metrics
 from orcu.predictions import Predictions
 
 N_BINS = 15
@@ -35,11 +34,10 @@ def calibrate(calibrator: CalibratorSpec, validation: Predictions, test: Predict
 
 
 def compute_metrics(predictions: Predictions) -> dict[str, float]:
-    """All finite metrics, from exact sums: the same bits on every machine."""
+    """All finite metrics of `exact_metrics`."""
     check_two_classes(np.bincount(predictions.labels, minlength=predictions.num_classes), predictions.classes)
-    tally = Tally(predictions.num_classes, n_bins=N_BINS)
-    tally.add(Rows.from_predictions(predictions).with_adaptive_bins(N_BINS))
-    return {name: value for name, value in sorted(tally.compute().items()) if math.isfinite(value)}
+    values = exact_metrics(predictions, n_bins=N_BINS)
+    return {name: value for name, value in sorted(values.items()) if math.isfinite(value)}
 
 
 def metrics_after(store: Store, run: str, calibrator: CalibratorSpec) -> dict[str, float]:

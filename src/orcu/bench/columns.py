@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orcu.errors import UnknownNameError
+from orcu.figures.titles import metric_title
 from orcu.metrics.base import METRICS, Metric
 
 
@@ -45,6 +46,21 @@ def column(name: str) -> Metric | TwoStageColumn:
     return METRICS.get(name)
 
 
+def title_heading(name: str, *, times_100: bool = False) -> str:
+    """Column heading with the paper's name of the metric, its unit, and an arrow towards better values.
+
+    Args:
+        name: name of the column.
+        times_100: whether values that are not in percent are printed times 100.
+
+    Example:
+        >>> title_heading("sce"), title_heading("mae"), title_heading("mae", times_100=True)
+        ('SCE (%) ↓', 'MAE ↓', 'MAE (10⁻²) ↓')
+    """
+    unit = " (%)" if column(name).percent else " (10⁻²)" if times_100 else ""
+    return f"{metric_title(name)}{unit}{_arrow(name)}"
+
+
 def heading(name: str) -> str:
     """Column heading: name, unit, and an arrow towards better values.
 
@@ -52,5 +68,8 @@ def heading(name: str) -> str:
         >>> heading("sce"), heading("mae")
         ('sce % ↓', 'mae ↓')
     """
-    arrow = {"higher": " ↑", "lower": " ↓"}.get(column(name).better, "")
-    return f"{name}{' %' if column(name).percent else ''}{arrow}"
+    return f"{name}{' %' if column(name).percent else ''}{_arrow(name)}"
+
+
+def _arrow(name: str) -> str:
+    return {"higher": " ↑", "lower": " ↓"}.get(column(name).better, "")

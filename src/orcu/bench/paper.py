@@ -3,26 +3,38 @@
 import csv
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from orcu.bench.columns import column, heading
+from orcu.bench.columns import title_heading
 from orcu.bench.plan import Benchmark, status
+from orcu.bench.provenance import provenance
 from orcu.bench.spec import DataSpec, LossSpec, Spec, TwoStage, loss_name
-from orcu.bench.tables import DAGGER, EMPHASIS, FORMATS, MISSING, Cell, Line, lines, render_rows
+from orcu.bench.tables import (
+    CSV_COLUMNS,
+    DAGGER,
+    EMPHASIS,
+    FORMATS,
+    MISSING,
+    Cell,
+    Line,
+    Table,
+    latex_formula,
+    lines,
+    render_rows,
+)
 from orcu.errors import InputError, UnknownNameError
+from orcu.figures.titles import LOSS_TITLES, data_title, loss_title
 from orcu.report import text_tables
 
 # All numbers of the tables of the ORCU paper (Kim, Chung and Jang), times 100 except A_TF.
 PAPER = Path(__file__).with_name("paper_results.csv")
 # Names in the paper and in the registry of losses.
-PAPER_LOSSES = {
-    name: name.lower().replace("-", "_")
-    for name in ("CE", "SORD", "CDW-CE", "CO2", "POE", "LS", "FLSD", "MbLS", "MDCA", "ACLS", "ORCU", "Hinge")
-}
+PAPER_LOSSES = {title: name for name, title in LOSS_TITLES.items()}
 PAPER_METRICS = {
     "SCE": "sce",
     "ACE": "ace",
@@ -45,6 +57,7 @@ PAPER_TABLES = {
     "ablation": "Table VII and appendix Table V",
     "backbones": "appendix Tables II and III",
 }
+LOSSES_AS_ROWS = {"two_stage", "ablation"}  # tables of the paper with a row for each loss, not for each metric
 ORCU_SCALE, TEXT_SCALE = 3.0, 0.05  # s for images and for texts
 # Fields of a data set that define the paper's task (Appendix II-B), which does not state the border of rotations.
 _TASK = ("options", "protocol", "backbone", "weights", "frozen", "size", "augment", "training")
@@ -211,17 +224,21 @@ def _factor(metric: str) -> int:
 
 @dataclass(frozen=True)
 class PaperTable:
-    """A table in the paper's layout: a row for each metric, a column for each loss.
+    """A table in the paper's layout: a row for each metric and a column for each loss, or the other way around.
 
     Attributes:
         title: number of the paper's table.
-        headings: data, calibrator and metric, then the losses.
+        headings: names such as data, calibrator and metric, then the losses or the metrics.
         rows: cells.
+        num_names: number of first columns with names.
+        rules: number of first columns with a rule between their blocks in latex.
     """
 
     title: str
     headings: list[str]
     rows: list[list[str | text_tables.Cell]]
+    num_names: int
+    rules: int
 
     def text(self, form: str = "markdown") -> str:
         """The table as markdown, latex, csv or html.
@@ -232,16 +249,50 @@ class PaperTable:
         if form not in FORMATS:
             raise UnknownNameError("format", form, FORMATS)
         if form == "csv":
-            plain = [[cell.text if isinstance(cell, text_tables.Cell) else cell for cell in row] for row in self.rows]
-            return text_tables.csv(self.headings, plain)
-        num_names = sum(heading in {"data", "calibrator", "metric", "source"} for heading in self.headings)
-        return render_rows(self.headings, self.rows, num_names, form)
+            return text_tables.csv(self.headings, [list(map(_plain, row)) for row in self.rows])
+        if form != "latex":
+            return render_rows(self.headings, self.rows, self.num_names, form)
+        rows = [list(map(_formula, row)) for row in self.rows]
+        names = ["Data set" if name == "data" else name.capitalize() for name in self.headings[: self.num_names]]
+        headings = [*names, *map(_formula, self.headings[self.num_names :])]
+        return render_rows(headings, rows, self.num_names, form, merge=self.num_names - 1, rules=self.rules)
+
+
+def _plain(cell: str | text_tables.Cell) -> str:
+    return cell.text if isinstance(cell, text_tables.Cell) else cell
+
+
+def _formula(cell: str | text_tables.Cell) -> str | text_tables.Cell:
+    return latex_formula(cell) if isinstance(cell, str) else cell
+
+
+def paper_text(results: Table, form: str = "markdown", *, paper: bool = False) -> str:
+    """The tables of `paper_layout` as markdown, latex, csv or html, with spec, seeds and versions.
+
+    Args:
+        results: table of a benchmark.
+        form: format.
+        paper: add the paper's numbers.
+
+    Raises:
+        UnknownNameError: if the format is unknown.
+    """
+    parts = paper_layout(results.plan.spec, results.lines, paper=paper)
+    if form == "csv":  # all tables of a spec have the same columns
+        more = provenance(results.plan)
+        rows = [[part.title, *map(_plain, row), *more.values()] for part in parts for row in part.rows]
+        return text_tables.csv(["table", *parts[0].headings, *(CSV_COLUMNS.get(key, key) for key in more)], rows)
+    text = "\n".join(
+        text_tables.comment(part.title, form) + "\n" * (form != "latex") + part.text(form) for part in parts
+    )
+    return results.with_comments(text, form)
 
 
 def paper_layout(spec: Spec, table: list[Line], *, paper: bool = False) -> list[PaperTable]:
     """A benchmark's results in the paper's layout, one table for each corresponding table of the paper.
 
-    Values are times 100 with two digits, as mean ± standard deviation; the best is bold, the second best underlined.
+    Values are times 100 with two digits except A_TF, as mean ± standard deviation; the best is bold, the second best
+    underlined. Tables II and VII have a row for each loss, the others a row for each metric.
 
     Args:
         spec: the benchmark; without a corresponding table of the paper the result is one table of all its columns.
@@ -249,54 +300,112 @@ def paper_layout(spec: Spec, table: list[Line], *, paper: bool = False) -> list[
         paper: add the paper's numbers for the same data set and backbone; `compare` tells whether the task is the same.
     """
     numbers = [number for number in published() if number.table in spec.paper]
+    default = "two_stage" if spec.two_stage else ""
     tables = []
-    for name in spec.paper or [""]:
+    for name in spec.paper or [default]:
         wanted = [PAPER_METRICS[metric] for metric in dict.fromkeys(n.metric for n in numbers if n.table == name)]
         metrics = [metric for metric in wanted or spec.columns if metric in spec.columns]
-        losses = list(dict.fromkeys(line.loss for line in table))
-        several = len(spec.calibrators) > 1
-        headings = ["data", *(["calibrator"] if several else []), "metric", *(["source"] if paper else []), *losses]
-        rows: list[list[str | text_tables.Cell]] = []
-        for data in spec.data:
-            for calibrator in spec.calibrator_names:
-                block = {line.loss: line for line in table if (line.data, line.calibrator) == (data.title, calibrator)}
-                for metric in metrics if block else []:
-                    start = [data.title, *([calibrator] if several else []), _row_name(metric)]
-                    cells = [_cell(block.get(loss), metric) for loss in losses]
-                    rows.append([*start, *(["ours"] if paper else []), *cells])
-                    paper_cells = _paper_cells(numbers, name, data, calibrator, metric)
-                    if paper and paper_cells:
-                        rows.append([*start, "paper", *(paper_cells.get(loss, MISSING) for loss in losses)])
-        title = PAPER_TABLES.get(name, spec.title or spec.name) + spec.set_options
-        tables.append(PaperTable(title, headings, rows))
+        if name in LOSSES_AS_ROWS:  # the first loss of Table II lacks two metrics, so the file has them last
+            metrics.sort(key=spec.columns.index)
+        title = PAPER_TABLES[name] if name in spec.paper else spec.title or spec.name
+        make = _by_loss if name in LOSSES_AS_ROWS else _by_metric
+        tables.append(make(spec, table, metrics, [n for n in numbers if n.table == name] if paper else None, title))
     return tables
 
 
-def _row_name(metric: str) -> str:
-    """Heading of a metric, with the factor 100 if it is not in percent."""
-    name = heading(metric)
-    return name if column(metric).percent or metric == "alignment" else f"100 {name}"
+def _by_metric(
+    spec: Spec, table: list[Line], metrics: list[str], numbers: list[Published] | None, title: str
+) -> PaperTable:
+    """A row for each metric, a column for each loss; ``numbers`` of the paper are further rows."""
+    losses = list(dict.fromkeys(line.loss for line in table))
+    several = len(spec.calibrators) > 1
+    names = ["data", *(["calibrator"] if several else []), "metric", *(["source"] if numbers is not None else [])]
+    rows: list[list[str | text_tables.Cell]] = []
+    for data in spec.data:
+        for calibrator in spec.calibrator_names:
+            block = {line.loss: line for line in table if (line.data, line.calibrator) == (data.title, calibrator)}
+            for metric in metrics if block else []:
+                start = [data_title(data.title), *([calibrator] if several else []), _metric_name(metric)]
+                cells = [_cell(block.get(loss), metric) for loss in losses]
+                rows.append([*start, *(["ours"] if numbers is not None else []), *cells])
+                published_cells = _paper_cells(numbers or [], data, calibrator, metric)
+                if published_cells:
+                    rows.append([*start, "paper", *(published_cells.get(loss, MISSING) for loss in losses)])
+    headings = [*names, *map(loss_title, losses)]
+    return PaperTable(title + spec.set_options, headings, rows, len(names), 1 + several)
+
+
+def _by_loss(
+    spec: Spec, table: list[Line], metrics: list[str], numbers: list[Published] | None, title: str
+) -> PaperTable:
+    """A row for each loss, a column for each metric; the name of a single data set is part of the title."""
+    several_data, several = len(spec.data) > 1, len(spec.calibrators) > 1
+    combinations = [_combination(line.loss) for line in table]
+    are_combinations = all(len(parts) == 2 for parts in combinations)
+    names = [
+        *(["data"] if several_data else []),
+        *(["calibrator"] if several else []),
+        *(["distance", "regularizer"] if are_combinations else ["branch" if spec.two_stage else "loss"]),
+        *(["source"] if numbers is not None else []),
+    ]
+    rows: list[list[str | text_tables.Cell]] = []
+    by_title = {data.title: data for data in spec.data}
+    for line, parts in zip(table, combinations, strict=True):
+        start = [*([data_title(line.data)] if several_data else []), *([line.calibrator] if several else [])]
+        start += parts if are_combinations else [loss_title(line.loss)]
+        cells = [_cell(line, metric) for metric in metrics]
+        rows.append([*start, *(["ours"] if numbers is not None else []), *cells])
+        published_cells = [
+            _paper_cells(numbers or [], by_title[line.data], line.calibrator, metric).get(line.loss, MISSING)
+            for metric in metrics
+        ]
+        if any(cell != MISSING for cell in published_cells):
+            rows.append([*start, "paper", *published_cells])
+    where = "" if several_data else f", {data_title(spec.data[0].title)}"
+    headings = [*names, *map(_metric_name, metrics)]
+    return PaperTable(title + where + spec.set_options, headings, rows, len(names), several_data + several)
+
+
+def _combination(loss: str) -> list[str]:
+    """Distance and regularizer of a row of the ablation, or the name alone.
+
+    Example:
+        >>> _combination("SoftCE(Squared)+LBE"), _combination("SoftCE(Squared)+none"), _combination("ce")
+        (['Squared', 'LBE'], ['Squared', '-'], ['ce'])
+    """
+    parts = re.fullmatch(r"SoftCE\((\w+)\)\+(\w+)", loss)
+    return [parts[1], MISSING if parts[2] == "none" else parts[2]] if parts else [loss]
+
+
+def _metric_name(metric: str) -> str:
+    return title_heading(metric, times_100=metric != "alignment")
+
+
+def _number(metric: str, mean: float, std: float | None) -> str:
+    """Mean and deviation in the paper's units and digits."""
+    digits = 4 if metric == "alignment" else 2
+    return f"{mean:.{digits}f}" + ("" if std is None else f" ± {std:.{digits}f}")
 
 
 def _cell(line: Line | None, metric: str) -> str | text_tables.Cell:
     if line is None or metric not in line.cells:
         return MISSING
     cell, factor = line.cells[metric], _factor(metric)
-    spread = "" if cell.std is None else f" ± {factor * cell.std:.2f}"
     mark = (f" {cell.mark}" if cell.mark else "") + (f" {DAGGER}" if line.collapsed else "")
-    return text_tables.Cell(f"{factor * cell.mean:.2f}{spread}{mark}", EMPHASIS.get(cell.rank, ""))
+    number = _number(metric, factor * cell.mean, None if cell.std is None else factor * cell.std)
+    return text_tables.Cell(number + mark, EMPHASIS.get(cell.rank, ""))
 
 
-def _paper_cells(numbers: list[Published], table: str, data: DataSpec, calibrator: str, metric: str) -> dict[str, str]:
-    """The paper's cells of a row by loss; inconsistent numbers are marked."""
+def _paper_cells(numbers: list[Published], data: DataSpec, calibrator: str, metric: str) -> dict[str, str]:
+    """The paper's cells of a data set, calibrator and metric by loss; inconsistent numbers are marked."""
     cells = {}
     for number in numbers:
-        if (
-            (number.table, number.dataset, number.backbone) == (table, data.set, data.backbone)
-            and number.posthoc == calibrator
-            and PAPER_METRICS.get(number.metric) == metric
-        ):
-            spread = "" if number.std is None else f" ± {number.std:.2f}"
+        if (number.dataset, number.backbone, number.posthoc) == (
+            data.set,
+            data.backbone,
+            calibrator,
+        ) and PAPER_METRICS.get(number.metric) == metric:
             mark = " †" if number.conflict else ""
-            cells[PAPER_LOSSES.get(number.loss, number.loss)] = f"{number.mean:.2f}{spread}{mark}"
+            text = _number(metric, number.mean, number.std) + mark
+            cells[PAPER_LOSSES.get(number.loss, number.loss)] = text
     return cells

@@ -18,13 +18,12 @@ from orcu.bench.spec import Spec
 from orcu.bench.store import Store
 from orcu.bench.weights import WeightSources, find_copies, missing_weights
 from orcu.errors import InputError
-from orcu.figures.sources import INDEX
+from orcu.figures.sources import INDEX, SPEC
 from orcu.io.files import atomic_write
 from orcu.launchers import LAUNCHERS, VISIBLE_DEVICES, Launcher
 from orcu.threads import available_cpus
 
 CPU, RUNS = "cpu", "runs"
-SPEC = "spec.json"  # the spec as it was run, next to the list of its runs
 
 
 @dataclass(frozen=True)
@@ -158,7 +157,7 @@ def write_index(spec: Spec, results: Path) -> None:
     """Write the list of a spec's runs and the spec to its folder; figures and reports find their runs in the list."""
     entries = [
         {"run": run.id, "data": run.job.data.title, "loss": run.job.loss_name, "fold": run.job.fold}
-        | {"seed": run.job.seed}
+        | {"seed": run.job.seed, "select": run.job.data.select}
         for run in planned_runs(spec, results)
         if run.id is not None
     ]

@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
+from orcu.bench.provenance import package_versions
 from orcu.errors import InputError
 from orcu.io.files import atomic_write
 
@@ -96,6 +97,11 @@ class Store:
         """Duration of a finished run, or ``None`` if it is not recorded."""
         seconds = _timings(self.runs / run).get("seconds")
         return float(seconds) if isinstance(seconds, (int, float)) else None
+
+    def versions(self, run: str) -> dict[str, str]:
+        """Versions of the packages that computed a finished run; empty if they are not recorded (before 0.3)."""
+        versions: dict[str, str] = _timings(self.runs / run).get("versions", {})
+        return versions
 
     def size(self, run: str) -> int:
         """Bytes of a finished run's files."""
@@ -216,7 +222,7 @@ class Claim:
         """
         (files / RESULT).write_text(json.dumps(result, indent=1, sort_keys=True) + "\n")
         sizes = {path.name: path.stat().st_size for path in sorted(files.iterdir()) if path.name != TIMINGS}
-        timings = {"seconds": seconds, "finished": time.time(), "sizes": sizes}
+        timings = {"seconds": seconds, "finished": time.time(), "sizes": sizes, "versions": package_versions()}
         (files / TIMINGS).write_text(json.dumps(timings) + "\n")
         if not self.is_owner() or not files.exists():
             raise LostLockError(f"run {self.run}: another process has taken it over.")

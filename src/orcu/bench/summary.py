@@ -14,8 +14,8 @@ from orcu.bench.tables import Table
 from orcu.evaluation.formatting import format_value
 from orcu.figures.panels import pipelines, single_prediction
 from orcu.figures.panels.pipelines import Point
-from orcu.figures.style import data_title
 from orcu.figures.svg import render
+from orcu.figures.titles import data_title
 from orcu.inputs import FloatArray
 from orcu.metrics.base import METRICS
 from orcu.predictions import Predictions

@@ -1,22 +1,29 @@
 """Result tables: mean and standard deviation over folds, best value bold, second best underlined."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean, stdev
 from typing import Any, Literal
 
-from orcu.bench.columns import column, heading
+from orcu.bench.columns import column, heading, title_heading
 from orcu.bench.plan import Benchmark, Plan, status
-from orcu.bench.significance import BETTER, WORSE, marks
+from orcu.bench.provenance import provenance
+from orcu.bench.significance import BETTER, METHOD, WORSE, marks
 from orcu.bench.spec import Spec
 from orcu.errors import UnknownNameError
+from orcu.evaluation.ranks import COLLAPSED
+from orcu.figures.titles import data_title, loss_title
 from orcu.report import text_tables
 
 FORMATS = ("markdown", "latex", "csv", "html")
+CSV_COLUMNS = {  # of the parts of `provenance`
+    "set in all runs": "settings",
+    "versions of the runs": "run_versions",
+    "versions of the table": "table_versions",
+}
 
 MISSING = "-"  # cell without a value
-COLLAPSED = 0.1  # QWK below this value: the model has learned nothing
 DAGGER = "‡"  # marks a collapsed model
 COLLAPSED_NOTE = f"{DAGGER} collapsed (QWK below {COLLAPSED}): nearly constant predictions; not ranked."
 EMPHASIS: dict[int, Literal["best", "second"]] = {1: "best", 2: "second"}  # by rank
@@ -56,7 +63,7 @@ class Line:
     @property
     def title(self) -> str:
         """Name of the loss, with a dagger if the model has collapsed."""
-        return f"{self.loss} {DAGGER}" if self.collapsed else self.loss
+        return _with_dagger(self, self.loss)
 
     def rank(self, metric: str) -> int:
         """1 for the best of its block, 2 for the second best, 0 for the others."""
@@ -71,19 +78,63 @@ class Table:
         plan: plan whose finished runs are shown.
         lines: rows.
         selected: name, metric and best loss on validation rows of each data set with ``select``.
+        baseline: loss that the significance marks refer to, if there are any.
     """
 
     plan: Plan
     lines: list[Line]
     selected: list[tuple[str, str, str]]
+    baseline: str | None = None
 
     def text(self, form: str = "markdown") -> str:
-        """The table as markdown, latex, csv or html.
+        """The table as markdown, latex, csv or html, with spec, seeds and versions.
+
+        They are comments, and further columns of a CSV file, which has no comments that every reader skips. LaTeX has
+        the paper's names of losses, data sets and metrics, and says in comments which packages it needs and what bold,
+        underlined and marked values mean.
 
         Raises:
             UnknownNameError: if the format is unknown.
         """
-        return render_table(self.plan.spec, self.lines, form)
+        if form == "csv":
+            return _csv(self.plan.spec, self.lines, baseline=self.baseline, provenance=provenance(self.plan))
+        return self.with_comments(render_table(self.plan.spec, self.lines, form), form)
+
+    def with_comments(self, text: str, form: str) -> str:
+        """A table as markdown, latex or html with comments: above it in latex, below it in the others."""
+        if form == "latex":
+            packages = "booktabs, multirow" + (", amssymb" if self.baseline else "")
+            notes = [rf"\usepackage{{{packages}}}", *self.legend, *_pairs(self.plan)]
+            return "".join(text_tables.comment(note, form) for note in notes) + text
+        return text + "\n" + text_tables.comment("; ".join(_pairs(self.plan)), "html")
+
+    @property
+    def legend(self) -> list[str]:
+        """What the rows, deviations, emphasis and marks mean, in words that need no symbols."""
+        spec, cells = self.plan.spec, [cell for line in self.lines for cell in line.cells.values()]
+        rows = "rows of the set F" if spec.two_stage else f"{spec.split} rows"
+        legend = [f"{rows}; {self._repeats()}"]
+        if any(cell.rank for cell in cells):
+            legend.append("bold: best, underlined: second best loss of a data set and calibrator")
+        if self.baseline:
+            name = loss_title(self.baseline)
+            legend.append(f"triangle up: significantly better than {name}, triangle down: worse; {METHOD}")
+        if any(line.collapsed for line in self.lines):
+            legend.append(COLLAPSED_NOTE.replace(DAGGER, "double dagger:"))
+        return legend
+
+    def _repeats(self) -> str:
+        """How many runs a mean is computed of, by data set where they differ."""
+        by_text: dict[str, list[str]] = {}
+        for data in self.plan.spec.data:
+            repeats = {(run.job.fold, run.job.seed) for run in self.plan.finished if run.job.data.title == data.title}
+            folds, seeds = len({fold for fold, _ in repeats}), len({seed for _, seed in repeats})
+            parts = [f"{folds} fold{'s' * (folds > 1)}", *([f"{seeds} seeds"] if seeds > 1 else [])]
+            if repeats:
+                by_text.setdefault(" x ".join(parts), []).append(data_title(data.title))
+        several = len(by_text) > 1
+        texts = [f"{text} ({', '.join(names)})" if several else text for text, names in by_text.items()]
+        return f"mean and sample standard deviation over {' and '.join(texts)}"
 
 
 def table(
@@ -110,7 +161,8 @@ def table(
     plan = status(spec, results=results, extra=extra, overrides=overrides)
     plan.require_finished()
     by_cell = None if baseline is None else marks(plan, baseline)
-    return Table(plan, lines(plan.spec, plan.records(), by_cell), select_best(plan.spec, plan.records("validation")))
+    selected = select_best(plan.spec, plan.records("validation"))
+    return Table(plan, lines(plan.spec, plan.records(), by_cell), selected, baseline)
 
 
 def lines(
@@ -151,27 +203,65 @@ def render_table(spec: Spec, table: list[Line], form: str) -> str:
     """
     if form not in FORMATS:
         raise UnknownNameError("format", form, FORMATS)
-    names = ["data", "loss", *(["calibrator"] if len(spec.calibrators) > 1 else [])]
     if form == "csv":
-        return _csv(spec, table, names)
-    caption = text_tables.comment(f"set in all runs:{spec.set_options}", form) + "\n" if spec.overrides else ""
-    headings = [*names, *(heading(name) for name in spec.columns)]
-    rows = [
-        [
-            *(line.title if name == "loss" else getattr(line, name) for name in names),
-            *(text_tables.Cell(line.text(name), EMPHASIS.get(line.rank(name), "")) for name in spec.columns),
-        ]
+        return _csv(spec, table)
+    names = _names(spec)
+    values = [
+        [text_tables.Cell(line.text(name), EMPHASIS.get(line.rank(name), "")) for name in spec.columns]
         for line in table
     ]
-    return caption + render_rows(headings, rows, len(names), form)
+    if form == "latex":
+        several = len(spec.calibrators) > 1
+        rows = []
+        for line, cells in zip(table, values, strict=True):
+            start = [data_title(line.data), *([line.calibrator] if several else [])]
+            rows.append([*start, _with_dagger(line, loss_title(line.loss)), *cells])
+        # The loss is the last of the names, so that each data set and calibrator is a block.
+        headings = ["Data set", *(["Calibrator"] if several else []), "Loss"]
+        titles = [latex_formula(title_heading(name)) for name in spec.columns]
+        return render_rows([*headings, *titles], rows, len(names), form, merge=len(names) - 1)
+    caption = text_tables.comment(f"set in all runs:{spec.set_options}", form) + "\n" if spec.overrides else ""
+    rows = [
+        [*(line.title if name == "loss" else getattr(line, name) for name in names), *cells]
+        for line, cells in zip(table, values, strict=True)
+    ]
+    return caption + render_rows([*names, *(heading(name) for name in spec.columns)], rows, len(names), form)
 
 
-def render_rows(headings: list[str], rows: list[list[Any]], num_names: int, form: str) -> str:
-    """Headings and rows as markdown, latex or html; the first ``num_names`` columns are left-aligned."""
-    if form == "html":
-        return text_tables.html(headings, rows)
-    write = text_tables.latex if form == "latex" else text_tables.markdown
-    return write(headings, rows, "l" * num_names + "r" * (len(headings) - num_names))
+def latex_formula(text: str) -> text_tables.Cell:
+    r"""A text in LaTeX, with the quantity A_TF as a formula.
+
+    Example:
+        >>> latex_formula("A_TF ↑").text
+        '$A_{\\mathrm{TF}}$ $\\uparrow$'
+    """
+    escaped = text_tables.escape_latex(text)
+    return text_tables.Cell(escaped.replace(r"A\_TF", r"$A_{\mathrm{TF}}$"), markup=True)
+
+
+def render_rows(
+    headings: Sequence[str | text_tables.Cell],
+    rows: list[list[Any]],
+    num_names: int,
+    form: str,
+    *,
+    merge: int = 0,
+    rules: int | None = None,
+) -> str:
+    """Headings and rows as markdown, latex or html.
+
+    Args:
+        headings: cells of the first row.
+        rows: cells of the other rows.
+        num_names: number of first columns that are left-aligned.
+        form: "markdown", "latex" or "html".
+        merge: first columns whose equal cells are merged in latex, as for `orcu.report.text_tables.latex`.
+        rules: first columns with rules between their blocks in latex, likewise.
+    """
+    align = "l" * num_names + "r" * (len(headings) - num_names)
+    if form == "latex":
+        return text_tables.latex(headings, rows, align, merge=merge, rules=rules)
+    return text_tables.html(headings, rows) if form == "html" else text_tables.markdown(headings, rows, align)
 
 
 def select_best(spec: Spec, validation: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
@@ -214,11 +304,38 @@ def _rank(block: list[Line]) -> list[Line]:
     return ranked
 
 
-def _csv(spec: Spec, table: list[Line], names: list[str]) -> str:
-    """All digits; mean, deviation, count and mark in separate columns."""
-    marked = any(cell.mark for line in table for cell in line.cells.values())
+def _with_dagger(line: Line, name: str) -> str:
+    return f"{name} {DAGGER}" if line.collapsed else name
+
+
+def _names(spec: Spec) -> list[str]:
+    """First columns of a table."""
+    return ["data", "loss", *(["calibrator"] if len(spec.calibrators) > 1 else [])]
+
+
+def _pairs(plan: Plan) -> list[str]:
+    return [f"{key}: {value}" for key, value in provenance(plan).items()]
+
+
+def _csv(
+    spec: Spec, table: list[Line], *, baseline: str | None = None, provenance: Mapping[str, str] | None = None
+) -> str:
+    """All digits; mean, deviation, count and mark in separate columns, and a last column for each part of provenance.
+
+    Args:
+        spec: the benchmark.
+        table: rows of its table.
+        baseline: loss of the marks; with it, every metric has a column of marks, also if no difference is significant.
+        provenance: spec, seeds and versions, in columns because a comment would be a row for most readers.
+    """
+    marked = baseline is not None or any(cell.mark for line in table for cell in line.cells.values())
     collapsed = any(line.collapsed for line in table)
     parts = ("", "_std", "_count", *(["_vs_baseline"] if marked else []))
+    names, more = _names(spec), dict(provenance or {})
+    if baseline is not None:
+        more = {"baseline": baseline, **more}
+    if spec.overrides and "set in all runs" not in more:
+        more["set in all runs"] = spec.set_options.strip()
     rows = []
     for line in table:
         row: list[Any] = [getattr(line, name) for name in names]
@@ -231,7 +348,7 @@ def _csv(spec: Spec, table: list[Line], names: list[str]) -> str:
             if marked:
                 row.append({BETTER: "better", WORSE: "worse"}.get(cell.mark if cell else "", ""))
         row += ["collapsed" if line.collapsed else ""] if collapsed else []
-        rows.append([*row, *([spec.set_options.strip()] if spec.overrides else [])])
+        rows.append([*row, *more.values()])
     headings = [*names, *(f"{name}{part}" for name in spec.columns for part in parts)]
     headings += ["collapsed"] if collapsed else []
-    return text_tables.csv([*headings, *(["settings"] if spec.overrides else [])], rows)
+    return text_tables.csv([*headings, *(CSV_COLUMNS.get(key, key) for key in more)], rows)

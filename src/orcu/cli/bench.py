@@ -16,6 +16,7 @@ from typer import Argument, Option
 from orcu.cli.console import FAILURE, INTERRUPTED, new_table, progress_bar, say, say_problem, say_wrote, show, task
 from orcu.cli.files import check_page, check_paths
 from orcu.cli.options import LaunchOptions, Parallel, command, key_values, parse_value
+from orcu.cli.options import names as option_names
 from orcu.errors import InputError
 
 if TYPE_CHECKING:
@@ -192,6 +193,7 @@ def table(
 ) -> None:
     """Print the result table: mean and standard deviation over folds, best bold, second underlined."""
     from orcu import bench
+    from orcu.bench.significance import METHOD
     from orcu.bench.tables import COLLAPSED_NOTE
 
     if layout == "lines" and paper:
@@ -215,8 +217,37 @@ def table(
     if any(line.collapsed for line in results.lines):
         notes.insert(0, COLLAPSED_NOTE)
     if baseline is not None:
-        notes.insert(0, f"▲ better, ▼ worse than {baseline}: 95 % intervals of a bootstrap of folds and rows.")
+        notes.insert(0, f"▲ better, ▼ worse than {baseline}: {METHOD}.")
     say(*notes, stderr=form != "rich")
+
+
+@command(bench_app)
+def ranks(
+    spec: SpecOptions,
+    metric: Annotated[str, Option(help="Metric that ranks the losses, as mean over folds.")] = "sce",
+    calibrator: Annotated[str | None, Option(help="Calibrator of the spec. Default: its first one.")] = None,
+    losses: Annotated[str | None, Option(help="Losses to rank: a,b. Default: all of the spec.")] = None,
+    alpha: Annotated[float, Option(help="Significance level.")] = 0.05,
+    form: Annotated[Format, Option("--format", help="Format of the printed table.")] = Format.rich,
+) -> None:
+    """Rank the losses over the data sets: Friedman test and Nemenyi critical difference."""
+    from orcu import bench
+    from orcu.bench.ranks import rank_rows, render_ranks
+
+    with task():
+        test = bench.ranks(
+            spec.status(), metric=metric, calibrator=calibrator, losses=option_names(losses), alpha=alpha
+        )
+    if form == "rich":
+        headings, rows = rank_rows(test)
+        printed = new_table(headings[0], *(f">{heading}" for heading in headings[1:]))
+        for row in rows:
+            printed.add_row(*map(escape, row))
+        show(printed, width=30 + sum(len(heading) + 3 for heading in headings))
+    else:
+        typer.echo(render_ranks(test, form), nl=False)
+    say(f"ranks by {metric}, 1 is best; losses with a common letter are not distinguished", stderr=form != "rich")
+    say(*test.lines(), stderr=form != "rich")
 
 
 @command(bench_app)
@@ -269,18 +300,15 @@ def compare(spec: SpecOptions) -> None:
 
 
 def _print_paper_layout(results: "BenchTable", form: str, paper: bool) -> None:
-    from orcu.bench.paper import differences, paper_layout
-    from orcu.report.text_tables import comment
+    from orcu.bench.paper import differences, paper_layout, paper_text
 
     spec = results.plan.spec
-    for number, part in enumerate(paper_layout(spec, results.lines, paper=paper)):
-        if form == "rich":
+    if form == "rich":
+        for part in paper_layout(spec, results.lines, paper=paper):
             show(_paper_table(part), width=40 + 18 * len(part.headings))
-            continue
-        if form != "csv":
-            typer.echo(("\n" if number else "") + comment(part.title, form))
-        typer.echo(part.text(form), nl=False)
-    say("means ± standard deviations over runs; best value of a row bold, second underlined", stderr=True)
+    else:
+        typer.echo(paper_text(results, form, paper=paper), nl=False)
+    say("means ± standard deviations over runs; best loss bold, second underlined", stderr=True)
     if paper:
         say("paper: as published; † where the paper contradicts itself", stderr=True)
         for data in spec.data:

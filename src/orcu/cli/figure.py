@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 from typer import Argument, Option
 
-from orcu.cli.console import USAGE_ERROR, new_table, say_problem, say_wrote, show
+from orcu.cli.console import USAGE_ERROR, new_table, say, say_problem, say_wrote, show
 from orcu.cli.options import LabelledReadOptions, key_values, names
 from orcu.errors import InputError, MissingExtraError, UnknownNameError
 
@@ -34,7 +34,11 @@ def figure(
         str | None, Option("--format", help="Format of several figures: pdf (default), svg or png.")
     ] = None,
     data: Annotated[str | None, Option(help="Data sets to draw: a,b. Default: all.")] = None,
-    losses: Annotated[str | None, Option(help="Losses to draw, in this order: a,b. Default: by figure.")] = None,
+    losses: Annotated[str | None, Option(help="Losses to draw, in this order: a,b. Default: all that fit.")] = None,
+    calibrator: Annotated[
+        str | None,
+        Option(help="Calibrator of the predictions, fitted on the validation rows of each run: temperature, ..."),
+    ] = None,
     width: Annotated[str, Option(help="Width: column (3.5 in), page (7.16 in) or screen (10 in).")] = "page",
     set_: Annotated[list[str] | None, Option("--set", help="KEY=VALUE option of a figure; repeatable.")] = None,
 ) -> None:
@@ -57,12 +61,18 @@ def figure(
         raise InputError(f"--output {output}: several figures are written to a folder; give a folder and --format.")
     if not several and check_format(output.suffix[1:] or output.name) != check_format(form or output.suffix[1:]):
         raise InputError(f"--format {form}: contradicts --output {output}; change one of the two.")
-    for option, text in {"data": data, "losses": losses}.items():
+    for option, text in {"data": data, "losses": losses, "calibrator": calibrator}.items():
         if text is not None and not any(option in kind.filters for kind in kinds.values()):
             raise InputError(f"--{option}: not used by {', '.join(chosen)}; leave it out.")
+    if calibrator is not None and (others := [name for name in chosen if "calibrator" not in kinds[name].filters]):
+        say(f"--calibrator changes nothing in {', '.join(others)}")
     reading = read.arguments()
     sources = Sources(
-        from_ or [], data=[*dict.fromkeys(names(data))], losses=[*dict.fromkeys(names(losses))], read_options=reading
+        from_ or [],
+        data=[*dict.fromkeys(names(data))],
+        losses=[*dict.fromkeys(names(losses))],
+        calibrator=calibrator,
+        read_options=reading,
     )
     if not any(run.is_file for run in sources.runs()):
         for option in reading:
@@ -105,7 +115,9 @@ def _draw(name: str, sources: "Sources", path: Path, width: str, settings: dict[
 
     defaults = FIGURES.get(name).options()
     options = {key: _value(key, text, defaults.get(key)) for key, text in settings.items()}
+    sources.notes.clear()
     save(make(name, sources, width=width, **options), path)
+    say(*sources.notes)
 
 
 def _value(key: str, text: str, default: Any) -> Any:

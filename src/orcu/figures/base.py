@@ -20,7 +20,7 @@ class Figure(ABC):
         paper: numbers of the paper's figures of this kind.
         needs: required input of ``--from``; empty if the figure needs none.
         command: command that creates the required input.
-        filters: options among ``--data`` and ``--losses`` that the figure uses.
+        filters: options among ``--data``, ``--losses`` and ``--calibrator`` that the figure uses.
     """
 
     title: ClassVar[str]

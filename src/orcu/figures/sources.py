@@ -2,7 +2,7 @@
 
 import difflib
 import json
-import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,14 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from orcu import calibrators
 from orcu.errors import InputError, UnknownNameError
-from orcu.figures.style import LOSS_STYLES, data_title, loss_title
+from orcu.evaluation.tally import exact_metrics
+from orcu.figures.titles import data_title, loss_title
 from orcu.inputs import FloatArray
 from orcu.io.reading import read_table
 from orcu.predictions import Predictions
 
 TWO_STAGE = "two_stage.parquet"
-INDEX = "runs.json"  # of a benchmark: ids, data sets and losses of its runs
+INDEX = "runs.json"  # of a benchmark: ids, data sets and losses of its runs, in the order of the spec
+SPEC = "spec.json"  # of a benchmark: the spec as it was run
 
 
 @dataclass(frozen=True)
@@ -32,9 +35,12 @@ class RunFiles:
     seed: int = 0
     loss_spec: Any = None  # a name, or a table of name and options
     validation: dict[str, float] = field(default_factory=dict)  # metrics on validation rows
+    test: dict[str, float] = field(default_factory=dict)  # metrics on test rows
     manifest: str = ""  # digest of the data
     finished: float = 0.0
     source: int = 0  # position of its --from
+    position: int = 0  # in the list of a benchmark's runs, which has the order of the spec
+    select: str = ""  # metric on validation rows by which the spec selects a loss of this data set
     read_options: Mapping[str, Any] = field(default_factory=dict)  # for a file
 
     @property
@@ -46,11 +52,28 @@ class RunFiles:
         """Whether the run has a file of this name."""
         return (self.path / name).is_file()
 
-    def predictions(self) -> Predictions:
-        """Predictions of the run's test rows, or of the file."""
-        if self.is_file:
-            return Predictions.read(self.path, **self.read_options)
-        return Predictions.read(self.path / "test.parquet")
+    def predictions(self, calibrator: Any = None) -> Predictions:
+        """Predictions of the run's test rows, or of the file.
+
+        Args:
+            calibrator: argument of `orcu.calibrators.create`; it is fitted on the run's validation rows.
+
+        Raises:
+            InputError: if the run has no validation predictions for the calibrator.
+        """
+        if calibrator is None:
+            return Predictions.read(self.path, **self.read_options) if self.is_file else self._split("test")
+        if self.is_file or not self.has("validation.parquet"):
+            raise InputError(
+                f"--calibrator: {self.path} has no validation rows to fit it on; give the results of `orcu bench run` "
+                "or `orcu train`."
+            )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", calibrators.CalibrationWarning)
+            return self._split("test").calibrated_on(self._split("validation"), calibrators.create(calibrator))
+
+    def _split(self, name: str) -> Predictions:
+        return Predictions.read(self.path / f"{name}.parquet")
 
     def curves(self) -> dict[str, FloatArray]:
         """Training curves by column, one value for each epoch."""
@@ -72,10 +95,15 @@ class Sources:
             predictions; ``NAME=path`` sets the name of a run or file.
         data: names of the data sets to use, case-insensitive; all by default.
         losses: names of the losses to use, in this order; the figure's choice by default.
+        calibrator: calibrator that is fitted on the validation rows of each run and applied to its test rows: its name
+            in a benchmark's spec, or the name of a calibrator or chain; none by default.
         read_options: options of `Predictions.read` for files of predictions.
 
+    Attributes:
+        notes: what the drawn figures leave out, and the option that changes it.
+
     Raises:
-        InputError: if a path does not exist, or has unknown content.
+        InputError: if a path does not exist, or has unknown content, or the calibrator is unknown.
 
     Example:
         >>> import tempfile
@@ -92,13 +120,17 @@ class Sources:
         *,
         data: Sequence[str] = (),
         losses: Sequence[str] = (),
+        calibrator: str | None = None,
         read_options: Mapping[str, Any] | None = None,
     ) -> None:
         self.arguments = [str(path) for path in paths]
+        self.notes: list[str] = []
         self._data, self._losses = list(data), list(losses)
         self._read_options = {key: value for key, value in (read_options or {}).items() if value is not None}
         self._predictions: dict[tuple[str, str], Predictions] = {}
         self._named_paths = [_split_name(argument) for argument in self.arguments]
+        self.calibrator = "" if calibrator in {None, "none"} else str(calibrator)
+        self._calibrator = _calibrator_options(self.calibrator, [path for _, path in self._named_paths])
 
     @cached_property
     def _all(self) -> list[RunFiles]:
@@ -139,35 +171,38 @@ class Sources:
         ]
 
     def datasets(self) -> list[str]:
-        """Data sets with runs, in the order of ``data`` or by name."""
-        names = {run.data for run in self.runs()}
-        return [name for name in self._data if name in names] or sorted(names)
+        """Data sets with runs, in the order of ``data``, or of the inputs: --from, and the spec of a benchmark."""
+        names = [run.data for run in self._in_order(self.runs())]
+        return [name for name in self._data if name in names] or list(dict.fromkeys(names))
 
-    def losses(self, preferred: Sequence[str] = (), *, data: str | None = None) -> list[str]:
-        """Losses with runs, in the order of ``losses`` or in the paper's.
+    def losses(self, data: str | None = None) -> list[str]:
+        """Losses with runs, in the order of ``losses``, or of the inputs: --from, and the spec of a benchmark.
 
         Args:
-            preferred: the figure's choice, used if the user has not chosen and at least one of them has runs.
             data: name of a data set; all by default.
         """
-        names = list(dict.fromkeys(run.loss for run in self.runs(data)))
-        if self._losses:
-            return [name for name in self._losses if name in names]
-        order = {name: position for position, name in enumerate(LOSS_STYLES)}  # the paper's order, ORCU last
-        first = {run.loss: run.source for run in reversed(self.runs(data))}
-        # other names in the order of --from, then by the numbers in them
-        names.sort(key=lambda name: (name == "orcu", order.get(name, -1), first[name], _natural_key(name)))
-        return [name for name in preferred if name in names] or names
+        names = [run.loss for run in self._in_order(self.runs(data))]
+        return [name for name in self._losses if name in names] or list(dict.fromkeys(names))
+
+    @staticmethod
+    def _in_order(runs: list[RunFiles]) -> list[RunFiles]:
+        return sorted(runs, key=lambda run: (run.source, run.position))
 
     def predictions(self, data: str, loss: str) -> Predictions:
-        """Test rows of all folds and seeds; ids that repeat get the fold and seed."""
+        """Test rows of all folds and seeds, after the calibrator; ids that repeat get the fold and seed."""
         if (data, loss) not in self._predictions:
             runs = self.runs(data, loss)
             if not runs:
                 available = ", ".join(f"{run.loss} on {run.data}" for run in self.runs()) or "none"
                 raise InputError(f"no run of {loss} on {data}; available runs: {available}.")
-            self._predictions[data, loss] = _concatenate(runs, [run.predictions() for run in runs])
+            self._predictions[data, loss] = _concatenate(runs, [run.predictions(self._calibrator) for run in runs])
         return self._predictions[data, loss]
+
+    def metrics(self, run: RunFiles) -> Mapping[str, float]:
+        """All metrics of a run's test rows, or of a file, after the calibrator."""
+        if run.test and self._calibrator is None:
+            return run.test
+        return exact_metrics(run.predictions(self._calibrator))
 
     def two_stage(self) -> dict[str, list[dict[str, Any]]]:
         """Records of two-stage runs by data set, one for each fold, branch and epoch."""
@@ -184,17 +219,32 @@ class Sources:
         return bool(self._losses)
 
     def rows_caption(self, data: str | None = None) -> str:
-        """Description of the rows for captions."""
+        """Description of the rows for captions, with the calibrator."""
         runs = self.runs(data)
         if runs and all(run.is_file for run in runs):
             return "rows of the file" if len(runs) == 1 else "rows of each file"
         several = len({(run.fold, run.seed) for run in runs}) > 1
-        return "test rows of all folds" if several else "test rows"
+        return ("test rows of all folds" if several else "test rows") + self.calibrator_caption
 
-    def data_caption(self, data: str) -> str:
-        """Name of the data set for captions; with several, how to choose another."""
-        count = len(self.datasets())
-        return data_title(data) + (f" (1 of {count} data sets, choose with --data)" if count > 1 else "")
+    @property
+    def calibrator_caption(self) -> str:
+        """The calibrator for captions, after a space; empty if there is none."""
+        return f" (calibrator: {self.calibrator})" if self.calibrator else ""
+
+    def note_selection(self, figure: str, drawn: Sequence[str], available: Sequence[str], option: str) -> None:
+        """Add a note if a figure does not draw all data sets or losses.
+
+        Args:
+            figure: name of the figure.
+            drawn: names that are drawn.
+            available: names with runs.
+            option: "data" or "losses", the option that chooses others.
+        """
+        if set(drawn) < set(available):
+            kind = {"data": "data sets"}.get(option, option)
+            self.notes.append(
+                f"{figure}: shows {', '.join(drawn)}, {len(drawn)} of {len(available)} {kind}; choose with --{option}"
+            )
 
     def describe(self) -> str:
         """The inputs, for error messages about missing content."""
@@ -240,8 +290,11 @@ def _concatenate(runs: list[RunFiles], parts: list[Predictions]) -> Predictions:
             for run, part in zip(runs, parts, strict=True)
             for name in _ids(part)
         ]
+    # Logits of probabilities would replace zeros, so they are used only if all parts have them.
+    logits = [part.logits for part in parts if part.logits is not None]
+    arrays, key = (logits, "logits") if len(logits) == len(parts) else ([part.probs for part in parts], "probs")
     return Predictions(
-        logits=np.concatenate([part.as_logits()[0] for part in parts]),
+        **{key: np.concatenate(arrays)},
         y=np.concatenate([part.label_names() for part in parts]),
         classes=parts[0].classes,
         ids=ids or None,
@@ -261,10 +314,17 @@ def _resolve_names(kind: str, requested: Sequence[str], available: Sequence[str]
     return list(dict.fromkeys(names))
 
 
-def _natural_key(name: str) -> list[tuple[float, str]]:
-    """Sort key that puts "s = 5" before "s = 10"."""
-    parts = re.split(r"(\d+(?:\.\d+)?)", name)
-    return [(float(part) if position % 2 else 0.0, part) for position, part in enumerate(parts)]
+def _calibrator_options(name: str, paths: Sequence[Path]) -> Any:
+    """Argument of `orcu.calibrators.create` for a calibrator by its label in a spec, or by its name."""
+    if not name:
+        return None
+    for path in paths:
+        spec = json.loads((path / SPEC).read_text()) if (path / SPEC).is_file() else {}
+        for entry in spec.get("calibrators", []):
+            if isinstance(entry, dict) and entry.get("label") == name:
+                return {key: value for key, value in entry.items() if key != "label"}
+    calibrators.create(name)  # raises if it is unknown
+    return name
 
 
 def _split_name(argument: str) -> tuple[str, Path]:
@@ -285,8 +345,12 @@ def _find_runs(name: str, path: Path) -> list[RunFiles]:
         return [RunFiles(path, "", name or stem)]
     if (path / INDEX).is_file():
         entries = json.loads((path / INDEX).read_text())
-        files = [(path.parent / "runs" / entry["run"] / "result.json", entry) for entry in entries]
-        return [_benchmark_run(file, entry) for file, entry in files if file.is_file()]
+        files = [path.parent / "runs" / entry["run"] / "result.json" for entry in entries]
+        return [
+            replace(_benchmark_run(file, entry), position=position)
+            for position, (file, entry) in enumerate(zip(files, entries, strict=True))
+            if file.is_file()
+        ]
     stages = [
         RunFiles(file.parent, name or _dataset_name(file.parent / "stage_one") or path.name, "two_stage", fold)
         for fold, file in enumerate(sorted(path.glob(f"fold_*/{TWO_STAGE}")))
@@ -316,8 +380,10 @@ def _benchmark_run(file: Path, entry: dict[str, Any]) -> RunFiles:
         job["seed"],
         job.get("loss"),
         result.get("validation") or {},
+        result.get("test") or {},
         result.get("manifest", ""),
         finished,
+        select=entry.get("select", ""),
     )
 
 

@@ -117,7 +117,6 @@ _OTHERS = [
     for line in ("-", _DASHED, _DOTTED)
     for color, marker in zip((_BLUE, _ORANGE, _PURPLE, _SKY, _RED, _BLACK, _GREY), "^XDv<sP", strict=True)
 ]
-_TITLES = {"ensemble": "ensemble", "cdw_ce": "CDW-CE", "mbls": "MbLS", "hinge": "SoftCE + hinge"}
 
 
 def loss_styles(names: list[str]) -> dict[str, LineStyle]:
@@ -134,28 +133,6 @@ def loss_styles(names: list[str]) -> dict[str, LineStyle]:
     ]
     unknown = [name for name in names if name not in LOSS_STYLES]
     return {name: LOSS_STYLES.get(name) or free[unknown.index(name) % len(free)] for name in names}
-
-
-def loss_title(name: str) -> str:
-    """Name of a loss in a figure; unregistered names are unchanged.
-
-    Example:
-        >>> loss_title("cdw_ce"), loss_title("orcu"), loss_title("My model")
-        ('CDW-CE', 'ORCU', 'My model')
-    """
-    return _TITLES.get(name) or (name.upper() if name in LOSS_STYLES else name)
-
-
-def data_title(name: str) -> str:
-    """Name of a data set in a figure: registered names as text, other names unchanged.
-
-    Example:
-        >>> data_title("elpv"), data_title("image_aesthetics"), data_title("Cells, 96 px")
-        ('ELPV', 'Image aesthetics', 'Cells, 96 px')
-    """
-    if not name.replace("_", "").isalnum() or not name.islower():
-        return name
-    return name.upper() if len(name) <= 5 else name.replace("_", " ").capitalize()
 
 
 def class_colors(count: int) -> list[Any]:

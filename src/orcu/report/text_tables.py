@@ -42,8 +42,16 @@ def markdown(headings: Row, rows: Iterable[Row], align: str) -> str:
     return "\n".join([first, f"|{dashes}", *others, ""])
 
 
-def latex(headings: Row, rows: Iterable[Row], align: str) -> str:
-    r"""Return a LaTeX tabular for the package booktabs; arguments as for `markdown`.
+def latex(headings: Row, rows: Iterable[Row], align: str, *, merge: int = 0, rules: int | None = None) -> str:
+    r"""Return a LaTeX tabular for the package booktabs; the first arguments as for `markdown`.
+
+    Args:
+        headings: cells of the first row.
+        rows: cells of the other rows.
+        align: "l" or "r" for each column.
+        merge: number of first columns in which equal cells of consecutive rows become one, for the package multirow.
+        rules: number of first columns with a rule between their blocks, which is shorter from the second column on;
+            all merged columns by default.
 
     Example:
         >>> print(latex(["loss", "sce"], [["a & b", Cell("3.1", "best")]], "lr"), end="")
@@ -54,10 +62,36 @@ def latex(headings: Row, rows: Iterable[Row], align: str) -> str:
         a \& b & \textbf{3.1} \\
         \bottomrule
         \end{tabular}
+        >>> rows = [["LEV", "CE", "1"], ["LEV", "LS", "2"], ["SWD", "CE", "3"]]
+        >>> print("\n".join(latex(["data", "loss", "sce"], rows, "llr", merge=1).splitlines()[4:-2]))
+        \multirow{2}{*}{LEV} & CE & 1 \\
+         & LS & 2 \\
+        \midrule
+        SWD & CE & 3 \\
     """
-    first, *others = (" & ".join(_LATEX.cells(row)) + r" \\" for row in (headings, *rows))
-    top = [rf"\begin{{tabular}}{{{align}}}", r"\toprule", first, r"\midrule"]
-    return "\n".join([*top, *others, r"\bottomrule", r"\end{tabular}", ""])
+    rules = merge if rules is None else rules
+    first, *others = (_LATEX.cells(row) for row in (headings, *rows))
+    lines = [rf"\begin{{tabular}}{{{align}}}", r"\toprule", " & ".join(first) + r" \\", r"\midrule"]
+    for number, cells in enumerate(others):
+        # A cell is part of a block if it and all cells on its left equal those of the row before.
+        same = 0 if number == 0 else _common(cells, others[number - 1], merge)
+        if number and same < rules:
+            lines.append(r"\midrule" if same == 0 else rf"\cmidrule(l){{{same + 1}-{len(cells)}}}")
+        merged = []
+        for column in range(merge):
+            following = others[number + 1 :]
+            height = 1 + next(
+                (k for k, row in enumerate(following) if _common(row, cells, merge) <= column), len(following)
+            )
+            text = cells[column] if height == 1 else rf"\multirow{{{height}}}{{*}}{{{cells[column]}}}"
+            merged.append("" if column < same else text)
+        lines.append(" & ".join([*merged, *cells[merge:]]) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def _common(first: Sequence[str], second: Sequence[str], most: int) -> int:
+    """Number of equal cells at the beginning of two rows."""
+    return next((column for column in range(most) if first[column] != second[column]), most)
 
 
 def html(headings: Row, rows: Iterable[Row]) -> str:
@@ -76,7 +110,7 @@ def html(headings: Row, rows: Iterable[Row]) -> str:
 
 
 def comment(text: str, form: str) -> str:
-    """Return a line before a table: a comment in latex and html, plain text in Markdown.
+    """Return a line before or after a table: a comment in latex and html, plain text in Markdown.
 
     Example:
         >>> for form in ("latex", "html", "markdown"):
@@ -85,6 +119,7 @@ def comment(text: str, form: str) -> str:
         <!-- Table III - -> 2 -->
         Table III --> 2
     """
+    text = " ".join(text.splitlines())
     if form == "latex":
         return f"% {text}\n"
     return f"<!-- {text.replace('--', '- -')} -->\n" if form == "html" else f"{escape_markdown(text)}\n"
@@ -98,6 +133,16 @@ def escape_markdown(text: str) -> str:
         \<b> \& \*c\* d
     """
     return _MARKDOWN.cells([text])[0]
+
+
+def escape_latex(text: str) -> str:
+    r"""Escape a text for LaTeX, on one line.
+
+    Example:
+        >>> print(escape_latex("SCE (%) ↓"))
+        SCE (\%) $\downarrow$
+    """
+    return _LATEX.cells([text])[0]
 
 
 def csv(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -148,6 +193,8 @@ _LATEX_ESCAPES = {
     "|": r"\textbar{}",
     **{sign: f"{{{sign}}}" for sign in "[*"},  # after the \\ of the row before they would be its arguments
     "±": r"$\pm$",
+    "⁻": r"$^{-}$",
+    "²": r"$^{2}$",
     "↑": r"$\uparrow$",
     "↓": r"$\downarrow$",
     "▲": r"$\blacktriangle$",

@@ -7,7 +7,8 @@ from orcu.figures import bands
 from orcu.figures.bands import Band
 from orcu.figures.base import FIGURES, Figure, add_note, grid, panel_title, shared_legend
 from orcu.figures.sources import RunFiles, Sources
-from orcu.figures.style import COLUMN, PAGE, data_title, loss_styles, loss_title, shorten
+from orcu.figures.style import COLUMN, PAGE, loss_styles, shorten
+from orcu.figures.titles import data_title, loss_title
 
 METRICS = {"ece": "ECE (%)", "sce": "SCE (%)", "ace": "ACE (%)", "qwk": "QWK (%)"}
 
@@ -49,7 +50,7 @@ class CurvesFigure(Figure):
         lines = len(METRICS) // columns
         figure, axes = grid(width, lines * len(datasets), columns, height=1.5, around=0.75)
         for row, name in enumerate(datasets):
-            runs = {loss: _with_curves(sources.runs(name, loss)) for loss in sources.losses(data=name)}
+            runs = {loss: _with_curves(sources.runs(name, loss)) for loss in sources.losses(name)}
             by_loss = {loss: data(with_curves) for loss, with_curves in runs.items() if with_curves}
             panels = [ax for line in axes[row * lines : (row + 1) * lines] for ax in line]
             for position, (ax, (metric, text)) in enumerate(zip(panels, METRICS.items(), strict=True)):

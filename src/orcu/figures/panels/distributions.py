@@ -17,15 +17,17 @@ from orcu.figures.style import (
     class_axis,
     class_title,
     loss_styles,
-    loss_title,
     shorten,
     tick_names,
     wrap_name,
 )
+from orcu.figures.titles import data_title, loss_title
 from orcu.figures.typical import RULE, typical_rows
 from orcu.inputs import FloatArray
 from orcu.metrics.rows import Rows
 from orcu.predictions import Predictions
+
+SHOWN = ("sord", "orcu")  # the paper's choice
 
 
 @dataclass(frozen=True)
@@ -95,19 +97,22 @@ class DistributionsFigure(Figure):
     paper = "Fig. 6, S4, S5"
     needs = "test predictions of two losses on the same rows"
     command = "orcu bench run SPEC"
+    filters = ("data", "losses", "calibrator")
 
     def make(self, sources: Sources, *, width: str = PAGE, n_examples: int = 4) -> Any:
-        """Draw the two losses of --losses, by default SORD and ORCU, on at most ``n_examples`` rows of each kind."""
+        """Draw two losses on at most ``n_examples`` rows of each kind, by default SORD and ORCU as in the paper."""
         check_at_least(1, n_examples=n_examples)
         datasets = sources.datasets()
-        losses = sources.losses(("sord", "orcu"), data=datasets[0]) if datasets else []
-        if len(losses) == 1:  # only one of the default losses has runs
-            losses = sources.losses(data=datasets[0])
+        losses = sources.losses(datasets[0]) if datasets else []
         if len(losses) < 2:
             raise self.missing_input(sources, f"there is only {losses[0]}" if losses else "")
         if len(losses) > 2 and sources.has_loss_filter:
             raise InputError(f"--losses: expected two losses to compare, got {len(losses)} ({', '.join(losses)}).")
-        names = losses[:2] if len(losses) == 2 else [losses[0], losses[-1]]
+        names = losses
+        if len(losses) > 2:
+            names = list(SHOWN) if set(SHOWN) <= set(losses) else [losses[0], losses[-1]]
+        sources.note_selection("distributions", names, losses, "losses")
+        sources.note_selection("distributions", datasets[:1], datasets, "data")
         first, second = (sources.predictions(datasets[0], name) for name in names)
         kinds = {
             kind: data(first, second, correct=kind == "correct", n_examples=n_examples) for kind in ("correct", "wrong")
@@ -138,7 +143,7 @@ class DistributionsFigure(Figure):
         first_row = axes[0] if kinds["correct"] else axes[1]
         handles, labels = first_row[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=2)
-        where = f"{sources.data_caption(datasets[0])}; " if datasets[0] else ""
+        where = f"{data_title(datasets[0])}; " if datasets[0] else ""
         add_note(
             figure,
             f"{where}{sources.rows_caption(datasets[0])} that both predict correctly (wrongly); {RULE} "

@@ -12,12 +12,14 @@ import numpy.typing as npt
 from orcu.errors import InputError, require
 from orcu.figures.base import FIGURES, Figure, add_note, check_at_least, grid
 from orcu.figures.sources import RunFiles, Sources, match_rows
-from orcu.figures.style import COLUMN, PAGE, loss_title, shorten, wrap_name
+from orcu.figures.style import COLUMN, PAGE, shorten, wrap_name
+from orcu.figures.titles import data_title, loss_title
 from orcu.figures.typical import RULE, typical_rows
 from orcu.inputs import FloatArray
 from orcu.metrics.rows import Rows
 
 SHOWN = ("ce", "sord", "ls", "orcu")  # the paper's choice
+MOST = 6  # columns of maps that are large enough to be read
 Pixels = npt.NDArray[np.uint8]
 _SHORTCUTS = {"downsample", "shortcut"}  # module names in timm's networks
 
@@ -173,17 +175,22 @@ class GradCamFigure(Figure):
     command = "orcu bench run gradcam, or a spec with keep_models = true and an image set"
 
     def make(self, sources: Sources, *, width: str = PAGE, n_examples: int = 4) -> Any:
-        """Draw the first data set with models; CE, SORD, LS and ORCU, or the losses of --losses."""
+        """Draw the first data set with models; of more than six losses the paper's four, if the user has not chosen."""
         check_at_least(1, n_examples=n_examples)
         for name in sources.datasets():
-            losses = sources.losses(SHOWN, data=name)
-            runs = {loss: sources.runs(name, loss)[0] for loss in losses}
-            runs = {loss: run for loss, run in runs.items() if _is_image_model(run)}
-            if runs:
+            runs = {loss: sources.runs(name, loss)[0] for loss in sources.losses(name)}
+            available = {loss: run for loss, run in runs.items() if _is_image_model(run)}
+            if available:
                 break
         else:
             raise self.missing_input(sources)
         require("captum", extra="figures", feature="Grad-CAM")
+        runs = available
+        if len(available) > MOST and not sources.has_loss_filter:
+            shown = [loss for loss in SHOWN if loss in available] or list(available)[:MOST]
+            runs = {loss: available[loss] for loss in shown}
+        sources.note_selection("gradcam", list(runs), list(available), "losses")
+        sources.note_selection("gradcam", [name], sources.datasets(), "data")
         examples = data(runs, n_examples=n_examples)
         columns = len(runs) + 1
         side = (3.3 if width == COLUMN else 6.9) / max(columns, 5)
@@ -197,7 +204,7 @@ class GradCamFigure(Figure):
             title = shorten(example.label, 9) if width == COLUMN else wrap_name(example.label, 18)
             line[0].text(-0.06, 0.5, title, rotation=90, transform=line[0].transAxes, ha="right", va="center")
         several_folds = len(sources.runs(name, next(iter(runs)))) > 1
-        caption = sources.data_caption(name) + ("; first fold" if several_folds else "")
+        caption = data_title(name) + ("; first fold" if several_folds else "")
         add_note(
             figure,
             f"{caption}: test images that all losses predict correctly; {RULE}; labels without such an image are left "

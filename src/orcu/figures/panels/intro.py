@@ -11,18 +11,8 @@ from orcu.errors import InputError
 from orcu.figures.base import FIGURES, Figure, add_note, check_at_least, grid, panel_title, shared_legend
 from orcu.figures.panels import reliability
 from orcu.figures.sources import Sources, match_rows
-from orcu.figures.style import (
-    COLUMN,
-    GREEN,
-    LOSS_STYLES,
-    PAGE,
-    class_axis,
-    class_title,
-    loss_title,
-    shorten,
-    tick_names,
-    wrap_name,
-)
+from orcu.figures.style import COLUMN, GREEN, LOSS_STYLES, PAGE, class_axis, class_title, shorten, tick_names, wrap_name
+from orcu.figures.titles import data_title, loss_title
 from orcu.inputs import FloatArray, IntArray
 from orcu.metrics.rows import Rows
 from orcu.predictions import Predictions
@@ -131,6 +121,7 @@ class IntroFigure(Figure):
     paper = "Fig. 1"
     needs = "test predictions of several models on the same rows"
     command = "orcu bench run SPEC"
+    filters = ("data", "losses", "calibrator")
 
     def make(
         self,
@@ -144,9 +135,10 @@ class IntroFigure(Figure):
         """Draw the first data set, or that of --data, with ``n_examples`` rows of the lowest and highest label."""
         check_at_least(1, n_examples=n_examples)
         datasets = sources.datasets()
-        losses = sources.losses(data=datasets[0]) if datasets else []
+        losses = sources.losses(datasets[0]) if datasets else []
         if len(losses) < 2:
             raise self.missing_input(sources, f"there is only {losses[0]}" if losses else "")
+        sources.note_selection("intro", datasets[:1], datasets, "data")
         parts = match_rows([sources.predictions(datasets[0], name) for name in losses])
         models = dict(zip(losses, parts, strict=True))
         kinds = data(models, min_unimodality=min_unimodality, max_ece=max_ece)
@@ -180,7 +172,7 @@ class IntroFigure(Figure):
                 top.set_ylabel("probability")
                 bottom.set_ylabel("accuracy")
         shared_legend(figure, reliability.legend_handles(), ncols=2 if width == COLUMN else 5)
-        caption = f"{sources.data_caption(datasets[0])}; " if datasets[0] else ""
+        caption = f"{data_title(datasets[0])}; " if datasets[0] else ""
         add_note(
             figure,
             f"{caption}unimodal: at least {100 * min_unimodality:g} % of the rows; calibrated: ECE up to "

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orcu.figures.style import ROLES, loss_styles, loss_title
+from orcu.figures.style import ROLES, loss_styles
+from orcu.figures.titles import loss_title
 
 MARKERS = "o^sDvPX*"  # one for each calibrator
 

@@ -15,7 +15,8 @@ from orcu.evaluation.intervals import TAILS
 from orcu.evaluation.tally import Tally
 from orcu.figures.base import FIGURES, Figure, add_note, axes_or_new, check_at_least, grid
 from orcu.figures.sources import Sources
-from orcu.figures.style import COLUMN, PAGE, ROLES, data_title, loss_title, shorten, wrap_name
+from orcu.figures.style import COLUMN, PAGE, ROLES, shorten, wrap_name
+from orcu.figures.titles import data_title, loss_title
 from orcu.inputs import FloatArray
 from orcu.metrics.rows import Rows
 from orcu.predictions import Predictions
@@ -208,6 +209,7 @@ class ReliabilityGrid(Figure):
     paper = "Fig. 4, S2"
     needs = "test predictions"
     command = "orcu bench run SPEC"
+    filters = ("data", "losses", "calibrator")
 
     def make(self, sources: Sources, *, width: str = PAGE, n_bins: int = 15) -> Any:
         """Draw the pooled test rows of all folds with ``n_bins`` bins of equal width."""
@@ -215,7 +217,7 @@ class ReliabilityGrid(Figure):
         datasets = sources.datasets()
         if not datasets:
             raise self.missing_input(sources)
-        panels = {name: sources.losses(data=name) for name in datasets}
+        panels = {name: sources.losses(name) for name in datasets}
         most = 3 if width == COLUMN else 6
         columns = min(most, max(len(losses) for losses in panels.values()))
         lines = [

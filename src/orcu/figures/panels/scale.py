@@ -10,17 +10,20 @@ from orcu.figures import bands
 from orcu.figures.bands import Band
 from orcu.figures.base import FIGURES, Figure, add_note, grid, panel_title
 from orcu.figures.sources import RunFiles, Sources
-from orcu.figures.style import COLUMN, LOSS_STYLES, PAGE, ROLES, data_title
+from orcu.figures.style import COLUMN, LOSS_STYLES, PAGE, ROLES
+from orcu.figures.titles import data_title, metric_title
+from orcu.metrics.base import METRICS
 
 _METRICS = {"sce": ("SCE", "orcu"), "ace": ("ACE", "sord"), "ece": ("ECE", "flsd")}
 
 
 @dataclass(frozen=True)
 class ScaleCurves:
-    """Validation errors in percent over s by metric, and the s with the lowest mean SCE."""
+    """Validation errors in percent over s by metric, the s that is selected, and the metric that selects it."""
 
     metrics: dict[str, Band]
     best_scale: float
+    select: str
 
 
 DEFAULT_SCALE = 3.0  # of ORCULoss, as in the paper
@@ -45,6 +48,8 @@ def scale_of(run: RunFiles) -> float | None:
 def data(runs: list[RunFiles]) -> ScaleCurves:
     """Validation errors of runs with different s, mean over folds.
 
+    The selected s has the best mean of the metric that the spec names for the data set (``select``), by default SCE.
+
     Example:
         >>> from pathlib import Path
         >>> runs = [
@@ -59,12 +64,16 @@ def data(runs: list[RunFiles]) -> ScaleCurves:
     for metric in _METRICS:
         points = [(scale_of(run), 100 * run.validation[metric]) for run in runs]
         lines[metric] = bands.data([(np.array([s]), np.array([error])) for s, error in points if s is not None])
-    best = lines["sce"]
-    return ScaleCurves(lines, float(best.x[best.mean.argmin()]))
+    select = runs[0].select or "sce"
+    means = {
+        s: np.mean([run.validation[select] for run in runs if scale_of(run) == s]) for s in lines["sce"].x.tolist()
+    }
+    cost = METRICS.get(select).cost
+    return ScaleCurves(lines, min(means, key=lambda s: float(cost(means[s]))), select)
 
 
 def draw(ax: Any, curves: ScaleCurves) -> None:
-    """Draw a line for each error over s, and mark the best s."""
+    """Draw a line for each error over s, and mark the selected s."""
     for metric, (name, style) in _METRICS.items():
         bands.draw(ax, curves.metrics[metric], LOSS_STYLES[style], label=name, markers=True)
     ax.axvline(curves.best_scale, color=ROLES["muted"], linewidth=0.8, linestyle=(0, (3, 2)), zorder=0)
@@ -78,7 +87,7 @@ def draw(ax: Any, curves: ScaleCurves) -> None:
 
 @FIGURES.register("scale")
 class ScaleFigure(Figure):
-    """SCE, ACE and ECE over s, a panel for each data set; the s with the lowest validation SCE is marked."""
+    """SCE, ACE and ECE over s, a panel for each data set; the s that its criterion selects on validation rows."""
 
     title = "Effect of the barrier scale s"
     paper = "S1"
@@ -108,5 +117,18 @@ class ScaleFigure(Figure):
             figure.delaxes(ax)
         handles, labels = flat[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=3)
-        add_note(figure, "mean over folds; band: one standard deviation; dashed: lowest SCE")
+        add_note(figure, f"mean over folds; band: one standard deviation; dashed: {_criteria(panels)}")
         return figure
+
+
+def _criteria(panels: Mapping[str, ScaleCurves]) -> str:
+    """Which s is marked, by data set if they have different criteria."""
+    by_metric: dict[str, list[str]] = {}
+    for name, curves in panels.items():
+        by_metric.setdefault(curves.select, []).append(data_title(name))
+    texts = [
+        f"{'highest' if METRICS.get(metric).better == 'higher' else 'lowest'} {metric_title(metric)}"
+        + (f" ({', '.join(names)})" if len(by_metric) > 1 else "")
+        for metric, names in by_metric.items()
+    ]
+    return f"selected s, {' or '.join(texts)}"

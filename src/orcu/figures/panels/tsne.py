@@ -9,11 +9,11 @@ import numpy as np
 from orcu.errors import InputError
 from orcu.figures.base import FIGURES, Figure, add_note, check_at_least, grid
 from orcu.figures.sources import Sources
-from orcu.figures.style import COLUMN, CURVE, PAGE, ROLES, class_colors, data_title, loss_title, wrap_name
+from orcu.figures.style import COLUMN, CURVE, PAGE, ROLES, class_colors, wrap_name
+from orcu.figures.titles import data_title, loss_title
 from orcu.inputs import FloatArray, IntArray
 from orcu.threads import available_cpus
 
-SHOWN = ("ce", "sord", "ls", "orcu")  # the paper's choice
 MIN_ROWS = 10  # smallest number of rows for a meaningful embedding
 ITERATIONS = 500  # with a few hundred points the default of 1000 makes no visible difference
 
@@ -137,13 +137,13 @@ class TsneFigure(Figure):
     command = "orcu bench run SPEC"
 
     def make(self, sources: Sources, *, width: str = PAGE, max_rows: int = 1500) -> Any:
-        """Draw CE, SORD, LS and ORCU, or the losses of --losses, with at most ``max_rows`` evenly spaced rows."""
+        """Draw all losses with at most ``max_rows`` evenly spaced rows."""
         from threadpoolctl import threadpool_limits
 
         runs = {
             name: {
                 loss: run
-                for loss in sources.losses(SHOWN, data=name)
+                for loss in sources.losses(name)
                 if (run := sources.runs(name, loss)[0]).has("features.safetensors")
             }
             for name in sources.datasets()
@@ -183,12 +183,9 @@ class TsneFigure(Figure):
             ax.set_axis_off()
         handles, labels = axes[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center")
-        drawn = {loss for by_loss in runs.values() for loss in by_loss}
-        available = {loss for name in runs for loss in sources.losses(data=name)}
-        part = f"{len(drawn)} of {len(available)} losses (choose with --losses); " if drawn < available else ""
         several_folds = any(len(sources.runs(name, loss)) > 1 for name in runs for loss in runs[name])
         rows = "test rows of the first fold" if several_folds else "test rows"
-        add_note(figure, f"{part}{rows}, at most {max_rows:,}, evenly spaced")
+        add_note(figure, f"{rows}, at most {max_rows:,}, evenly spaced")
         return figure
 
 

@@ -9,7 +9,8 @@ from orcu.figures import bands
 from orcu.figures.bands import Band
 from orcu.figures.base import FIGURES, Figure, add_note, grid, panel_title
 from orcu.figures.sources import Sources
-from orcu.figures.style import COLUMN, PAGE, data_title, loss_styles, loss_title
+from orcu.figures.style import COLUMN, PAGE, loss_styles
+from orcu.figures.titles import data_title, loss_title
 
 # column -> title, factor
 PANELS = {
@@ -20,7 +21,7 @@ PANELS = {
 }
 
 
-SOFTCE = "sord"  # the branch without a regularizer
+_BRANCHES = {"sord": "SoftCE", "hinge": "SoftCE + hinge"}  # what the branches minimise
 
 
 def data(records: Sequence[dict[str, Any]], column: str) -> dict[str, Band]:
@@ -49,7 +50,7 @@ def draw(ax: Any, lines: dict[str, Band]) -> None:
     from matplotlib.ticker import MaxNLocator
 
     for branch, style in loss_styles(list(lines)).items():
-        bands.draw(ax, lines[branch], style, label="SoftCE" if branch == SOFTCE else loss_title(branch))
+        bands.draw(ax, lines[branch], style, label=_BRANCHES.get(branch) or loss_title(branch))
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=2))
 
 
