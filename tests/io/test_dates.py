@@ -47,7 +47,9 @@ def test_parse_dates_order_follows_from_all_rows():
 
 
 def test_parse_dates_ambiguous_order_raises_with_both_formats():
-    with pytest.raises(InputError, match=r"column 'day', row 2: '01/02/2026' is ambiguous.*--date-format %d/%m/%Y") as error:
+    with pytest.raises(
+        InputError, match=r"column 'day', row 2: '01/02/2026' is ambiguous.*--date-format %d/%m/%Y"
+    ) as error:
         parse("03/03/2026", "01/02/2026")
     assert "--date-format %m/%d/%Y" in str(error.value)
     assert parse("01/02/2026", date_format="%m/%d/%Y") == [date(2026, 1, 2)]
@@ -65,7 +67,8 @@ def test_parse_dates_mixed_formats_raise_with_the_row():
 
 
 @pytest.mark.parametrize(
-    "text", ["tomorrow", "2026-13-01", "20261231", "45992", "31.12.26", "12.31.2026", "2026-12-31 99:99", "0000-01-01", ""]
+    "text",
+    ["tomorrow", "2026-13-01", "20261231", "45992", "31.12.26", "12.31.2026", "2026-12-31 99:99", "0000-01-01", ""],
 )
 def test_parse_dates_other_texts_raise(text):
     with pytest.raises(InputError, match="expected a date such as 2026-12-31 or 31.12.2026.*--date-format"):

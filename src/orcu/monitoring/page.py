@@ -10,6 +10,7 @@ from orcu.figures.base import add_note, grid
 from orcu.figures.panels import monitoring, reliability
 from orcu.figures.style import print_settings
 from orcu.figures.svg import render
+from orcu.metrics.sums import WEIGHT
 from orcu.monitoring.check import Check, format_e_value
 from orcu.report.page import Provenance, figure, render_page
 
@@ -95,16 +96,18 @@ def _note(check: Check) -> str:
 
 def _reliability_diagrams(check: Check) -> list[dict[str, str]]:
     """Diagrams of the reference, and of the rows before and since the drift, or of all rows."""
-    tallies = {} if check.reference is None else {"Reference": check.reference.tally}
+    tables = {} if check.reference is None else {"Reference": check.reference.tally.sums().top}
     if check.drift is None:
-        tallies["All days"] = check.tally
+        tables["All days"] = check.tally.sums().top
     else:
-        before, after = check.drift.tallies
-        tallies |= {f"Before {check.drift.since}": before, f"Since {check.drift.since}": after}
+        (before, after), drift = check.drift.tables, check.drift
+        subgroup = "" if drift.subgroup is None else f", subgroup {drift.subgroup}"
+        tables |= {f"Before {drift.since}{subgroup}": before, f"Since {drift.since}{subgroup}": after}
+    unit = "sum of weights" if "--sample-weight" in check.columns else "rows"
     figures = []
-    for number, (name, tally) in enumerate((name, tally) for name, tally in tallies.items() if tally.rows):
-        diagram = reliability.data(tally.sums().top)
-        draw = partial(reliability.draw, diagram=diagram, xlabel="confidence")
+    for number, (name, table) in enumerate((name, table) for name, table in tables.items() if table[WEIGHT].sum()):
+        draw = partial(reliability.draw, diagram=reliability.data(table), xlabel="confidence")
         title = f"Reliability diagram of the top label: {name}"
-        figures.append(figure(f"{name}: {tally.rows:,} rows", draw, prefix=f"reliability-{number}", title=title))
+        caption = f"{name}: {table[WEIGHT].sum():,.0f} {unit}"
+        figures.append(figure(caption, draw, prefix=f"reliability-{number}", title=title))
     return figures
