@@ -233,7 +233,7 @@ def test_build_page_is_complete_escaped_and_deterministic(drifted, calm):
 
 
 def test_chart_shows_e_values_and_overconfidence(drifted, tmp_path):
-    result = check(drifted)
+    result = check(drifted, period="day")
     figure = chart(result, width="column")
     above, below = figure.axes
     assert above.get_yscale() == "log"

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from orcu.errors import InputError
-from orcu.inputs import FloatArray, IntArray
+from orcu.inputs import SUM_TOLERANCE, FloatArray, IntArray
 from orcu.metrics.binning import bin_index
 from orcu.metrics.rows import Rows
 from orcu.metrics.sums import OUTCOME, VALUE, WEIGHT
@@ -115,7 +115,7 @@ class Contribution:
                 sums.append(np.stack([weight, weight * value, weight * outcome], axis=1))
         bets = _aggregate(("", *(names or ())), np.concatenate(keys), np.concatenate(sums))
         units = 1 if clusters is None else len(clusters)
-        totals = np.bincount(unit, weight, units)
+        totals: FloatArray = np.bincount(unit, weight, units).astype(np.float64)
         squares = float((weight**2).sum() if clusters is None else (totals**2).sum())
         max_weight = float(weight.max(initial=0.0))
         return cls(bets, clusters, np.bincount(unit, minlength=units).astype(np.float64), totals, max_weight, squares)
@@ -161,7 +161,7 @@ class Contribution:
 def check_cells(cells: FloatArray, index: IntArray, n_bins: int, *, name: str) -> None:
     """Raise an InputError if sums of cells, shape (3, ...), are impossible for the bins with this index."""
     count, predicted, observed = cells[WEIGHT], cells[VALUE], cells[OUTCOME]
-    slack = 1e-6 * np.maximum(count, 1)
+    slack = SUM_TOLERANCE * np.maximum(count, 1)  # rows may sum to slightly more than 1
     low, high = count * index / n_bins, count * (index + 1) / n_bins
     outside = (predicted < low - slack) | (predicted > high + slack)
     if ((count < 0) | (observed < -slack) | (observed > count + slack) | outside).any():
@@ -178,5 +178,5 @@ def _aggregate(populations: tuple[str, ...], keys: IntArray, sums: FloatArray) -
     """Bets with one row per key, in the order of the keys."""
     shape = tuple((keys.max(axis=0, initial=0) + 1).tolist())
     codes, index = np.unique(np.ravel_multi_index(tuple(keys.T), shape), return_inverse=True)
-    totals = np.stack([np.bincount(index, column, len(codes)) for column in sums.T], axis=1)
+    totals = np.stack([np.bincount(index, column, len(codes)) for column in sums.T], axis=1).astype(np.float64)
     return Bets(populations, np.stack(np.unravel_index(codes, shape), axis=1).astype(np.int64), totals)

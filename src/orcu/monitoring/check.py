@@ -610,6 +610,8 @@ def _subgroup_results(
     days: Sequence[Day], series: list[_Series], populations: list[str], weights: FloatArray, alarm_threshold: float
 ) -> list[SubgroupResult]:
     logs = np.max([part.log_populations[-1] + math.log(part.share) for part in series], axis=0)
+    # Share of the rows that count as independent, which is 1 without weights and clusters.
+    independent = sum(day.effective_rows for day in days) / sum(day.tally.rows for day in days)
     results = []
     for name, log_e, weight in sorted(zip(populations, logs, weights, strict=True)):
         if name == ALL_ROWS:
@@ -617,15 +619,20 @@ def _subgroup_results(
         parts = [day.subgroups[name] for day in days if day.subgroups and name in day.subgroups]
         table = np.sum([part.top for part in parts], axis=0)
         count, predicted, observed = table.sum(-1)
-        counts = sum(part.rows for part in parts), sum(part.unlabelled for part in parts)
-        if count > 0:
-            effective = sum(day.effective_rows for day in days) / max(sum(day.tally.rows for day in days), 1)
-            metrics = observed / count, np.abs(table[OUTCOME] - table[VALUE]).sum() / count
-            gap, chance = (predicted - observed) / count, chance_limit(table[None], effective * counts[0])
-        else:
-            metrics, gap, chance = (math.nan, math.nan), math.nan, NO_LIMIT
-        threshold = alarm_threshold / float(weight)
-        results.append(SubgroupResult(name, *counts, *map(float, (*metrics, gap, log_e)), threshold, chance))
+        rows = sum(part.rows for part in parts)
+        results.append(
+            SubgroupResult(
+                name=name,
+                rows=rows,
+                unlabelled=sum(part.unlabelled for part in parts),
+                accuracy=float(observed / count) if count else math.nan,
+                ece=float(np.abs(table[OUTCOME] - table[VALUE]).sum() / count) if count else math.nan,
+                overconfidence=float((predicted - observed) / count) if count else math.nan,
+                log_e_value=float(log_e),
+                alarm_threshold=alarm_threshold / float(weight),
+                ece_chance=chance_limit(table[None], independent * rows),
+            )
+        )
     return results
 
 

@@ -11,7 +11,7 @@ from orcu.figures.panels import monitoring, reliability
 from orcu.figures.style import print_settings
 from orcu.figures.svg import render
 from orcu.metrics.sums import WEIGHT
-from orcu.monitoring.check import Check, format_e_value
+from orcu.monitoring.check import Check, format_e_value, format_period
 from orcu.report.page import Provenance, figure, render_page
 
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")  # dates must not be broken over lines
@@ -59,11 +59,15 @@ def build(
         findings=[_DATE.sub("\\1\u2011\\2\u2011\\3", sentence) for sentence in check.findings],
         e_values=render(partial(_draw_e_values, check=check), prefix="e-values", title="E-value by day", **size),
         overconfidence=render(
-            partial(_draw_overconfidence, check=check), prefix="overconfidence", title="Overconfidence by day", **size
+            partial(_draw_overconfidence, check=check),
+            prefix="overconfidence",
+            title=f"Overconfidence by {check.period}",
+            **size,
         ),
         note=_note(check),
         reliabilities=_reliability_diagrams(check),
         format_e_value=format_e_value,
+        format_period=format_period,
     )
 
 
@@ -75,11 +79,15 @@ def _draw_e_values(ax: Any, check: Check) -> None:
 def _draw_overconfidence(ax: Any, check: Check) -> None:
     reference, tolerance = check.reference, check.tolerance
     low, high = (0.0, 0.0) if reference is None else (reference.overconfidence_low, reference.overconfidence_high)
-    names = "overconfidence", "overconfidence_low", "overconfidence_high"
+    names = "overconfidence_low", "overconfidence_high"
     monitoring.draw_overconfidence(
         ax,
         [day.day for day in check.days],
         *(np.array([getattr(day, name) for day in check.days]) for name in names),
+        # A period that began before the first checked day is drawn at that day.
+        periods=[max(part.day, check.days[0].day) for part in check.periods],
+        observed=np.array([part.overconfidence for part in check.periods]),
+        period=check.period,
         band=(low - tolerance, high + tolerance),
         band_name="tolerance" if reference is None else "reference",
         drift=check.since,
@@ -89,7 +97,8 @@ def _draw_overconfidence(ax: Any, check: Check) -> None:
 def _note(check: Check) -> str:
     text = (
         "Each e-value is of all days up to that day, with the labels known now; the last one decides. The blue band is "
-        f"the {100 * (1 - check.alpha):g} % confidence sequence of the overconfidence of all rows so far."
+        f"the {100 * (1 - check.alpha):g} % confidence sequence of the overconfidence of all rows so far. Points are "
+        f"single {check.period}s."
     )
     return text if check.drift is None else f"{text} The vertical line is the most likely start of the drift."
 
