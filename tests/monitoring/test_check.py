@@ -247,7 +247,7 @@ def test_chart_shows_e_values_and_overconfidence(drifted, tmp_path):
 
 @pytest.mark.parametrize(("e_value", "text"), [(2.345, "2.3"), (1234.4, "1,234"), (1e9, "10⁹")])
 def test_format_e_value_by_size(e_value, text):
-    assert format_e_value(DayResult(FIRST, 9, 0, 0.9, 0.1, 0.1, 0.0, np.log(e_value), -0.1, 0.1)) == text
+    assert format_e_value(DayResult(FIRST, 9, 0, 0.9, 0.1, 0.1, 0.0, np.log(e_value), -0.1, 0.1, None, 9.0)) == text
 
 
 @pytest.mark.parametrize(("name", "options"), [("plain", {"tolerance": 0.0}), ("reference", {"reference_days": 3})])

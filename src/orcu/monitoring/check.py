@@ -19,7 +19,7 @@ from orcu.evaluation.tally import Tally
 from orcu.figures.panels.monitoring import power_of_ten
 from orcu.inputs import FloatArray, as_count, as_fraction
 from orcu.metrics.sums import OUTCOME, VALUE, WEIGHT
-from orcu.monitoring.chance import NO_LIMIT, ChanceLimit, chance_limit, tally_limits
+from orcu.monitoring.chance import ChanceLimit, chance_limit, tally_limits
 from orcu.monitoring.e_process import (
     Hypothesis,
     cell_sums,
@@ -55,10 +55,23 @@ class DayResult:
     log_e_value: float  # natural logarithm of the e-value of all days up to this one
     overconfidence_low: float  # confidence sequence of the overconfidence of all rows up to this day
     overconfidence_high: float
-    ece_chance: ChanceLimit = NO_LIMIT  # ECE of a perfectly calibrated model on as many rows
-    sce_chance: ChanceLimit = NO_LIMIT  # SCE of a perfectly calibrated model on as many rows
-    tally: Tally | None = field(default=None, repr=False)
-    squares: float = field(default=0.0, repr=False)
+    tally: Tally = field(repr=False)  # sums of the labelled rows
+    squares: float = field(repr=False)  # sum of squared weights of independent rows or clusters
+
+    @property
+    def ece_chance(self) -> ChanceLimit:
+        """ECE of a perfectly calibrated model on as many rows."""
+        return self._limits[0]
+
+    @property
+    def sce_chance(self) -> ChanceLimit:
+        """SCE of a perfectly calibrated model on as many rows."""
+        return self._limits[1]
+
+    @functools.cached_property
+    def _limits(self) -> tuple[ChanceLimit, ChanceLimit]:
+        total = float(self.tally.sums().total)
+        return tally_limits(self.tally, total**2 / self.squares if self.squares else 0.0)
 
     @property
     def e_value(self) -> float:
@@ -183,7 +196,7 @@ class Check:
         results = []
         for start, group in groupby(self.days, key=lambda day: _period_start(day.day, self.period)):
             days = list(group)
-            tally = functools.reduce(Tally.merge, (day.tally for day in days if day.tally is not None))
+            tally = functools.reduce(Tally.merge, (day.tally for day in days))
             squares, last = sum(day.squares for day in days), days[-1]
             ends = last.log_e_value, last.overconfidence_low, last.overconfidence_high
             results.append(_day_result(start, tally, squares, sum(day.unlabelled for day in days), *ends))
@@ -268,9 +281,9 @@ class Check:
             "drift": None if drift is None else _plain(drift) | {"event": self._event(drift)},
             "findings": self.findings,
             "subgroups": [_plain(part) | {"e_value": part.e_value, "alarm": part.alarm} for part in self.subgroups],
-            "days": [_plain(day) | {"e_value": day.e_value} for day in self.days],
+            "days": [_plain_day(day) for day in self.days],
             "period": self.period,
-            "periods": [_plain(day) | {"e_value": day.e_value} for day in self.periods],
+            "periods": [_plain_day(day) for day in self.periods],
         }
 
     def _event(self, drift: Drift) -> str:
@@ -583,9 +596,7 @@ def _day_result(
 ) -> DayResult:
     metrics = tally.compute() if tally.rows else dict.fromkeys(DAY_METRICS, math.nan)
     accuracy, ece, sce, gap = (metrics[name] for name in DAY_METRICS)
-    total = float(tally.sums().total)
-    limits = tally_limits(tally, total**2 / squares if squares else 0.0)
-    return DayResult(day, tally.rows, unlabelled, accuracy, ece, sce, gap, log_e, low, high, *limits, tally, squares)
+    return DayResult(day, tally.rows, unlabelled, accuracy, ece, sce, gap, log_e, low, high, tally, squares)
 
 
 def _day_results(
@@ -640,13 +651,18 @@ def _merge_tallies(days: Sequence[Day]) -> Tally:
     return functools.reduce(Tally.merge, (day.tally for day in days))
 
 
-def _plain(record: DayResult | SubgroupResult | Drift | Reference) -> dict[str, Any]:
-    """Fields of a result for JSON, without sums."""
+def _plain_day(day: DayResult) -> dict[str, Any]:
+    limits = {f"{name}_chance": getattr(day, f"{name}_chance") for name in ("ece", "sce")}
+    return _plain(day, **limits) | {"e_value": day.e_value}
+
+
+def _plain(record: DayResult | SubgroupResult | Drift | Reference, **limits: ChanceLimit) -> dict[str, Any]:
+    """Fields of a result and limits for JSON, without sums."""
     state: dict[str, Any] = {}
-    for name, value in vars(record).items():
+    for name, value in (vars(record) | limits).items():
         if isinstance(value, ChanceLimit):
             state[f"{name}_expected"], state[f"{name}_limit"] = value.expected, value.limit
-        elif name not in ("tally", "tables", "squares"):
+        elif name not in ("tally", "tables", "squares", "_limits"):
             state[name] = value.isoformat() if isinstance(value, date) else value
     return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in state.items()}
 

@@ -51,7 +51,7 @@ def log_wealth(
     product over rows: the wealth is at most that of an exact martingale.
 
     Args:
-        count: n, number of rows of each cell, shape (...).
+        count: n, number of rows of each cell, or the sum of their weights, shape (...).
         predicted: sums of p, shape (...).
         observed: Y, number of events, shape (...).
         low: l, smallest gap (observed minus predicted rate) under the hypothesis, broadcast to (...).
@@ -65,7 +65,7 @@ def log_wealth(
         >>> np.exp(log_wealth(rows, predicted, observed, -0.2, 0.0)).max().round(2).item()
         1.0
     """
-    mean = predicted / np.maximum(count, 1)
+    mean = predicted / np.where(count > 0, count, 1)
     nearest = np.where(STAKES > 0, np.clip(mean + high, 0, 1)[..., None], np.clip(mean + low, 0, 1)[..., None])
     return STAKES * observed[..., None] - count[..., None] * np.log1p(nearest * np.expm1(STAKES))
 
@@ -204,7 +204,8 @@ def gap_interval(
         >>> low.round(3).item(), high.round(3).item()
         (-0.101, -0.001)
     """
-    mean, rate = predicted / np.maximum(count, 1), observed / np.maximum(count, 1)
+    total = np.where(count > 0, count, 1)
+    mean, rate = predicted / total, observed / total
     limit = -np.log(alpha) * np.ones_like(mean)
     ends = []
     for outermost in (-mean, 1 - mean):
