@@ -37,12 +37,77 @@ def folder(tmp_path):
 def test_monitor_add_and_check_a_calibrated_model(folder):
     result = run("monitor", "add", "calm.csv", "--date", "day", "--log", "monitor", *READING, cwd=folder)
     assert result.returncode == 0, result.stderr
-    assert "2026-11-01: 75 labelled rows, 5 unlabelled" in result.stdout
+    assert "2026-11-01 to 2026-11-14: 1,115 labelled rows, 5 unlabelled" in result.stdout  # not a line per day
     assert "wrote 14 days to monitor" in result.stdout
+    assert len(result.stdout.splitlines()) <= 3
     result = run("monitor", "check", "monitor", cwd=folder, width=80)
     assert result.returncode == 0, result.stderr
     assert "2026-11-14" in result.stdout
+    assert "if calib." in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
+    weeks = run("monitor", "check", "monitor", "--period", "week", cwd=folder)
+    assert [line.split()[:2] for line in weeks.stdout.splitlines()[1:5]] == [
+        ["week", "of"],
+        ["2026-10-26", "75"],
+        ["2026-11-02", "560"],
+        ["2026-11-09", "480"],
+    ]
+    months = run("monitor", "check", "monitor", "--period", "month", "--json", "out.json", cwd=folder)
+    assert "2026-11 " in months.stdout
+    state = json.loads((folder / "out.json").read_text())
+    assert (len(state["days"]), len(state["periods"])) == (14, 1)
+    assert state["periods"][0]["rows"] == sum(day["rows"] for day in state["days"]) == 1115
+    assert state["periods"][0]["e_value"] == state["e_value"]
+    assert state["days"][0]["ece_chance_limit"] > state["periods"][0]["ece_chance_limit"] > 0
+
+
+def test_monitor_check_long_log_prints_months(folder):
+    days = [f"{year}-{month:02}-{day:02}" for year in (2024, 2025) for month in range(1, 13) for day in (1, 8, 15)]
+    write_predictions(folder / "long.csv", 3, days=days)
+    run("monitor", "add", "long.csv", "--date", "day", "--log", "monitor", *READING, cwd=folder)
+    lines = run("monitor", "check", "monitor", cwd=folder).stdout.splitlines()
+    assert lines[1].split()[0] == "month"
+    assert sum(line.startswith("202") for line in lines) == 24 + 1  # and the last finding
+
+
+def test_monitor_add_subgroups_clusters_and_weights(folder):
+    frame = pd.read_csv(folder / "calm.csv")
+    frame["site"] = np.where(np.arange(len(frame)) % 2, "[red]north", "south")
+    frame["patient"], frame["factor"] = np.arange(len(frame)) // 3, 1 + np.arange(len(frame)) % 4
+    frame["day"] = pd.to_datetime(frame["day"]).dt.strftime("%d.%m.%Y")
+    frame.to_csv(folder / "sites.csv", index=False)
+    columns = ("--subgroup", "site", "--cluster", "patient", "--sample-weight", "factor", "--id", "case")
+    add = ("monitor", "add", "sites.csv", "--date", "day", "--log", "monitor", *columns, *READING)
+    assert run(*add, cwd=folder).returncode == 0
+    result = run("monitor", "check", "monitor", "--report", "page.html", "--json", "out.json", cwd=folder, width=80)
+    assert result.returncode == 0, result.stderr
+    assert "[red]north" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    page = (folder / "page.html").read_text()
+    assert '<section id="subgroups">' in page
+    assert "assumes that clusters are independent" in page
+    assert [part["name"] for part in json.loads((folder / "out.json").read_text())["subgroups"]] == [
+        "[red]north",
+        "south",
+    ]
+    assert_data_error(run(*add[:7], *READING, "--append", cwd=folder), "--cluster")
+
+
+def test_monitor_add_duplicates_and_implausible_days(folder):
+    add = ("monitor", "add", "one.csv", "--log", "monitor", *READING)
+    assert run(*add, "--day", "01.11.2026", cwd=folder).returncode == 0
+    assert_data_error(run(*add, "--day", "2026-11-02", cwd=folder), "2026-11-01", "--allow-duplicates")
+    assert run(*add, "--day", "2026-11-02", "--allow-duplicates", cwd=folder).returncode == 0
+    assert_data_error(run(*add, "--day", "2025-11-03", cwd=folder), "2025-11-03", "--allow-any-day")
+    twice = ("--day", "2025-11-03", "--allow-any-day", "--allow-duplicates")
+    assert run(*add, *twice, cwd=folder).returncode == 0
+    day = run(*add, "--day", "11/03/2026", "--date-format", "%m/%d/%Y", "--allow-duplicates", cwd=folder)
+    assert "2026-11-03: 40 labelled rows" in day.stdout
+
+
+def test_monitor_add_folder_that_cannot_be_written(folder):
+    result = run("monitor", "add", "one.csv", "--day", "2026-11-01", "--log", "calm.csv/log", *READING, cwd=folder)
+    assert_data_error(result, "calm.csv/log: the log cannot be written", "Not a directory")
 
 
 def test_monitor_check_alarm_exits_with_4_and_writes_files(folder):
@@ -70,7 +135,8 @@ def test_monitor_add_late_labels(folder):
     assert_data_error(run(*add, cwd=folder), "2026-11-01", "40", "--overwrite", "--append")
     write_predictions(folder / "one.csv", 50)
     assert "2026-11-01: 50 labelled rows\n" in run(*add, "--overwrite", cwd=folder).stdout
-    assert "--id" in run(*add, "--append", cwd=folder).stdout
+    assert_data_error(run(*add, "--append", cwd=folder), "--allow-duplicates")
+    assert "--id" in run(*add, "--append", "--allow-duplicates", cwd=folder).stdout
     with_ids = (*add, "--id", "case")
     assert run(*with_ids, "--overwrite", cwd=folder).returncode == 0
     assert_data_error(run(*with_ids, "--append", cwd=folder), "50 of the 50 rows")
@@ -84,7 +150,9 @@ DAY = ("--day", "2026-11-01")
     [
         (("add", "one.csv", "--log", "m"), ["--day, --date:"]),
         (("add", "one.csv", "--log", "m", *DAY, "--date", "day"), ["--day, --date:"]),
-        (("add", "one.csv", "--log", "m", "--day", "1.11.2026"), ["--day:", "1.11.2026"]),
+        (("add", "one.csv", "--log", "m", "--day", "1/11/2026"), ["--day:", "1/11/2026", "--date-format"]),
+        (("add", "one.csv", "--log", "m", *DAY, "--date-format", "%Y"), ["date_format:", "%Y"]),
+        (("check", "log", "--period", "year"), ["year"]),
         (("add", "one.csv", "--log", "m", *DAY, "--append", "--overwrite"), ["--overwrite, --append:"]),
         (("add", "none.csv", "--log", "m", *DAY), ["none.csv:"]),
         (("check", "nowhere"), ["nowhere:"]),

@@ -1,11 +1,13 @@
 """``orcu monitor``: a daily log of labelled predictions, and calibration drift alarms."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 from typer import Argument, Option
 
 from orcu.cli.console import GATE_FAILED, new_table, say, show, task
@@ -14,12 +16,14 @@ from orcu.cli.options import Column, ReadOptions, command
 from orcu.errors import InputError
 
 if TYPE_CHECKING:
-    from orcu.monitoring.check import Check
+    from orcu.monitoring.check import Check, DayResult, SubgroupResult
 
 monitor_app = typer.Typer(
     help="Anytime-valid drift alarms: the false-alarm rate holds however often you check.", no_args_is_help=True
 )
-MAX_DAYS = 31  # number of days printed
+Period = StrEnum("Period", ["day", "week", "month"])
+MAX_LINES = 31  # number of days, weeks or months printed
+MAX_ADDED_LINES = 7  # more added days are printed as a summary
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,14 @@ class MonitorReadOptions(ReadOptions):
     """Columns of the predictions of a day."""
 
     id: Annotated[str | None, Column(help="Column of unique row ids, to detect duplicates; stored as hashes.")] = None
+    sample_weight: Annotated[str | None, Column(help="Column of sample weights.")] = None
+    subgroup: Annotated[str | None, Column(help="Column of subgroups, such as sites; each is tested too.")] = None
+    cluster: Annotated[
+        str | None, Column(help="Column of clusters, such as patients, whose rows depend on each other; hashed.")
+    ] = None
+    date_format: Annotated[
+        str | None, Column(help="Format of dates, such as %d.%m.%Y. Default: detected from all rows.")
+    ] = None
 
 
 @command(monitor_app)
@@ -38,6 +50,21 @@ def add(
     date: Annotated[str | None, Option(help="Column of the date of each row, in place of --day.")] = None,
     overwrite: Annotated[bool, Option("--overwrite", help="Overwrite days already in the log.")] = False,
     append: Annotated[bool, Option("--append", help="Append rows to days already in the log.")] = False,
+    allow_duplicates: Annotated[
+        bool,
+        Option(
+            "--allow-duplicates",
+            help="Add rows that are in the log under another day, such as cases predicted again that count again.",
+        ),
+    ] = False,
+    allow_any_day: Annotated[
+        bool,
+        Option(
+            "--allow-any-day",
+            help="Accept days before the first day of the log, in the future, or more than a year from the others, as "
+            "when earlier days are added before the first check.",
+        ),
+    ] = False,
     n_bins: Annotated[int, Option(min=1, help="Number of probability bins, fixed for a log.")] = 15,
 ) -> None:
     """Add the predictions of one or more days to the log.
@@ -51,9 +78,9 @@ def add(
         raise InputError("--day, --date: give exactly one of the two.")
     if overwrite and append:
         raise InputError("--overwrite, --append: give only one of the two.")
-    if day is not None:
-        as_day(day, name="--day")
     options = read.arguments()
+    if day is not None:
+        as_day(day, name="--day", date_format=read.date_format)
     with task(f"reading {file.name}"):
         days = Log(log).add_file(
             file,
@@ -62,12 +89,17 @@ def add(
             n_bins=n_bins,
             overwrite=overwrite,
             append=append,
+            allow_duplicates=allow_duplicates,
+            allow_any_day=allow_any_day,
             source={"file": file.name, "sha256": digest(file)},
             **options,
         )
-    for entry in days:
-        unlabelled = f", {entry.unlabelled:,} unlabelled" if entry.unlabelled else ""
-        say(f"{entry.day}: {entry.tally.rows:,} labelled rows{unlabelled}")
+    if len(days) > MAX_ADDED_LINES:
+        rows, unlabelled = sum(entry.tally.rows for entry in days), sum(entry.unlabelled for entry in days)
+        _print_added(f"{days[0].day} to {days[-1].day}", rows, unlabelled)
+    else:
+        for entry in days:
+            _print_added(f"{entry.day}", entry.tally.rows, entry.unlabelled)
     if append and any(entry.ids is None for entry in days):
         say("duplicate rows cannot be detected without --id", style="dim")
     say(f"wrote {len(days):,} {'day' if len(days) == 1 else 'days'} to {log}")
@@ -78,10 +110,15 @@ def check(
     log: Annotated[Path, Argument(help="Folder of the monitoring log.")],
     reports: ReportOptions,
     reference: Annotated[Path | None, Option(help="Reference to compare with: another log or a day of one.")] = None,
-    reference_days: Annotated[int | None, Option(help="Number of first days to use as the reference.")] = None,
+    reference_days: Annotated[
+        int | None, Option(help="Number of first days with labels to use as the reference.")
+    ] = None,
     since: Annotated[str | None, Option(help="First day to test, such as the day after a fix.")] = None,
     alpha: Annotated[float, Option(help="Probability of ever raising a false alarm.")] = 0.05,
     tolerance: Annotated[float | None, Option(help="Tolerated deviation. Default: 0.02; 0 with a reference.")] = None,
+    period: Annotated[
+        Period | None, Option(help="Period of the printed results. Default: by the number of days.")
+    ] = None,
     plot: Annotated[Path | None, Option(help="Chart file (.png, .svg or .pdf).")] = None,
 ) -> None:
     """Test the log for calibration drift; exit with code 4 if an alarm is raised."""
@@ -101,7 +138,13 @@ def check(
         check_format(plot.suffix.removeprefix("."))
     with task("checking the log"):
         result = check_log(
-            log, reference=reference, reference_days=reference_days, since=since, alpha=alpha, tolerance=tolerance
+            log,
+            reference=reference,
+            reference_days=reference_days,
+            since=since,
+            alpha=alpha,
+            tolerance=tolerance,
+            period=None if period is None else period.value,
         )
         written = reports.write(result.to_dict(), partial(build, result), [])
         if plot is not None:
@@ -113,23 +156,50 @@ def check(
         raise typer.Exit(GATE_FAILED)
 
 
-def _print(result: "Check") -> None:
-    from orcu.evaluation.formatting import format_value
-    from orcu.monitoring.check import format_e_value
+def _print_added(days: str, rows: int, unlabelled: int) -> None:
+    say(f"{days}: {rows:,} labelled rows{f', {unlabelled:,} unlabelled' if unlabelled else ''}")
 
-    headings = ("day", ">rows", ">unlabelled", ">accuracy", ">ECE", ">SCE", ">over-conf.", ">e-value")
-    table = new_table(*headings, padding=1)
-    for day in result.days[-MAX_DAYS:]:
-        metrics = [format_value(value, percent=True) for value in (day.accuracy, day.ece, day.sce)]
-        gap = format_value(day.overconfidence, percent=True, signed=True)
-        e_value = format_e_value(day)
-        mark = f"[bold red]{e_value}[/]" if day.e_value >= result.alarm_threshold else e_value
-        unlabelled = f"{day.unlabelled:,}" if day.unlabelled else ""
-        table.add_row(day.day.isoformat(), f"{day.rows:,}", unlabelled, *metrics, gap, mark)
+
+def _print(result: "Check") -> None:
+    from orcu.monitoring.check import format_e_value, format_period
+
+    limit = ">if calib."
+    name = "week of" if result.period == "week" else result.period
+    table = new_table(name, ">rows", ">unlabelled", ">accuracy", ">ECE", limit, ">over-conf.", ">e-value", padding=1)
+    for day in result.periods[-MAX_LINES:]:
+        cells = [*_metrics(day), _mark(format_e_value(day), day.e_value >= result.alarm_threshold)]
+        table.add_row(format_period(day.day, result.period), *_counts(day), *cells)
     show("", table)
-    if len(result.days) > MAX_DAYS:
-        say(f"the last {MAX_DAYS} of {len(result.days):,} days; --json and --report have all days", style="dim")
+    if len(result.periods) > MAX_LINES:
+        note = f"the last {MAX_LINES} of {len(result.periods):,} {result.period}s; --json and --report have all"
+        say(note, style="dim")
+    if result.subgroups:
+        table = new_table(
+            "subgroup", ">rows", ">unlabelled", ">accuracy", ">ECE", limit, ">over-conf.", ">e-value", padding=1
+        )
+        for part in result.subgroups:
+            e_value = f"{format_e_value(part)} of {part.alarm_threshold:,.0f}"
+            table.add_row(escape(part.name), *_counts(part), *_metrics(part), _mark(e_value, part.alarm))
+        show("", table)
+    say("if calib.: 95 % of perfectly calibrated models have a lower ECE on as many rows.", style="dim")
     show("")
     say(result.findings[0], style="bold red" if result.alarm else "bold")
     say(*result.findings[1:])
     show("")
+
+
+def _counts(result: "DayResult | SubgroupResult") -> tuple[str, str]:
+    return f"{result.rows:,}", f"{result.unlabelled:,}" if result.unlabelled else ""
+
+
+def _metrics(result: "DayResult | SubgroupResult") -> list[str]:
+    from orcu.evaluation.formatting import format_value
+
+    limit = result.ece_chance.limit
+    ece = _mark(format_value(result.ece, percent=True), result.ece > limit)
+    values = [format_value(result.accuracy, percent=True), ece, format_value(limit, percent=True)]
+    return [*values, format_value(result.overconfidence, percent=True, signed=True)]
+
+
+def _mark(text: str, is_alarming: bool) -> str:
+    return f"[bold red]{text}[/]" if is_alarming else text

@@ -51,7 +51,7 @@ def log_wealth(
     product over rows: the wealth is at most that of an exact martingale.
 
     Args:
-        count: n, number of rows of each cell, shape (...).
+        count: n, number of rows of each cell, or the sum of their weights, shape (...).
         predicted: sums of p, shape (...).
         observed: Y, number of events, shape (...).
         low: l, smallest gap (observed minus predicted rate) under the hypothesis, broadcast to (...).
@@ -65,7 +65,7 @@ def log_wealth(
         >>> np.exp(log_wealth(rows, predicted, observed, -0.2, 0.0)).max().round(2).item()
         1.0
     """
-    mean = predicted / np.maximum(count, 1)
+    mean = predicted / np.where(count > 0, count, 1)
     nearest = np.where(STAKES > 0, np.clip(mean + high, 0, 1)[..., None], np.clip(mean + low, 0, 1)[..., None])
     return STAKES * observed[..., None] - count[..., None] * np.log1p(nearest * np.expm1(STAKES))
 
@@ -125,6 +125,46 @@ def cell_weights(num_classes: int, n_bins: int) -> FloatArray:
     return events[:, None] * np.array([*[0.5 / n_bins] * n_bins, 0.5])
 
 
+def population_weights(appearance: list[int]) -> FloatArray:
+    r"""Share of the wealth that is bet on all rows and on each subgroup, sum at most 1, shape (subgroups + 1,).
+
+    Without subgroups all rows have the whole wealth, otherwise one half. Of the other half, the subgroups of the first
+    day share :math:`1/2` equally, those that appear on the next day with new subgroups :math:`1/6`, then
+    :math:`1/12`, and so on: the number of future subgroups is unknown, and shares must be fixed in advance.
+
+    Args:
+        appearance: for each subgroup the number, from 0, of its day among the days with new subgroups.
+
+    Example:
+        >>> population_weights([0, 0, 1]).round(4).tolist()
+        [0.5, 0.125, 0.125, 0.0833]
+        >>> population_weights([]).tolist()
+        [1.0]
+    """
+    if not appearance:
+        return np.ones(1)
+    position = np.array(appearance)
+    shares = occasion_weights(int(position.max()) + 1) / np.bincount(position)
+    return np.concatenate([[0.5], 0.5 * shares[position]])
+
+
+def occasion_weights(count: int) -> FloatArray:
+    r"""Share of alpha of the e-process of each occasion, shape (count,).
+
+    .. math:: v_r = \frac{1}{(r + 1)(r + 2)}, \qquad r = 0, 1, \ldots
+
+    Rows of a cluster depend on its earlier rows, so the e-processes of different occasions are martingales under
+    different histories, and their average is not one under any. Each may have an alarm with its share of alpha
+    (Bonferroni's inequality).
+
+    Example:
+        >>> occasion_weights(3).round(4).tolist()
+        [0.5, 0.1667, 0.0833]
+    """
+    rank = np.arange(count)
+    return 1 / ((rank + 1) * (rank + 2))
+
+
 def log_e_value(log_total: FloatArray, weights: FloatArray, reserved: float) -> FloatArray:
     """Logarithm of the e-value, shape (...): the mean wealth over bets and cells, plus the reserved wealth.
 
@@ -164,7 +204,8 @@ def gap_interval(
         >>> low.round(3).item(), high.round(3).item()
         (-0.101, -0.001)
     """
-    mean, rate = predicted / np.maximum(count, 1), observed / np.maximum(count, 1)
+    total = np.where(count > 0, count, 1)
+    mean, rate = predicted / total, observed / total
     limit = -np.log(alpha) * np.ones_like(mean)
     ends = []
     for outermost in (-mean, 1 - mean):
@@ -206,13 +247,14 @@ class Hypothesis:
         return cls(-ends, ends, by_row=True)
 
     @classmethod
-    def from_reference(cls, reference: FloatArray, *, tolerance: float, alpha: float) -> "Hypothesis":
+    def from_reference(cls, reference: FloatArray, *, tolerance: float, alpha: FloatArray | float) -> "Hypothesis":
         """The mean gap of each cell is within the tolerance of its confidence interval in a reference period.
 
         Args:
             reference: `cell_sums` of the reference period, shape (..., C, 3, B).
             tolerance: extension of the interval on both sides.
-            alpha: probability that the true gap of any cell is ever outside its interval, shared by the cell weights.
+            alpha: probability that the true gap of any cell is ever outside its interval, shared by the cell weights;
+                broadcast to (..., C, B + 1).
 
         Example:
             >>> reference = np.zeros((2, 3, 1)) + [[1000.0], [700.0], [650.0]]

@@ -10,7 +10,8 @@ from orcu.figures.base import add_note, grid
 from orcu.figures.panels import monitoring, reliability
 from orcu.figures.style import print_settings
 from orcu.figures.svg import render
-from orcu.monitoring.check import Check, format_e_value
+from orcu.metrics.sums import WEIGHT
+from orcu.monitoring.check import Check, format_e_value, format_period
 from orcu.report.page import Provenance, figure, render_page
 
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")  # dates must not be broken over lines
@@ -58,11 +59,15 @@ def build(
         findings=[_DATE.sub("\\1\u2011\\2\u2011\\3", sentence) for sentence in check.findings],
         e_values=render(partial(_draw_e_values, check=check), prefix="e-values", title="E-value by day", **size),
         overconfidence=render(
-            partial(_draw_overconfidence, check=check), prefix="overconfidence", title="Overconfidence by day", **size
+            partial(_draw_overconfidence, check=check),
+            prefix="overconfidence",
+            title=f"Overconfidence by {check.period}",
+            **size,
         ),
         note=_note(check),
         reliabilities=_reliability_diagrams(check),
         format_e_value=format_e_value,
+        format_period=format_period,
     )
 
 
@@ -74,11 +79,15 @@ def _draw_e_values(ax: Any, check: Check) -> None:
 def _draw_overconfidence(ax: Any, check: Check) -> None:
     reference, tolerance = check.reference, check.tolerance
     low, high = (0.0, 0.0) if reference is None else (reference.overconfidence_low, reference.overconfidence_high)
-    names = "overconfidence", "overconfidence_low", "overconfidence_high"
+    names = "overconfidence_low", "overconfidence_high"
     monitoring.draw_overconfidence(
         ax,
         [day.day for day in check.days],
         *(np.array([getattr(day, name) for day in check.days]) for name in names),
+        # A period that began before the first checked day is drawn at that day.
+        periods=[max(part.day, check.days[0].day) for part in check.periods],
+        observed=np.array([part.overconfidence for part in check.periods]),
+        period=check.period,
         band=(low - tolerance, high + tolerance),
         band_name="tolerance" if reference is None else "reference",
         drift=check.since,
@@ -88,23 +97,26 @@ def _draw_overconfidence(ax: Any, check: Check) -> None:
 def _note(check: Check) -> str:
     text = (
         "Each e-value is of all days up to that day, with the labels known now; the last one decides. The blue band is "
-        f"the {100 * (1 - check.alpha):g} % confidence sequence of the overconfidence of all rows so far."
+        f"the {100 * (1 - check.alpha):g} % confidence sequence of the overconfidence of all rows so far. Points are "
+        f"single {check.period}s."
     )
     return text if check.drift is None else f"{text} The vertical line is the most likely start of the drift."
 
 
 def _reliability_diagrams(check: Check) -> list[dict[str, str]]:
     """Diagrams of the reference, and of the rows before and since the drift, or of all rows."""
-    tallies = {} if check.reference is None else {"Reference": check.reference.tally}
+    tables = {} if check.reference is None else {"Reference": check.reference.tally.sums().top}
     if check.drift is None:
-        tallies["All days"] = check.tally
+        tables["All days"] = check.tally.sums().top
     else:
-        before, after = check.drift.tallies
-        tallies |= {f"Before {check.drift.since}": before, f"Since {check.drift.since}": after}
+        (before, after), drift = check.drift.tables, check.drift
+        subgroup = "" if drift.subgroup is None else f", subgroup {drift.subgroup}"
+        tables |= {f"Before {drift.since}{subgroup}": before, f"Since {drift.since}{subgroup}": after}
+    unit = "sum of weights" if "--sample-weight" in check.columns else "rows"
     figures = []
-    for number, (name, tally) in enumerate((name, tally) for name, tally in tallies.items() if tally.rows):
-        diagram = reliability.data(tally.sums().top)
-        draw = partial(reliability.draw, diagram=diagram, xlabel="confidence")
+    for number, (name, table) in enumerate((name, table) for name, table in tables.items() if table[WEIGHT].sum()):
+        draw = partial(reliability.draw, diagram=reliability.data(table), xlabel="confidence")
         title = f"Reliability diagram of the top label: {name}"
-        figures.append(figure(f"{name}: {tally.rows:,} rows", draw, prefix=f"reliability-{number}", title=title))
+        caption = f"{name}: {table[WEIGHT].sum():,.0f} {unit}"
+        figures.append(figure(caption, draw, prefix=f"reliability-{number}", title=title))
     return figures

@@ -270,7 +270,7 @@ class RawBatch:
                     fields[role] = check(numbers, rows=len(values), name=f"column {column!r}", first_row=first_row)
             for role in TEXT_COLUMNS:
                 if (column := getattr(columns, role)) is not None:
-                    fields[role] = _read_texts(batch.column(column), column, first_row)
+                    fields[role] = read_texts(batch.column(column), column, first_row)
             if columns.id is not None:
                 fields["ids"] = np.asarray(batch.column(columns.id).to_pylist(), dtype=object)
             predictions = Predictions._from_fields(**fields, classes=source.classes, history=tuple(source.history))
@@ -478,7 +478,7 @@ def _encode(column: Any, name: str) -> EncodedLabels:
     return EncodedLabels(values, index.astype(np.intp))
 
 
-def _read_texts(column: Any, name: str, first_row: int) -> ObjectArray:
+def read_texts(column: Any, name: str, first_row: int) -> ObjectArray:
     """Convert a pyarrow column without empty cells to texts."""
     cells = _encode(column, name)
     empty = np.isin(cells.index, [k for k, value in enumerate(cells.values) if is_missing(value)])

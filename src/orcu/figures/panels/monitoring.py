@@ -40,42 +40,52 @@ def draw_e_values(
     ax.yaxis.set_major_formatter(lambda value, _: power_of_ten(round(np.log10(value))))
     ax.set_yticks([], minor=True)
     ax.set_ylabel("e-value")
-    ax.legend(loc="upper left")
+    _place_legend(ax)
 
 
 def draw_overconfidence(
     ax: Any,
     days: Sequence[date],
-    daily: FloatArray,
     low: FloatArray,
     high: FloatArray,
     *,
+    periods: Sequence[date],
+    observed: FloatArray,
     band: tuple[float, float],
     band_name: str,
     drift: date | None = None,
+    period: str = "day",
 ) -> None:
-    """Draw confidence minus accuracy of each day, the confidence sequence of all days so far, and the expected band.
+    """Draw confidence minus accuracy of each period, the confidence sequence of all days so far, and the expected band.
 
     Args:
         ax: matplotlib axes.
         days: days in order.
-        daily: overconfidence of each day, as a fraction; NaN for days without labels.
-        low: lower ends of the confidence sequence.
+        low: lower ends of the confidence sequence, as fractions.
         high: upper ends of the confidence sequence.
+        periods: first days of the periods, in order.
+        observed: overconfidence of each period; NaN for periods without labels.
         band: ends of the expected overconfidence.
         band_name: legend label of the band.
         drift: most likely first day of the drift.
+        period: day, week or month.
     """
     ax.axhspan(100 * band[0], 100 * band[1], color=ROLES["muted"], alpha=0.18, linewidth=0, label=band_name)
     ax.axhline(0, color=ROLES["muted"], linewidth=0.6)
     ax.fill_between(days, 100 * low, 100 * high, color=ROLES["accent"], alpha=0.3, linewidth=0, label="all days so far")
-    ax.plot(days, 100 * daily, linestyle="none", marker="o", markersize=2.6, color=ROLES["accent"], label="each day")
-    ends = np.array([*daily[np.isfinite(daily)], *band, 0.0])
+    marker = {"linestyle": "none", "marker": "o", "markersize": 2.6, "color": ROLES["accent"]}
+    ax.plot(periods, 100 * observed, label=f"each {period}", **marker)
+    ends = np.array([*observed[np.isfinite(observed)], *band, 0.0])
     margin = max(0.02, 0.25 * float(np.ptp(ends)))
     ax.set_ylim(100 * (float(ends.min()) - margin / 4), 100 * (float(ends.max()) + margin))
     _format_axes(ax, drift)
     ax.set_ylabel("overconfidence, points")
-    ax.legend(loc="upper left", ncols=3)
+    _place_legend(ax)
+
+
+def _place_legend(ax: Any) -> None:
+    """Put the legend above the axes, where it hides nothing."""
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)
 
 
 def power_of_ten(exponent: int) -> str:
@@ -93,7 +103,7 @@ def _format_axes(ax: Any, drift: date | None) -> None:
     from matplotlib import dates
 
     if drift is not None:
-        ax.axvline(drift, ymax=0.85, color=ROLES["alarm"], linewidth=1.0, alpha=0.7)  # below the legend
+        ax.axvline(drift, color=ROLES["alarm"], linewidth=1.0, alpha=0.7)
     locator = dates.AutoDateLocator(minticks=3, maxticks=7)  # type: ignore[no-untyped-call]
     formats = ["%Y", "%b", "%b %d", "%H:%M", "%H:%M", "%S"]  # years, months, days, and smaller units
     zero_formats = ["", "%Y", "%b", "%b %d", "%H:%M", "%H:%M"]  # first tick within the next larger unit
