@@ -114,7 +114,7 @@ def test_evaluate_with_all_options(folder, tmp_path):
 
 
 def test_evaluate_show_ids_puts_row_ids_into_the_report(folder, tmp_path):
-    options = ("--id", "image", "--n-resamples", "20", "--show-ids", "--report", tmp_path / "r.html")
+    options = ("--id", "image", "--n-resamples", "50", "--show-ids", "--report", tmp_path / "r.html")
     run("sharp.parquet", *BASIC, *options, cwd=folder)
     assert "img" in (tmp_path / "r.html").read_text()
 

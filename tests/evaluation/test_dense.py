@@ -76,8 +76,8 @@ def test_evaluate_dense_outputs_equals_clustered_rows():
 def test_evaluate_dense_subgroup_may_be_given_per_output():
     logits, y, mask = dense()
     site = np.array(["north", "north", "south", "south"])
-    evaluation = evaluate(logits=logits, y=y, mask=mask, subgroup=site, n_resamples=20)
-    alone = evaluate(logits=logits[:2], y=y[:2], mask=mask[:2], n_resamples=20)
+    evaluation = evaluate(logits=logits, y=y, mask=mask, subgroup=site, n_resamples=50)
+    alone = evaluate(logits=logits[:2], y=y[:2], mask=mask[:2], n_resamples=50)
     assert evaluation.subgroups["north"]["rps"].value == alone["rps"].value
 
 

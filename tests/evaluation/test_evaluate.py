@@ -44,7 +44,7 @@ def test_evaluate_values_equal_the_metric_functions(ordinal_sample, softmax):
     probs = softmax(logits)
     weight = np.random.default_rng(2).random(900)
     for w in (None, weight):
-        evaluation = evaluate(probs=probs, y=y, sample_weight=w, n_resamples=20)
+        evaluation = evaluate(probs=probs, y=y, sample_weight=w, n_resamples=50)
         for metric in all_metrics():
             function = getattr(metrics, metric.name)
             arguments = (probs,) if metric.name in {"unimodality", "sharpness"} else (probs, y)
@@ -103,7 +103,7 @@ def test_evaluate_subgroup_equals_evaluation_of_its_rows(ordinal_sample):
     assert list(evaluation.subgroups) == ["north", "south"]
     assert evaluation.subgroups["north"].metrics == alone.metrics
     by_class = np.where(y == 0, "only zeros", "rest")
-    evaluation = evaluate(logits=logits, y=y, subgroup=by_class, n_resamples=20)
+    evaluation = evaluate(logits=logits, y=y, subgroup=by_class, n_resamples=50)
     assert math.isnan(evaluation.subgroups["only zeros"].per_threshold[0]["auc"].value)
     with pytest.raises(InputError, match="^subgroup: 600 .*--cluster"):
         evaluate(logits=logits, y=y, subgroup=np.arange(600))
@@ -118,7 +118,7 @@ def test_evaluate_cluster_resamples_whole_clusters(ordinal_sample):
     once = evaluate(logits=logits, y=y, n_resamples=300)
     assert clustered.clusters == 200
     width = clustered["rps"].high - clustered["rps"].low
-    assert width == pytest.approx(once["rps"].high - once["rps"].low, rel=0.01)
+    assert width == pytest.approx(once["rps"].high - once["rps"].low, rel=0.02)
     assert width > 2 * (rows["rps"].high - rows["rps"].low)
 
 
@@ -147,18 +147,18 @@ def test_evaluate_reference_with_clusters_keeps_its_level(ordinal_sample):
 def test_evaluate_labels_off_by_one_warns(ordinal_sample):
     logits, y = ordinal_sample(400, num_classes=3, sharpen=6.0)
     keep = y < 2
-    evaluation = evaluate(logits=logits[keep], y=y[keep] + 1, n_resamples=20)
+    evaluation = evaluate(logits=logits[keep], y=y[keep] + 1, n_resamples=50)
     assert evaluation.notes[-1].startswith("WARNING")
     assert "one class lower" in evaluation.notes[-1]
     assert "WARNING" in evaluation.to_html()
-    assert not evaluate(logits=logits, y=y, n_resamples=20).notes
+    assert not evaluate(logits=logits, y=y, n_resamples=50).notes
 
 
 def test_evaluate_smallest_float_has_finite_slope():
     rng = np.random.default_rng(0)
     probs = rng.dirichlet(np.ones(3), size=40)
     probs[0], probs[1] = [5e-324, 1.0, 0.0], [0.0, 0.5, 0.5]
-    evaluation = evaluate(probs=probs, y=rng.integers(3, size=40), n_resamples=20)
+    evaluation = evaluate(probs=probs, y=rng.integers(3, size=40), n_resamples=50)
     assert np.isfinite(evaluation.per_threshold[0]["slope"].value)
 
 
@@ -295,7 +295,7 @@ def test_evaluate_two_rows_leaves_undefined_values_nan():
 
 
 def test_evaluate_impossible_label_is_counted(tmp_path):
-    evaluation = evaluate(probs=[[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], y=[0, 0, 1], n_resamples=20)
+    evaluation = evaluate(probs=[[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], y=[0, 0, 1], n_resamples=50)
     assert evaluation["nll"].value == math.inf
     assert evaluation.impossible_rows == 1
     assert "infinite (1 rows)" in evaluation.to_markdown()
@@ -429,7 +429,7 @@ def test_next_step_follows_from_the_results():
         "No calibration error is significant on these rows (corrected for noise, the SCE is at most "
     )
     assert "orcu calibrate fit" in next_step(evaluate(logits=3 * z, y=y, n_resamples=100))
-    assert "12 rows" in next_step(evaluate(logits=z[:12], y=y[:12], n_resamples=20))
+    assert "12 rows" in next_step(evaluate(logits=z[:12], y=y[:12], n_resamples=50))
     other = evaluate(logits=3 * z, y=y, compare={"calm": Predictions(logits=z, y=y)}, n_resamples=100)
     better, metrics_compared, worse = map(
         int, re.search(r'"calm".* in (\d+) of (\d+) .* in (\d+)', headline(other)[-1]).groups()
@@ -497,10 +497,10 @@ def test_evaluate_compare_needs_cluster_and_weight_of_both_models(ordinal_sample
     logits, y = ordinal_sample(300)
     probs, who = softmax(logits), np.arange(300) // 3
     with pytest.raises(InputError, match="^other: cluster is missing.*--cluster"):
-        evaluate(probs=probs, y=y, cluster=who, compare={"other": Predictions(probs=probs, y=y)}, n_resamples=20)
+        evaluate(probs=probs, y=y, cluster=who, compare={"other": Predictions(probs=probs, y=y)}, n_resamples=50)
     weighted = Predictions(probs=probs, y=y, sample_weight=np.linspace(0.5, 1, 300))
     with pytest.raises(InputError, match="^other: sample_weight is given.*--sample-weight"):
-        evaluate(probs=probs, y=y, compare={"other": weighted}, n_resamples=20)
+        evaluate(probs=probs, y=y, compare={"other": weighted}, n_resamples=50)
 
 
 def test_evaluate_impossible_rows_do_not_depend_on_positive_weights():

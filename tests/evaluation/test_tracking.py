@@ -19,7 +19,7 @@ from orcu import evaluate
 
 rng = np.random.default_rng(0)
 logits, y = rng.normal(size=(60, 3)), rng.integers(3, size=60)
-evaluation = evaluate(logits=logits, y=y, n_resamples=20)
+evaluation = evaluate(logits=logits, y=y, n_resamples=50)
 folder = sys.argv[1]
 """
 
@@ -37,7 +37,7 @@ class Notebook:
 @pytest.fixture(scope="module")
 def evaluation():
     rng = np.random.default_rng(0)
-    return evaluate(logits=rng.normal(size=(60, 3)), y=rng.integers(3, size=60), n_resamples=20)
+    return evaluate(logits=rng.normal(size=(60, 3)), y=rng.integers(3, size=60), n_resamples=50)
 
 
 def expected(evaluation, prefix="orcu/"):
@@ -70,7 +70,7 @@ def test_log_infinite_values_are_omitted_with_a_warning():
 def test_log_subgroup_under_another_prefix():
     rng = np.random.default_rng(1)
     probs, y = rng.dirichlet(np.ones(3), size=40), rng.integers(3, size=40)
-    evaluation = evaluate(Predictions(probs=probs, y=y, subgroup=["n", "s"] * 20), n_resamples=20)
+    evaluation = evaluate(Predictions(probs=probs, y=y, subgroup=["n", "s"] * 20), n_resamples=50)
     tracker = Notebook()
     evaluation.log(tracker)
     evaluation.subgroups["n"].log(tracker, prefix="orcu/n/")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from orcu.errors import InputError
-from orcu.evaluation.intervals import interval
+from orcu.evaluation.intervals import interval, widen
 from orcu.evaluation.mean_cost import evaluation_metrics
 from orcu.evaluation.statistics import SufficientStatistics
 from orcu.metrics.base import Metric
@@ -20,7 +20,8 @@ _SAME_ROWS = "models are compared on the same rows in the same order, or by ids 
 class Difference:
     """Metric of the first model minus that of another model on the same rows, with its 95 % interval.
 
-    ``favour`` is the share of resamples in which the first model is better; ``None`` if no direction is better.
+    ``favour`` is the share of resamples in which the first model is better; ``None`` if no direction is better. With
+    clusters the differences of the resamples are widened like the interval, see `small_sample_factor`.
     """
 
     value: float
@@ -95,20 +96,26 @@ def paired_differences(
     draws = None
     if n_resamples:  # the same seed draws the same units, so the resamples are paired
         draws = first.resampled(n_resamples, random_state), second.resampled(n_resamples, random_state)
+    factor = first.small_sample_factor if n_resamples else 1.0
     with np.errstate(invalid="ignore"):  # infinite in both
         return {
-            metric.name: _difference(metric, first.totals, second.totals, draws)
+            metric.name: _difference(metric, first.totals, second.totals, draws, factor)
             for metric in evaluation_metrics(first.rule)
         }
 
 
-def _difference(metric: Metric, first: Sums, second: Sums, draws: tuple[Sums, Sums] | None) -> Difference:
+def _difference(
+    metric: Metric, first: Sums, second: Sums, draws: tuple[Sums, Sums] | None, factor: float
+) -> Difference:
     value = float(metric(first) - metric(second))
     if draws is None:
         return Difference(value, np.nan, np.nan, None)
     a, b = metric(draws[0]), metric(draws[1])
-    ends = interval(value, a - b)
     bias = float((a - b).mean() - value) if metric.binned else 0.0
+    ends = interval(value, widen(a - b, value + bias, factor))
     a, b = metric.cost(a), metric.cost(b)
+    center = float(metric.cost(metric(first)) - metric.cost(metric(second))) + bias
+    if factor != 1 and np.isfinite(center):
+        a, b = widen(a - b, center, factor), np.zeros_like(b)
     favour = float(np.mean((a < b) + 0.5 * (a == b))) if metric.better else None  # ties count half
     return Difference(value, ends.low - bias, ends.high - bias, favour)

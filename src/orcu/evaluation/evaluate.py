@@ -15,6 +15,7 @@ from orcu.evaluation.evaluation import Estimate, Evaluation
 from orcu.evaluation.findings import reference_p_value
 from orcu.evaluation.intervals import (
     CONFIDENCE_LEVEL,
+    MIN_CLUSTERS,
     calibrated_sums,
     default_draws,
     gap_interval,
@@ -52,6 +53,7 @@ Source = Predictions | PredictionsSource
 REFERENCE_ROWS = 50_000  # rows from which the noise of a calibrated model is simulated
 MIN_SUBGROUP_ROWS = 50_000  # smallest subsample of a subgroup with more rows
 UNIMODAL_SHARE = 0.9  # share of unimodal rows in another class order above which a warning is given
+MAX_SUBGROUPS_NAMED = 10  # subgroups named in a warning
 PERMUTED_CLASSES, ORDER_ROWS = 6, 500  # all orders are tried up to this number of classes, on this number of rows
 
 
@@ -87,13 +89,13 @@ def evaluate(
         sample_weight: non-negative row weights.
         uncertainty: score of each row for the referral curve, highest referred first, instead of the confidence.
         subgroup: subgroup of each row, or of each dense output; subgroups are evaluated separately.
-        cluster: cluster of each row, such as a patient; the bootstrap resamples whole clusters. By default each dense
-            output is a cluster.
+        cluster: cluster of each row, such as a patient; the bootstrap resamples whole clusters, and intervals are
+            widened for few clusters. By default each dense output is a cluster.
         mask: booleans in the shape of the labels, true where a row counts; other positions are ignored.
         compare: predictions of other models for the same rows, by name.
         name: name of this model.
         rule: decision rule, as in `orcu.decide`: "argmax", "median", "mean" or a cost matrix.
-        n_resamples: number of bootstrap resamples; 0 for none; by default chosen by the number of rows.
+        n_resamples: number of bootstrap resamples, at least 30; 0 for none; by default chosen by the number of rows.
         random_state: seed of the resamples and simulated outcomes.
         n_bins: number of bins of the binned errors.
         progress: function that is called with the name of a stage and the number of rows done.
@@ -137,6 +139,7 @@ def evaluate(
             threads=_threads(statistics.rows),
         )
         evaluation.subgroups = dict(zip(subgroups, evaluations, strict=True))
+        evaluation.notes += _subgroup_cluster_warnings(subgroups)
         for other_name, other in (compare or {}).items():
             if other_name == name:
                 raise InputError(f"compare: two models have the name {name!r}; use different names.")
@@ -180,13 +183,15 @@ def _evaluate_statistics(
     sample, sums = statistics.sample, statistics.totals
     rows, unit = statistics.subsample(subsample_rows)
     n_resamples = number_of_resamples(n_resamples, statistics.rows, statistics.layout.size)
-    if statistics.units < 2:  # a single unit cannot be resampled
+    clusters = statistics.cluster_weights
+    if (statistics.units if clusters is None else len(clusters)) < 2:  # a single unit cannot be resampled
         n_resamples = 0
     draws = statistics.resampled(n_resamples, random_state) if n_resamples else None
+    factor = statistics.small_sample_factor if n_resamples else 1.0
     rows.cumulative, rows.columns  # noqa: B018 - computed once, before several threads read them
     fits = list(map_ordered(partial(threshold_fit, rows), range(rows.num_classes - 1), threads=_threads(len(rows))))
     fit_draws = _resample_fits(statistics, fits, unit, n_resamples, random_state) if n_resamples else None
-    reference = _Reference(statistics, rows, draws, random_state)
+    reference = _Reference(statistics, rows, draws, factor, random_state)
     return Evaluation(
         name=name,
         classes=sample.classes,
@@ -195,10 +200,11 @@ def _evaluate_statistics(
         weighted=sample.sample_weight is not None,
         impossible_rows=_count_impossible(statistics),
         metrics={
-            metric.name: _estimate(metric, sums, draws, reference) for metric in evaluation_metrics(statistics.rule)
+            metric.name: _estimate(metric, sums, draws, reference, factor)
+            for metric in evaluation_metrics(statistics.rule)
         },
         per_class=_per_class(sums, reference, sample.classes),
-        per_threshold=_per_threshold(sums, draws, reference, fits, fit_draws, sample.classes),
+        per_threshold=_per_threshold(sums, draws, reference, fits, fit_draws, factor, sample.classes),
         decomposition=vars(decomposition(sums)),
         referral=curve_from_rows(rows),
         sums=sums,
@@ -210,6 +216,7 @@ def _evaluate_statistics(
         notes=[
             *_notes(statistics, len(rows)),
             *_zero_probability_notes(sums, sample, _count_impossible(statistics)),
+            *_cluster_warnings(statistics),
             *_label_offset_warnings(sums),
             *_class_order_warnings(rows.probs, sample.classes),
         ],
@@ -248,6 +255,36 @@ def _zero_probability_notes(sums: Sums, sample: Predictions, count: int) -> list
     return [
         f"the NLL is infinite, because {count:,} {verb} probability 0 to the label{cause}. With {smallest / 2:.2g} "
         f"(half the smallest positive probability) in place of 0 it is {finite:.3f}"
+    ]
+
+
+def _cluster_warnings(statistics: SufficientStatistics) -> list[str]:
+    """Warning if there are too few clusters for reliable intervals."""
+    weights = statistics.cluster_weights
+    if weights is None or len(weights) >= MIN_CLUSTERS:
+        return []
+    if len(weights) == 1:
+        return [
+            "WARNING: all rows belong to one cluster, so there are no intervals, and the reference 'if calibrated' is "
+            "that of independent rows. Is it the right column? Evaluate rows of at least five clusters, or leave out "
+            "cluster= (--cluster) if the rows are independent."
+        ]
+    return [
+        f"WARNING: there are only {len(weights)} clusters. The intervals are wide and may be too narrow all the same; "
+        "evaluate rows of at least five clusters."
+    ]
+
+
+def _subgroup_cluster_warnings(subgroups: Mapping[str, SufficientStatistics]) -> list[str]:
+    """Warning that names the subgroups with too few clusters for reliable intervals."""
+    counts = {name: len(part.cluster_weights) for name, part in subgroups.items() if part.cluster_weights is not None}
+    few = [f"{name} ({count})" for name, count in counts.items() if count < MIN_CLUSTERS]
+    if not few:
+        return []
+    shown = ", ".join(few[:MAX_SUBGROUPS_NAMED]) + (" and others" if len(few) > MAX_SUBGROUPS_NAMED else "")
+    return [
+        f"WARNING: subgroups with fewer than {MIN_CLUSTERS} clusters: {shown}. Their intervals are wide and may be too "
+        "narrow all the same; with one cluster there are none."
     ]
 
 
@@ -305,11 +342,12 @@ class _Reference:
     with clusters the distribution is the noise of the resamples around the observed gaps.
     """
 
-    def __init__(self, statistics: SufficientStatistics, rows: Rows, draws: Sums | None, random_state: int) -> None:
+    def __init__(
+        self, statistics: SufficientStatistics, rows: Rows, draws: Sums | None, factor: float, random_state: int
+    ) -> None:
         self._center: Sums | None = None
-        self._scale = 1.0
         if statistics.sample.cluster is not None and draws is not None:
-            self._center, self._draws = statistics.totals, draws
+            self._center, self._draws, self._scale = statistics.totals, draws, factor
             return
         layout, vector = statistics.layout, statistics.vector
         if len(rows) > REFERENCE_ROWS:
@@ -328,16 +366,20 @@ class _Reference:
         return reduce(np.abs(drawn)) * self._scale
 
 
-def _estimate(metric: Metric, sums: Sums, draws: Sums | None, reference: _Reference) -> Estimate:
+def _estimate(metric: Metric, sums: Sums, draws: Sums | None, reference: _Reference, factor: float) -> Estimate:
     value = float(metric(sums))
     if metric.reduce is None:
-        return Estimate(value) if draws is None else Estimate(value, *interval(value, metric(draws)))
+        return (
+            Estimate(value)
+            if draws is None
+            else Estimate(value, *interval(value, metric(draws), factor, metric.bounds))
+        )
     errors = reference.errors(metric.formula, metric.reduce)
     expected, limit = float(errors.mean()), float(np.quantile(errors, CONFIDENCE_LEVEL))
     p_value = float(reference_p_value(value, errors))
     if draws is None:
         return Estimate(value, expected=expected, limit=limit, p_value=p_value)
-    ends = gap_interval(metric.formula(sums), metric.formula(draws), metric.reduce)
+    ends = gap_interval(metric.formula(sums), metric.formula(draws), metric.reduce, factor)
     # A value that a calibrated model could have does not show an error, even if the resamples do not vary.
     low = 0.0 if value <= limit else min(ends.low, 1.0)
     return Estimate(value, low, min(ends.high, 1.0), expected, limit, 1.0 if low == 0 else p_value)
@@ -374,6 +416,7 @@ def _per_threshold(
     reference: _Reference,
     fits: list[ThresholdFit],
     fit_draws: FloatArray | None,
+    factor: float,
     classes: tuple[str, ...],
 ) -> list[dict[str, Any]]:
     labels = sums.confusion.sum(-1)
@@ -388,11 +431,11 @@ def _per_threshold(
     }
     rate_draws = {} if draws is None else decision_rates(draws.confusion)
     for name, rate in decision_rates(sums.confusion).items():
-        columns[name] = _estimates(rate, rate_draws.get(name))
+        columns[name] = _estimates(rate, rate_draws.get(name), factor, (0.0, 1.0))
     for i, name in enumerate(("auc", "intercept", "slope")):
         values = np.array([getattr(fit, name) for fit in fits])
         bounds = (0.0, 1.0) if name == "auc" else (-np.inf, np.inf)
-        columns[name] = _estimates(values, None if fit_draws is None else fit_draws[:, :, i], bounds)
+        columns[name] = _estimates(values, None if fit_draws is None else fit_draws[:, :, i], factor, bounds)
     return _records(columns)
 
 
@@ -401,10 +444,10 @@ def _records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 
 def _estimates(
-    values: FloatArray, draws: FloatArray | None, bounds: tuple[float, float] = (-np.inf, np.inf)
+    values: FloatArray, draws: FloatArray | None, factor: float, bounds: tuple[float, float]
 ) -> list[Estimate]:
     """Each of several values with its interval, from draws of shape (n_resamples, values)."""
     return [
         Estimate(float(value), *np.clip(ends, *bounds).tolist())
-        for value, ends in zip(values, intervals(values, draws), strict=True)
+        for value, ends in zip(values, intervals(values, draws, factor, bounds), strict=True)
     ]

@@ -3,6 +3,9 @@
 The bootstrap draws units with replacement: rows, clusters, or random blocks of these if there are very many. A
 resample counts each unit a number of times, so all metrics of all resamples follow from one product of counts and
 sums per unit. Two models on the same rows get the same counts, which makes their comparison paired.
+
+Resamples of few clusters vary too little: of five equal clusters by a factor of sqrt(4/5), and their quantiles are
+those of a normal instead of a t distribution. `small_sample_factor` corrects both.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+from scipy import sparse, special
 
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray
@@ -24,6 +27,8 @@ MAX_UNITS = 20_000  # more units are grouped into random blocks
 N_BLOCKS = 2_000
 CONFIDENCE_LEVEL = 0.95
 TAILS = ((1 - CONFIDENCE_LEVEL) / 2, (1 + CONFIDENCE_LEVEL) / 2)  # quantiles at the ends of an interval
+MIN_CLUSTERS = 5  # with fewer, a warning is given
+MIN_RESAMPLES = 30  # of fewer, the 2.5 % quantile is arbitrary
 MAX_CELLS = 500_000_000  # sums of all resamples: 4 GB
 MANY_BINS, MANY_SUMS = 4_000, 100_000  # reached with hundreds of classes; empty ones are then skipped
 NORMAL_ROWS = 5_000  # above this number of rows the sums of bins are drawn from a normal distribution,
@@ -42,6 +47,11 @@ def number_of_resamples(n_resamples: int | None, rows: int, size: int = 1) -> in
     """
     if n_resamples is None:
         return min(2000 if rows < 5_000 else 1000 if rows <= MAX_UNITS else 400, _max_draws(size))
+    if 0 < n_resamples < MIN_RESAMPLES:
+        raise InputError(
+            f"n_resamples: expected 0 for no intervals, or at least {MIN_RESAMPLES}, got {n_resamples}; the quantiles "
+            "of fewer resamples are arbitrary."
+        )
     maximum = max(100, MAX_CELLS // size)  # the sums of all resamples must fit into memory
     if n_resamples > maximum:
         raise InputError(f"n_resamples: expected at most {maximum:,} for this number of classes, got {n_resamples:,}.")
@@ -65,7 +75,7 @@ def _simulate_rows(rows: int, layout: Layout) -> bool:
 
 
 def _max_draws(size: int) -> int:
-    return max(30, MAX_CELLS // 10 // size)
+    return max(MIN_RESAMPLES, MAX_CELLS // 10 // size)
 
 
 def random_blocks(units: IntArray) -> npt.NDArray[np.intp]:
@@ -127,6 +137,31 @@ def _cached_counts(units: int, n_resamples: int, random_state: int) -> list[npt.
     return list(_counts(units, n_resamples, random_state))
 
 
+def small_sample_factor(weights: FloatArray) -> float:
+    """Factor by which the deviations of cluster resamples are multiplied, from the weight of each cluster.
+
+    The factor is t / z * sqrt((G - 1) / G * sum(w^2 / (1 - w)^2) / sum(w^2)). The first ratio is that of the 97.5 %
+    quantiles of the t distribution with G - 1 degrees of freedom and the normal distribution. The root is the ratio of
+    the standard errors of the jackknife and the bootstrap for a mean over clusters with the shares w. It is
+    sqrt(G / (G - 1)) for equal clusters, and larger if few clusters have most of the weight.
+
+    Example:
+        >>> [round(small_sample_factor(np.ones(clusters)), 3) for clusters in (3, 5, 20, 200)]
+        [2.689, 1.584, 1.096, 1.009]
+        >>> round(small_sample_factor(np.array([1, 1, 1, 1, 6])), 3)
+        3.038
+    """
+    share = weights[weights > 0] / weights.sum()
+    count = len(share)
+    variance_ratio = (count - 1) / count * ((share / (1 - share)) ** 2).sum() / (share**2).sum()
+    return float(special.stdtrit(count - 1, TAILS[1]) / special.ndtri(TAILS[1]) * np.sqrt(variance_ratio))
+
+
+def widen(draws: Any, center: Any, factor: float) -> Any:
+    """Draws with their deviations from the center multiplied by a factor; unchanged, to the last bit, by 1."""
+    return draws if factor == 1 else center + factor * (draws - center)
+
+
 class Interval(NamedTuple):
     """A 95 % interval; NaN if it is not defined."""
 
@@ -134,33 +169,67 @@ class Interval(NamedTuple):
     high: float
 
 
-def interval(value: float, draws: FloatArray) -> Interval:
-    """95 % percentile bootstrap interval of a metric, from its values in all resamples."""
-    return intervals(np.array([value]), draws[:, None])[0]
+def interval(
+    value: float, draws: FloatArray, factor: float = 1.0, bounds: tuple[float, float] = (-np.inf, np.inf)
+) -> Interval:
+    """95 % bootstrap interval of a metric, from its values in all resamples; arguments as for `intervals`."""
+    return intervals(np.array([value]), draws[:, None], factor, bounds)[0]
 
 
-def intervals(values: FloatArray, draws: FloatArray | None) -> list[Interval]:
-    """`interval` of each of several metrics, from draws of shape (n_resamples, metrics); NaN without draws.
+def intervals(
+    values: FloatArray, draws: FloatArray | None, factor: float = 1.0, bounds: tuple[float, float] = (-np.inf, np.inf)
+) -> list[Interval]:
+    """95 % bootstrap interval of each of several metrics, from draws (n_resamples, metrics); NaN without draws.
+
+    It is the percentile interval if the factor is 1. With another factor, see `small_sample_factor`, half the width of
+    the percentile interval is multiplied by it and put on both sides of the value. The percentiles of few clusters
+    have an end at the smallest and largest clusters, which says little about the skewness of all clusters. The
+    skewness of a bounded metric follows from its bounds: the sides are those of its logarithm (lower bound) or its
+    log-odds (both), so the interval stays within them.
 
     Example:
-        >>> intervals(np.array([0.5, np.nan]), np.linspace([0.4, 0.0], [0.6, 1.0], 101))
+        >>> draws = np.linspace([0.4, 0.0], [0.6, 1.0], 101)
+        >>> intervals(np.array([0.5, np.nan]), draws)
         [Interval(low=0.405, high=0.595), Interval(low=nan, high=nan)]
+        >>> low, high = interval(0.9, np.linspace(0.8, 1.0, 101), 1.5, (0, 1))
+        >>> round(low, 3), round(high, 3)
+        (0.649, 0.978)
     """
     ends = np.full((2, len(values)), np.nan)
     finite = np.isfinite(values) & (draws is not None and np.isfinite(draws).all(axis=0))
     if draws is not None and finite.any():
         ends[:, finite] = np.quantile(draws[:, finite], TAILS, axis=0)
+        if factor != 1:
+            half = factor * np.diff(ends[:, finite], axis=0) / 2
+            ends[:, finite] = _around(values[finite], np.concatenate([-half, half]), *bounds)
     return [Interval(float(low), float(high)) for low, high in ends.T]
 
 
-def gap_interval(gaps: FloatArray, draws: FloatArray, reduce: Callable[[FloatArray], FloatArray]) -> Interval:
+def _around(values: FloatArray, steps: FloatArray, low: float, high: float) -> FloatArray:
+    """Values plus steps, on the scale of the logarithm or log-odds of bounded values."""
+    if np.isinf(low):
+        return values + steps
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # a value at a bound does not vary
+        if np.isinf(high):
+            moved = low + (values - low) * np.exp(steps / (values - low))
+        else:
+            share = (values - low) / (high - low)
+            odds = special.logit(share) + steps / (high - low) / (share * (1 - share))
+            moved = low + (high - low) * special.expit(odds)
+    return np.where(np.isfinite(moved), moved, values)
+
+
+def gap_interval(
+    gaps: FloatArray, draws: FloatArray, reduce: Callable[[FloatArray], FloatArray], factor: float = 1.0
+) -> Interval:
     """95 % interval of a binned error, corrected for the bias of absolute gaps.
 
     Noise alone increases the sum of |gap|, in the sample and again in each resample, so that percentiles of resamples
-    do not cover the true error. Instead, the observed gaps are scaled by a factor and combined with the noise of the
-    resamples: the interval contains the errors of all factors for which the observed value lies within the central
+    do not cover the true error. Instead, the observed gaps are multiplied by a scale and combined with the noise of the
+    resamples: the interval contains the errors of all scales for which the observed value lies within the central
     95 %. It starts at 0 if a calibrated model could have produced the value, which then lies at or above its end.
-    ``gaps`` are the signed gaps (G,), ``draws`` those of the resamples; ``reduce`` turns |gaps| into the error.
+    ``gaps`` are the signed gaps (G,), ``draws`` those of the resamples; ``reduce`` turns |gaps| into the error. With
+    clusters the interval also contains that of the noise multiplied by ``factor``, see `small_sample_factor`.
 
     Example:
         >>> from orcu.metrics.base import total_gap
@@ -175,20 +244,22 @@ def gap_interval(gaps: FloatArray, draws: FloatArray, reduce: Callable[[FloatArr
     if gaps.size > MANY_BINS:  # empty bins contribute nothing
         filled = (gaps != 0) | (draws != 0).any(axis=0)
         gaps, draws = gaps[filled], draws[:, filled]
-    noise = draws - gaps
-    low, high = np.array([np.quantile(reduce(np.abs(factor * gaps + noise)), TAILS) for factor in _FACTORS]).T
-    return Interval(value * _crossing(high, value), value * _crossing(low, value))
+    ends = []
+    for noise in {1.0: draws - gaps, factor: factor * (draws - gaps)}.values():
+        low, high = np.array([np.quantile(reduce(np.abs(scale * gaps + noise)), TAILS) for scale in _SCALES]).T
+        ends.append((value * _crossing(high, value), value * _crossing(low, value)))
+    return Interval(min(ends)[0], max(high for _, high in ends))
 
 
-_FACTORS = np.concatenate([np.linspace(0, 2, 61), np.linspace(2.2, 4, 10)])
+_SCALES = np.concatenate([np.linspace(0, 2, 61), np.linspace(2.2, 4, 10)])
 
 
 def _crossing(quantile: FloatArray, value: float) -> float:
-    """Factor at which a quantile, which increases with the factor, reaches the value."""
+    """Scale at which a quantile, which increases with the scale, reaches the value."""
     increasing = np.maximum.accumulate(quantile)
     if increasing[0] >= value:
         return 0.0
-    return float(np.interp(value, increasing, _FACTORS))
+    return float(np.interp(value, increasing, _SCALES))
 
 
 def calibrated_sums(layout: Layout, rows: Rows, vector: FloatArray, draws: int, random_state: int) -> Sums:

@@ -11,7 +11,15 @@ import numpy.typing as npt
 
 from orcu.errors import InputError
 from orcu.evaluation.equal_counts import BinAssigner, CountingPass, Counts, StreamedBins
-from orcu.evaluation.intervals import MAX_UNITS, N_BLOCKS, random_blocks, resampled_sums, resampling_units, unit_sums
+from orcu.evaluation.intervals import (
+    MAX_UNITS,
+    N_BLOCKS,
+    random_blocks,
+    resampled_sums,
+    resampling_units,
+    small_sample_factor,
+    unit_sums,
+)
 from orcu.evaluation.tally import Tally
 from orcu.inputs import BoolArray, FloatArray, IntArray
 from orcu.launchers import Launcher
@@ -64,6 +72,19 @@ class SufficientStatistics:
         if self.dense_sums is not None:
             return self.dense_sums
         return unit_sums(self.layout, self.sample_rows(), self.sample_unit, self.units)
+
+    @cached_property
+    def cluster_weights(self) -> FloatArray | None:
+        """Weight of each cluster, or block of clusters, without those of weight 0; None if there are no clusters."""
+        if self.sample.cluster is None:
+            return None
+        weights = np.asarray(self.unit_sums[:, self.layout.slices["confusion"]].sum(axis=1)).ravel()
+        return weights[weights > 0]
+
+    @property
+    def small_sample_factor(self) -> float:
+        """Factor that widens the intervals of few clusters; 1 without clusters."""
+        return 1.0 if self.cluster_weights is None else small_sample_factor(self.cluster_weights)
 
     def resampled(self, n_resamples: int, random_state: int) -> Sums:
         """Sums of all bootstrap resamples; the same seed draws the same units for another model on the same rows."""
@@ -286,18 +307,22 @@ class _StreamPart:
     def statistics(
         self, source: PredictionsSource, layout: Layout, summary: ReadSummary, rule: Any
     ) -> SufficientStatistics:
-        batches, bins, unit = zip(*self.sample, strict=True)
+        batches, bins, units = zip(*self.sample, strict=True)
+        sample, unit, sums = source.combine(list(batches), summary), np.concatenate(units), self.unit_sums.T
+        if sample.cluster is not None:  # few clusters fill few blocks: empty ones are not resampled
+            filled = sums.any(axis=1)
+            unit, sums = np.cumsum(filled)[unit] - 1, sums[filled]
         return SufficientStatistics(
             layout=layout,
             rows=self.tally.rows,
             clusters=None,
             vector=self.tally.vector(),
-            sample=source.combine(list(batches), summary),
+            sample=sample,
             sample_bins=np.concatenate(bins, axis=1),
-            sample_unit=np.concatenate(unit),
-            units=N_BLOCKS,
+            sample_unit=unit,
+            units=len(sums),
             rule=rule,
-            dense_sums=self.unit_sums.T,
+            dense_sums=sums,
         )
 
 

@@ -121,11 +121,7 @@ def best_model(metric: str) -> dict[str, Any]:
     better = METRICS.get(metric).better
     if better not in ("higher", "lower"):
         raise InputError(f"metric: {metric!r} has no better direction; choose another metric, such as 'rps'.")
-    return {
-        "load_best_model_at_end": True,
-        "metric_for_best_model": metric,
-        "greater_is_better": better == "higher",
-    }
+    return {"load_best_model_at_end": True, "metric_for_best_model": metric, "greater_is_better": better == "higher"}
 
 
 def _logits(outputs: Any) -> Tensor:

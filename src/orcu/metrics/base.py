@@ -59,6 +59,7 @@ class Metric:
     formula: Formula
     # For a binned error the formula returns the signed gap of every bin, and `reduce` turns |gaps| into the error.
     reduce: Callable[[FloatArray], FloatArray] | None = None
+    bounds: tuple[float, float] = (-np.inf, np.inf)  # smallest and largest possible value
 
     def __call__(self, sums: Sums) -> FloatArray:
         """Value of the metric for each leading index of the sums, shape (...)."""
@@ -101,6 +102,7 @@ def metric(
     percent: bool = False,
     convention: str = "",
     reduce: Callable[[FloatArray], FloatArray] | None = None,
+    bounds: tuple[float, float] = (-np.inf, np.inf),
 ) -> Callable[[Formula], Metric]:
     """Decorator that registers a formula of `Sums` as a metric of all evaluations.
 
@@ -114,6 +116,7 @@ def metric(
         percent: whether tables show the value as a percentage.
         convention: definition in words; ``{bins}`` is replaced by the number of bins.
         reduce: for a binned error, whose formula returns signed gaps (..., G): the metric is reduce(|gaps|).
+        bounds: smallest and largest possible value, which intervals do not exceed.
 
     Raises:
         UnknownNameError: if the family or the direction does not exist.
@@ -125,7 +128,7 @@ def metric(
 
     def register(formula: Formula) -> Metric:
         return METRICS.register(name, source=formula)(
-            Metric(name, title, family, better, percent, convention, next(_ranks), formula, reduce)
+            Metric(name, title, family, better, percent, convention, next(_ranks), formula, reduce, bounds)
         )
 
     return register

@@ -25,7 +25,9 @@ ACE_CONVENTIONS = {
 
 
 _BINS = f"{{bins}} equal-width bins {PAPER.words}"
-_calibration_error = partial(metric, family="calibration", better="lower", percent=True, reduce=total_gap)
+_calibration_error = partial(
+    metric, family="calibration", better="lower", percent=True, reduce=total_gap, bounds=(0, 1)
+)
 
 
 @metric_function(binned_sums)

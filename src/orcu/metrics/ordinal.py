@@ -19,7 +19,12 @@ _decision = partial(metric, family="decision")
 
 @metric_function(decision_sums)
 @_decision(
-    "accuracy", "Accuracy", better="higher", percent=True, convention="of the first argmax, or of another decision rule"
+    "accuracy",
+    "Accuracy",
+    better="higher",
+    percent=True,
+    convention="of the first argmax, or of another decision rule",
+    bounds=(0, 1),
 )
 def accuracy(sums: Sums) -> Any:
     """Share of rows whose decision is the label.
@@ -33,7 +38,12 @@ def accuracy(sums: Sums) -> Any:
 
 @metric_function(decision_sums)
 @_decision(
-    "balanced_accuracy", "Balanced accuracy", better="higher", percent=True, convention="mean over classes with rows"
+    "balanced_accuracy",
+    "Balanced accuracy",
+    better="higher",
+    percent=True,
+    convention="mean over classes with rows",
+    bounds=(0, 1),
 )
 def balanced_accuracy(sums: Sums) -> Any:
     """Mean recall of the classes that have rows.
@@ -46,7 +56,7 @@ def balanced_accuracy(sums: Sums) -> Any:
 
 
 @metric_function(decision_sums)
-@_decision("off_by_one_accuracy", "Off-by-one accuracy", better="higher", percent=True)
+@_decision("off_by_one_accuracy", "Off-by-one accuracy", better="higher", percent=True, bounds=(0, 1))
 def off_by_one_accuracy(sums: Sums) -> Any:
     """Share of rows whose decision is at most one class off.
 
@@ -58,7 +68,7 @@ def off_by_one_accuracy(sums: Sums) -> Any:
 
 
 @metric_function(decision_sums)
-@_decision("mae", "Mean absolute error", better="lower", convention="in classes")
+@_decision("mae", "Mean absolute error", better="lower", convention="in classes", bounds=(0, np.inf))
 def mae(sums: Sums) -> Any:
     """Mean absolute error between decision and label, in classes.
 
@@ -70,7 +80,13 @@ def mae(sums: Sums) -> Any:
 
 
 @metric_function(decision_sums)
-@_decision("macro_mae", "Macro-averaged MAE", better="lower", convention="in classes, mean over classes with rows")
+@_decision(
+    "macro_mae",
+    "Macro-averaged MAE",
+    better="lower",
+    convention="in classes, mean over classes with rows",
+    bounds=(0, np.inf),
+)
 def macro_mae(sums: Sums) -> Any:
     """Mean absolute error of each class that has rows, averaged over these classes.
 
@@ -82,7 +98,7 @@ def macro_mae(sums: Sums) -> Any:
 
 
 @metric_function(decision_sums)
-@_decision("qwk", "Quadratic weighted kappa", better="higher", convention="quadratic weights")
+@_decision("qwk", "Quadratic weighted kappa", better="higher", convention="quadratic weights", bounds=(-1, 1))
 def qwk(sums: Sums) -> Any:
     """Quadratic weighted kappa: 1 - sum (i-j)^2 O_ij / sum (i-j)^2 E_ij.
 
@@ -113,6 +129,7 @@ def _shape_sums(probs: Any, *, tolerance: float = 0.0, sample_weight: Any = None
     better="higher",
     percent=True,
     convention="non-decreasing up to the first argmax, then non-increasing; tolerance 0",
+    bounds=(0, 1),
 )
 def unimodality(sums: Sums) -> Any:
     """Share of rows that do not decrease before their first argmax nor increase after it (Eqs. 15-17).

@@ -24,7 +24,7 @@ from orcu.metrics.sums import (
 )
 
 _MAX_NLL = 2.0**19  # a larger negative log-likelihood, which only extreme logits have, counts as infinite
-_score = partial(metric, family="distribution")
+_score = partial(metric, family="distribution", bounds=(0, np.inf))
 
 
 @metric_function(labelled_sums)
@@ -35,6 +35,7 @@ _score = partial(metric, family="distribution")
     better="zero",
     percent=True,
     convention="signed: above 0 over-confident",
+    bounds=(-1, 1),
 )
 def overconfidence(sums: Sums) -> Any:
     """Mean confidence minus accuracy: above 0 over-confident, below 0 under-confident.
