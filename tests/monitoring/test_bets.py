@@ -5,11 +5,12 @@ import itertools
 import numpy as np
 import pytest
 
-from orcu import Predictions, Tally
+from orcu import InputError, Predictions, Tally
 from orcu.metrics.rows import Rows
-from orcu.monitoring.bets import Contribution
+from orcu.monitoring.bets import Bets, Contribution
 from orcu.monitoring.e_process import STAKES, cell_sums, log_wealth
 from orcu.monitoring.log import Day
+from orcu.monitoring.schemas import BetsSchema
 
 PROBS = np.array([[0.7, 0.2, 0.1], [0.2, 0.5, 0.3], [0.1, 0.2, 0.7], [0.3, 0.4, 0.3]])
 Y = np.array([0, 1, 2, 0])
@@ -97,3 +98,23 @@ def test_day_round_trip_keeps_subgroups_clusters_and_weights():
     assert (restored.bets.sums == day.bets.sums).all()
     assert (restored.subgroups["b"].rows, restored.subgroups["b"].unlabelled) == (1, 1)
     assert restored.effective_rows == pytest.approx(1)  # one cluster
+
+
+@pytest.mark.parametrize(
+    "cell", [[2**31, 0, 0, 0], [0, 1, 0, 0], [0, 0, 3, 0], [0, 0, 0, 5], [0.5, 0, 0, 0], [-1, 0, 0, 0]]
+)
+def test_bets_from_dict_damaged_cells_raise(cell):
+    def restore(*cells, populations=("",)):
+        state = BetsSchema.model_construct(populations=list(populations), cells=[*cells])
+        return Bets.from_dict(state, 3, 5)
+
+    good = [0, 0, 0, 4, 1.0, 0.9, 1.0]
+    assert len(restore(good).keys) == 1
+    for cells in ([[*cell, 1.0, 0.1, 0.0]], [good, good], [[0, 0, 0, 4, 1.0, 0.9, 2.0]], [[0, 0, 0, 4, 1.0, 0.1, 1.0]]):
+        with pytest.raises(InputError, match=r"^bets\.cells"):
+            restore(*cells)
+    for value in (1e308, float("nan"), float("inf")):
+        with pytest.raises(InputError, match=r"^bets\.cells"):
+            restore([0, 0, 0, value, 1.0, 0.9, 1.0])
+    with pytest.raises(InputError, match=r"^bets\.populations"):
+        restore(good, populations=("a",))

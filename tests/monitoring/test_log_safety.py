@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -247,6 +248,19 @@ def test_log_add_clusters_appended_labels_are_a_new_occasion(log):
         log.add("2026-11-03", predictions(seed=2))
 
 
+@pytest.mark.parametrize("name", ["", "\ud800"])
+def test_log_add_subgroup_name_that_cannot_be_stored_raises(log, name):
+    with pytest.raises(InputError, match="^subgroup: "):
+        log.add("2026-11-01", predictions(subgroup=["a", name] * 10))
+    assert log.days() == []
+
+
+def test_check_file_instead_of_folder_raises(log):
+    log.add("2026-11-01", predictions())
+    with pytest.raises(InputError, match="2026-11-01.json: expected the folder of a log"):
+        check(log.path / "2026-11-01.json")
+
+
 def test_check_weights_change_metrics_and_a_common_factor_does_not(tmp_path):
     results = []
     for factor in (1, 1, 250):
@@ -282,31 +296,43 @@ Log(sys.argv[1]).add_file(sys.argv[2], date="visit_date", id="visit", overwrite=
 """
 
 
+def start_adding(log, file):
+    """Process that overwrites all days of the log, and has imported what it needs."""
+    command = [sys.executable, "-c", SCRIPT, log.path, file, Path(__file__).parent]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    process.stdout.readline()
+    return process
+
+
 def kill_while_adding(tmp_path, kills, seed=0):
-    """Kill a process at random times while it overwrites all days; each time the log has the old or the new labels."""
+    """Kill a process at random times while it overwrites all days; each time the log has the old or the new labels.
+
+    Every second kill waits until the process has begun to write.
+    """
     rng = np.random.default_rng(seed)
     log = Log(tmp_path / "log")
     options = {"date": "visit_date", "id": "visit", **READING}
     files = [year(tmp_path / "half.csv", days=150, missing=0.5), year(tmp_path / "complete.csv", days=150)]
     states = []
     for file in files:
-        log.add_file(file, overwrite=bool(states), **options)
-        states.append(days(log))
-    seconds, outcomes = 1.0, []
-    for number in range(kills):
-        command = [sys.executable, "-c", SCRIPT, log.path, files[number % 2], Path(__file__).parent]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE)
-        process.stdout.readline()
-        try:
-            process.wait(timeout=rng.uniform(0, seconds))
-            seconds *= 0.8  # it ended before the kill
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
+        start = time.monotonic()
+        with start_adding(log, file) as process:
             process.wait()
-            seconds *= 1.1
-        process.stdout.close()
-        assert days(log) in states
-        outcomes.append((process.returncode, states.index(days(log)), (log.path / ".pending").exists()))
+        seconds = time.monotonic() - start
+        states.append(days(log))
+    assert states[0] != states[1]
+    outcomes, expected = [], states[1]
+    for number in range(kills):
+        with start_adding(log, files[number % 2]) as process:
+            staged = [log.path / name for name in (".pending.part", ".pending")]
+            while number % 2 and process.poll() is None and not any(path.exists() for path in staged):
+                time.sleep(0.001)
+            time.sleep(rng.uniform(0, seconds / (4 if number % 2 else 1)))
+            process.send_signal(signal.SIGKILL)
+        found = [path.name for path in staged if path.exists()]
+        assert days(log) in (expected, states[number % 2])
+        expected = days(log)
+        outcomes.append((process.returncode, expected == states[number % 2], *found))
     log.add_file(files[1], overwrite=True, **options)
     assert days(log) == states[1]
     assert sorted(path.name for path in log.path.iterdir() if path.suffix != ".json") == [".lock"]

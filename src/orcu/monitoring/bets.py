@@ -75,10 +75,11 @@ class Bets:
             cells = np.array(state.cells, dtype=np.float64).reshape(-1, 7)
         except (ValueError, OverflowError):
             raise InputError("bets.cells: expected rows of 7 numbers") from None
-        keys, sums = cells[:, :4].astype(np.int64), cells[:, 4:]
         limits = np.array([2**31, len(names), num_classes, n_bins])
-        if not np.isfinite(cells).all() or (keys != cells[:, :4]).any() or ((keys < 0) | (keys >= limits)).any():
+        inside = (cells[:, :4] >= 0) & (cells[:, :4] < limits)  # false for NaN
+        if not np.isfinite(cells).all() or not inside.all() or (cells[:, :4] % 1).any():
             raise InputError("bets.cells: a cell does not exist")
+        keys, sums = cells[:, :4].astype(np.int64), cells[:, 4:]
         if len(np.unique(keys, axis=0)) < len(keys):
             raise InputError("bets.cells: a cell occurs twice")
         check_cells(sums.T, keys[:, BIN], n_bins, name="bets.cells")

@@ -337,6 +337,8 @@ def check(
     if tolerance is None:
         tolerance = TOLERANCE if reference is None and reference_days is None else 0.0
     log = log if isinstance(log, Log) else Log(log)
+    if log.path.exists() and not log.path.is_dir():
+        raise InputError(f"{log.path}: expected the folder of a log, got a file.")
     days = log.days()
     if not days:
         raise InputError(f"{log.path}: the log has no days; add one with `orcu monitor add`.")

@@ -7,7 +7,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from hashlib import sha256
 from itertools import pairwise
@@ -70,16 +70,18 @@ class Day:
     classes: tuple[str, ...]  # lowest first
     tally: Tally  # sums of the labelled rows
     unlabelled: int = 0  # number of rows without a label
-    ids: frozenset[str] | None = None  # hashed ids of the rows in the tally
-    unlabelled_ids: frozenset[str] | None = None  # hashed ids of the rows without a label
+    ids: frozenset[str] | None = field(default=None, repr=False)  # hashed ids of the rows in the tally
+    unlabelled_ids: frozenset[str] | None = field(default=None, repr=False)  # hashed ids of the rows without a label
     sources: tuple[Mapping[str, str], ...] = ()  # name and SHA-256 of the files with the rows
-    digests: frozenset[str] = frozenset()  # of the predictions, to detect the same rows under another day
+    digests: frozenset[str] = field(
+        default=frozenset(), repr=False
+    )  # of the predictions, to detect the same rows under another day
     weighted: bool = False  # whether the rows have sample weights
-    subgroups: Mapping[str, Subgroup] | None = None
-    clusters: Mapping[str, tuple[int, ...]] | None = None  # occasions of each hashed cluster
-    bets: Bets | None = None  # None: each row is one bet, and the tally has their sums
+    subgroups: Mapping[str, Subgroup] | None = field(default=None, repr=False)
+    clusters: Mapping[str, tuple[int, ...]] | None = field(default=None, repr=False)  # occasions of each hashed cluster
+    bets: Bets | None = field(default=None, repr=False)  # None: each row is one bet, and the tally has their sums
     squares: float = 0.0  # sum of squared weights of the clusters, or of the rows without clusters
-    contribution: Contribution | None = None  # bets of new rows, whose occasions are not known yet
+    contribution: Contribution | None = field(default=None, repr=False)  # bets of new rows without occasions yet
 
     @classmethod
     def from_predictions(cls, day: Any, rows: Predictions, codes: IntArray, *, n_bins: int = 15) -> "Day":
@@ -612,6 +614,13 @@ def _subgroup_sums(labelled: Rows, subgroup: Any, is_labelled: BoolArray, n_bins
 
 
 def _check_subgroups(names: Sequence[str]) -> None:
+    for name in names:
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"subgroup: {name!r} is not valid text; rename this subgroup.") from None
+        if not name:
+            raise InputError("subgroup: a name is empty; expected a name in every row.")
     if len(names) > MAX_SUBGROUPS:
         raise InputError(
             f"subgroup: {len(names)} different subgroups, expected at most {MAX_SUBGROUPS}. Is it the right column? "
