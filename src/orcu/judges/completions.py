@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from orcu.errors import InputError, first_line
+from orcu.inputs import cell_text
 from orcu.io.files import read_json
 from orcu.judges.levels import GradeLevels
 from orcu.judges.parsing import GradeMatch, GradeParser
 from orcu.judges.replies import OutOfRangeError, ParsedLog, ParseFailure, Reply, ReplyError
 from orcu.judges.tokens import TokenProbs, token_probs
-from orcu.predictions.labels import canonical_label, is_missing
+from orcu.predictions.labels import is_missing
 
 ITEM_KEYS = ("custom_id", "item")
 DEFAULT_JUDGE = "judge"  # name of a judge without a name
@@ -254,10 +255,12 @@ def _judge_name(line: dict[str, Any], completion: dict[str, Any], key: str | Non
 
 
 def _as_name(value: Any, key: str) -> str:
-    """A string unchanged, or a number as a string."""
+    """A string, or an integer as a string."""
     if not isinstance(value, str | int | float) or isinstance(value, bool) or is_missing(value):
         raise ReplyError(f"{key!r} is neither a string nor a number")
-    return value if isinstance(value, str) else canonical_label(value)
+    if isinstance(value, float) and not (value.is_integer() and abs(value) < 2**53):
+        raise ReplyError(f"{key!r} is the float {value!r}; write names as strings, because 1.1 and 1.10 are one number")
+    return cell_text(value)
 
 
 def _get(content: Any, path: str) -> Any:

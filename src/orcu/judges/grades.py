@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from orcu.errors import InputError
-from orcu.inputs import FloatArray, IntArray, ObjectArray, as_codes, normalise_probs
+from orcu.inputs import FloatArray, IntArray, ObjectArray, as_codes, cell_text, normalise_probs
 from orcu.judges.levels import GradeLevels
 from orcu.judges.replies import ParsedLog, ParseFailure
-from orcu.predictions.labels import canonical_label, is_missing
+from orcu.predictions.labels import is_missing
 
 PROBS, VOTES = "probs", "votes"
 SUM_TOLERANCE = 0.5e-4  # rounding error of a printed probability
@@ -100,17 +100,19 @@ class Grades:
         if not ratings:
             raise InputError("ratings: expected at least one judge.")
         arrays = {str(judge): _check_ratings(values, levels, kind, str(judge)) for judge, values in ratings.items()}
+        if len(arrays) < len(ratings):
+            raise InputError(f"ratings: two judges have the same name as text; got {', '.join(map(repr, ratings))}.")
         rows = len(next(iter(arrays.values())))
         if any(len(values) != rows for values in arrays.values()):
             raise InputError("ratings: the judges have different numbers of rows; use NaN for items without a rating.")
-        names = _as_names(range(1, rows + 1) if items is None else items)
+        names = np.array(as_names(range(1, rows + 1) if items is None else items, "items"), dtype=object)
         if len(names) != rows or len(set(names.tolist())) < rows:
             raise InputError(f"items: expected {rows} unique names.")
         columns: dict[str, Any] = {"subgroup": subgroup, "cluster": cluster, "system": system}
         for name, column in columns.items():
             if column is not None and len(column) != rows:
                 raise InputError(f"{name}: expected one entry for each of {rows} items, got {len(column)}.")
-            columns[name] = None if column is None else _as_names(column)
+            columns[name] = None if column is None else np.array(as_names(column, name), dtype=object)
         grades = cls.from_ratings(levels, names, kind, arrays, **columns)
         return grades if human is None else grades.with_human_grades(_human_grades(human, names, levels))
 
@@ -260,8 +262,24 @@ class Grades:
         return replace(self, human=shares, n_raters=counts, has_mean_grades=has_mean_grades, notes=tuple(notes))
 
 
-def _as_names(values: Iterable[Any]) -> ObjectArray:
-    return np.array([canonical_label(value) for value in values], dtype=object)
+def as_names(values: Iterable[Any], where: str, *, first_row: int = 0) -> list[str]:
+    """Names of items, judges, systems, subgroups or clusters as texts without surrounding blanks.
+
+    A text is unchanged, so that "01" is not "1" and "1.10" not "1.1".
+
+    Raises:
+        InputError: if a name is missing, or a float too large to be an exact integer.
+    """
+    names = []
+    for row, value in enumerate(values, start=first_row):
+        if is_missing(value):
+            raise InputError(f"{where}: row {row} is empty; every row needs a name.")
+        if isinstance(value, float) and abs(value) >= 2**53:
+            raise InputError(
+                f"{where}: row {row} has {value!r}, a float that has lost digits. Read this column as text."
+            )
+        names.append(cell_text(value))
+    return names
 
 
 def _check_ratings(values: Any, levels: GradeLevels, kind: str, judge: str) -> FloatArray:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from orcu.errors import InputError, UnknownNameError, first_line, require
+from orcu.inputs import cell_text
 from orcu.judges.levels import GradeLevels
 from orcu.judges.replies import ParsedLog, ParseFailure, Reply, ReplyError
 
@@ -27,7 +28,7 @@ def read_inspect(path: str | os.PathLike[str], levels: GradeLevels, *, scorer: s
     name, key = _split_scorer(samples, scorer)
     replies, failures = list[Reply](), list[ParseFailure]()
     for sample in samples:
-        where, item = f"{path.name}, sample {sample.id}, epoch {sample.epoch}", str(sample.id)
+        where, item = f"{path.name}, sample {sample.id}, epoch {sample.epoch}", cell_text(sample.id)
         scores = {judge: score for judge, score in (sample.scores or {}).items() if name in (None, judge)}
         for judge, score in scores.items():
             try:
