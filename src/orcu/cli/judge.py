@@ -23,6 +23,7 @@ judge_app = typer.Typer(
     help="Language models as judges: read their grades, calibrate them to human grades, compare systems.",
     no_args_is_help=True,
 )
+MAX_AMBIGUOUS = 10  # ambiguous replies that are listed
 GradeFile = Annotated[Path, Argument(help="Table (.csv, .parquet), chat completions (.jsonl) or Inspect log (.eval).")]
 Seed = Annotated[int, Option(min=0, help="Random seed of folds and draws.")]
 
@@ -216,6 +217,13 @@ def compare_systems(
 
 def _print_notes(grades: "Grades") -> None:
     say(*grades.notes, style="dim")
+    if grades.ambiguous:
+        table = new_table("ambiguous reply", "item", "grade used", "other candidates")
+        for reply in grades.ambiguous[:MAX_AMBIGUOUS]:
+            table.add_row(*map(escape, (reply.where, reply.item, reply.grade, ", ".join(reply.others))))
+        show(table)
+        if len(grades.ambiguous) > MAX_AMBIGUOUS:
+            say(f"... and {len(grades.ambiguous) - MAX_AMBIGUOUS:,} more ambiguous replies", style="dim")
     if grades.failures:
         table = new_table("parse failure", ">count", "example")
         places: dict[str, list[str]] = {}

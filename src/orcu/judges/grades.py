@@ -10,7 +10,7 @@ import numpy.typing as npt
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray, ObjectArray, as_codes, cell_text, normalise_probs
 from orcu.judges.levels import GradeLevels
-from orcu.judges.replies import ParsedLog, ParseFailure
+from orcu.judges.replies import AmbiguousReply, ParsedLog, ParseFailure
 from orcu.predictions.labels import is_missing
 
 PROBS, VOTES = "probs", "votes"
@@ -45,6 +45,7 @@ class Grades:
         system: system that produced each item, or ``None``.
         has_mean_grades: whether some human grades are means, so that the spread among people is unknown.
         failures: replies that could not be parsed.
+        ambiguous: replies in which other candidates than the grade used may be the grade.
         notes: remarks about the data.
 
     Example:
@@ -66,6 +67,7 @@ class Grades:
     system: ObjectArray | None = None
     has_mean_grades: bool = False
     failures: tuple[ParseFailure, ...] = ()
+    ambiguous: tuple[AmbiguousReply, ...] = ()
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -134,7 +136,8 @@ class Grades:
         rows = ((r.item, r.judge, eye[r.grade] if r.probs is None else r.probs) for r in log.replies)
         grades = cls.from_rows(levels, kind, rows, log.notes)
         unparsed = [f"{len(log.failures):,} replies could not be parsed"] if log.failures else []
-        return replace(grades, failures=tuple(log.failures), notes=(*grades.notes, *unparsed))
+        notes = (*grades.notes, *unparsed)
+        return replace(grades, failures=tuple(log.failures), ambiguous=tuple(log.ambiguous), notes=notes)
 
     @classmethod
     def from_rows(

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from orcu.errors import InputError
+from orcu.errors import InputError, first_line
 from orcu.inputs import FloatArray, ObjectArray, normalise_probs
 from orcu.judges.completions import DEFAULT_JUDGE, read_completions
 from orcu.judges.grades import PROBS, SUM_TOLERANCE, VOTES, Grades, HumanGrade, as_names
@@ -165,7 +165,10 @@ class _Table:
             file = open_table(source)
             name, decimal, batches = file.path.name, file.decimal, list(file.batches(file.names))
         else:
-            table = source if isinstance(source, pyarrow.Table) else pyarrow.table(source)
+            try:
+                table = source if isinstance(source, pyarrow.Table) else pyarrow.table(source)
+            except (pyarrow.ArrowException, TypeError, ValueError) as error:
+                raise InputError(f"frame: cannot be read as a table ({first_line(error)}).") from None
             name, decimal, batches = "frame", ".", table.to_batches()
         if not sum(batch.num_rows for batch in batches):
             raise InputError(f"{name}: the table has no rows below the header.")
@@ -271,8 +274,8 @@ def _distributions(
         if invalid.any():
             row = int(np.argmax(invalid)) + 1
             raise InputError(
-                f"{table.name}: row {row} has votes {values[row - 1].tolist()}; expected integers from 0 to {MAX_VOTES:,} "
-                "with a sum above 0. For shares use --probs."
+                f"{table.name}: row {row} has votes {values[row - 1].tolist()}; expected integers from 0 to "
+                f"{MAX_VOTES:,} with a sum above 0. For shares use --probs."
             )
     else:
         values = normalise_probs(
