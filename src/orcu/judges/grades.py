@@ -217,6 +217,23 @@ class Grades:
         """Mean human grade in the values of the levels, shape (n,); NaN for items without one."""
         return self.human @ self.levels.values
 
+    def correlation_with_people(self, judge: str) -> tuple[float, int]:
+        """Correlation of a judge's expected grades with the mean human grades, and the number of clusters in it.
+
+        It is 0 if one of the two is constant.
+
+        Example:
+            >>> grades = Grades.from_arrays("0..1", {"gpt": [[1, 0], [0, 1], [0.5, 0.5]]}, human=[1, 0, None])
+            >>> correlation, n_clusters = grades.correlation_with_people("gpt")
+            >>> round(correlation, 9), n_clusters
+            (-1.0, 2)
+        """
+        used = self[self.human_mask & self.rated_mask(judge)]
+        expected, human = used.expected_grade(judge), used.human_mean
+        if len(used) < 2 or min(np.ptp(expected), np.ptp(human)) < 1e-9:
+            return 0.0, len(used)
+        return float(np.corrcoef(expected, human)[0, 1]), len(set(used.cluster_codes().tolist()))
+
     def average_judges(self) -> "Grades":
         """Combine all judges into one: the mean of their distributions, or the sum of their votes.
 
