@@ -128,6 +128,8 @@ def test_read_word_levels_keep_the_given_order():
         (pd.DataFrame({"p_bad": [0.5], "p_good": [0.5]}), {"probs": "p_*"}, "bad, good.*levels="),
         (pd.DataFrame({"p_bad": [0.5], "p_good": [0.5]}), {"probs": "p_*", "levels": "1..5"}, "2 columns .* 5 levels"),
         (wide(), {"probs": "p_*", "item": "nix"}, "'nix'"),
+        (wide(), {"probs": "p_*", "judge": "judge"}, "^item: column 'judge' has several judges"),
+        (wide().assign(item=[["a"]] * 4), {"probs": "p_*", "item": "item"}, "row 1 has .'a'., expected a text"),
         (wide()[:0], {"probs": "p_*"}, "no rows"),
         (wide(), {"probs": "p_*", "human_file": wide(), "human": "person"}, "^human_file:"),
     ],
@@ -231,13 +233,13 @@ def test_read_pattern_skips_columns_with_another_role():
 )
 @pytest.mark.parametrize("kind", ["csv", "parquet", "frame"])
 def test_read_names_that_are_equal_as_numbers_stay_different(tmp_path, role, pair, kind):
-    frame = pd.DataFrame({"name": pair, "grade": [1, 2]})
+    frame = pd.DataFrame({"name": pair, "grade": [1, 2], "row": ["x", "y"]})
     if kind == "csv":
         frame.to_csv(tmp_path / "t.csv", index=False)
     elif kind == "parquet":
         frame.to_parquet(tmp_path / "t.parquet")
     source = frame if kind == "frame" else tmp_path / f"t.{kind}"
-    grades = read(source, grade="grade", levels="1..2", **{role: "name"})
+    grades = read(source, grade="grade", levels="1..2", **({"item": "row"} | {role: "name"}))
     names = {"item": grades.items, "judge": grades.judges}.get(role)
     assert list(getattr(grades, role) if names is None else names) == list(pair)
 
@@ -285,3 +287,21 @@ def test_read_numbers_that_are_no_counts_raise(tmp_path, cell, column):
     (tmp_path / "t.csv").write_text(f"n_0,n_1,mean,count\n1,1,0.5,2\n{cells['n_0']},1,0.5,{cells['count']}\n")
     with pytest.raises(InputError, match="t.csv: row 2 has"):
         read(tmp_path / "t.csv", votes="n_*", human="mean", human_count="count")
+
+
+def test_read_csv_with_two_decimal_signs_raises(tmp_path):
+    (tmp_path / "t.csv").write_text("n_0;n_1;mean;count\n1;1;0,5;2\n1.000;1;0,5;2\n")
+    with pytest.raises(InputError, match=r"row 2 has '1.000' in 'n_0' with a point"):
+        read(tmp_path / "t.csv", votes="n_*", human="mean", human_count="count")
+
+
+def test_read_items_without_any_grade_are_noted():
+    frame = pd.DataFrame({"item": ["a", "b"], "g": [1.0, None]})
+    grades = read(frame, grade="g", item="item", levels="1..2")
+    assert "1 items have no grade of any judge and are left out" in grades.notes
+
+
+def test_read_deeply_nested_json_log_raises(tmp_path):
+    (tmp_path / "log.json").write_text("[" * 200_000)
+    with pytest.raises(InputError, match="not valid JSON"):
+        read(tmp_path / "log.json", levels="1..5")

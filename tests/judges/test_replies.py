@@ -127,7 +127,10 @@ def test_find_clear_reply_has_grade_without_others(text, grade):
         ("Between 3 and 4.5, so 4", "4", {"3 and 4.5"}),
         ("At first 4.5, so 4", "4", {"4.5"}),
         ("I'd give four. There are 2 errors.", "2", {"four"}),
-        ("Scores: accuracy 4, clarity 3", "3", {"4"}),
+        ("Scores: accuracy 4, clarity 3", "3", {"4", "Scores: accuracy"}),
+        ("Score: N/A. 2 errors", "2", {"Score: N/A. 2 er"}),
+        ("Score: IV. There are 2 errors.", "2", {"Score: IV. There"}),
+        ("I cannot score this. The rubric has 5 levels.", "5", {"cannot score this. The"}),
     ],
 )
 def test_find_ambiguous_reply_lists_other_candidates(text, grade, others):
@@ -161,6 +164,8 @@ def test_find_ambiguous_reply_lists_other_candidates(text, grade, others):
         ("It does not deserve a 4", "'4' is negated"),
         ("This isn't a 5.", "'5' is negated"),
         ("Score: four. There are 2 errors.", "'four' is a number word; read number words with number_words="),
+        ("Should it be a 5?", "'5' is a question"),
+        ("Score: **4**?", "'4' is a question"),
         ("Score: 4 or 5", "'4 or 5' is not one of the grades"),
         ("From 5 to 1", "'5 to 1' is not one of the grades"),
     ],

@@ -294,6 +294,8 @@ def as_names(values: Iterable[Any], where: str, *, first_row: int = 0) -> list[s
     for row, value in enumerate(values, start=first_row):
         if is_missing(value):
             raise InputError(f"{where}: row {row} is empty; every row needs a name.")
+        if isinstance(value, list | tuple | dict | bytes):
+            raise InputError(f"{where}: row {row} has {value!r}, expected a text or a number.")
         if isinstance(value, float) and abs(value) >= 2**53:
             raise InputError(
                 f"{where}: row {row} has {value!r}, a float that has lost digits. Read this column as text."

@@ -52,7 +52,7 @@ def is_inspect_log(path: Path) -> bool:
         return path.suffix.lower() == ".eval"
     try:
         content = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False  # the reader of completions reports the problem
     return isinstance(content, dict) and "eval" in content
 

@@ -8,7 +8,17 @@ from functools import cached_property
 from orcu.errors import InputError
 from orcu.judges.levels import GradeLevels
 from orcu.judges.replies import OutOfRangeError, ReplyError
-from orcu.judges.reply_text import Candidate, ReplyText, blank, is_bound, is_negated, label_positions, reasoning_spans
+from orcu.judges.reply_text import (
+    FORMATTING,
+    Candidate,
+    ReplyText,
+    blank,
+    is_bound,
+    is_negated,
+    is_question,
+    label_positions,
+    reasoning_spans,
+)
 
 # Characters stripped around a grade: white space, quotes, brackets, Markdown. Signs and decimal points belong to it.
 _BEFORE = " \t\r\n\v\f\u00a0*_`\"'“”‘’([{<#~$:：=>|"
@@ -62,14 +72,15 @@ class GradeParser:
     2. The notation of the scale is ignored: the range of the levels ("1-5", "1 to 5", "(1..5)"), the list of all
        levels, and the highest level as a denominator ("/5", "out of 5"). Another denominator, another scale, a range
        ("3 or 4"), a bound ("<4", "at least 4") and a number between the levels ("3 1/2") are errors.
-    3. All other numbers, or level names if levels are words, are candidates. A negated one ("not good") is never the
-       grade, but it may make another one ambiguous.
+    3. All other numbers, or level names if levels are words, are candidates. A negated one ("not good") and one with a
+       question mark ("5?") are never the grade, but may make another one ambiguous.
     4. The grade is the verdict at the end of the reply, else the one at its beginning, else the last announced
        candidate ("Score: 4", "my rating is 4"), else the last one. A verdict is a sentence that starts with its label
        ("Score: 4."), or a grade alone on the first or last line. The verdict at the beginning does not count if the
        reply revises it ("actually", "wait").
     5. The grade is ambiguous if there are candidates of other grades. The exception: it is a verdict, and all verdicts,
-       all announced candidates, and a candidate at the very end agree.
+       all announced candidates, and a candidate at the very end agree. A grade without a label is also ambiguous if a
+       label has no grade ("Score: N/A"), or the judge refuses ("I cannot grade this").
 
     With ``number_words``, English words count as numbers ("four" as 4). Without, an announced word is an error, and
     another one (except "one") is a candidate that is never the grade.
@@ -147,7 +158,7 @@ class GradeParser:
         reasoning = reasoning_spans(text)
         if self._pattern is not None:
             candidates = self._pattern_candidates(self._pattern, text, reasoning)
-            chosen, is_decided, visible = candidates[-1], False, text
+            chosen, is_decided, visible, doubt = candidates[-1], False, text, None
         else:
             visible = blank(text, reasoning)
             reply = self._parse(visible)
@@ -156,6 +167,7 @@ class GradeParser:
                 missing = "no grade in the text after its reasoning" if reasoning else "no grade in the text"
                 raise ReplyError(reasons[-1] if reasons else missing)
             (chosen, is_decided), candidates = reply.choose(), reply.candidates
+            doubt = reply.doubt(chosen)
         if chosen.problem:
             raise ReplyError(chosen.problem)
         start, end = self._strip(text, chosen.start, chosen.end)
@@ -170,7 +182,8 @@ class GradeParser:
             for candidate in candidates
             if candidate.key != chosen.key and self._is_on_scale(candidate)
         }
-        return GradeMatch(start, end, chosen.grade, () if is_decided else tuple(others.values()))
+        listed = () if is_decided else tuple(others.values())
+        return GradeMatch(start, end, chosen.grade, listed if doubt is None else (*listed, doubt))
 
     def _strip(self, text: str, start: int, end: int) -> tuple[int, int]:
         """Span of a candidate without surrounding punctuation."""
@@ -208,7 +221,8 @@ class GradeParser:
 
     def _parse(self, text: str) -> ReplyText:
         """Candidates of a text without reasoning."""
-        text = blank(text, (match.span() for match in self._level_lists.finditer(text)))
+        for pattern in (FORMATTING, self._level_lists):
+            text = blank(text, (match.span() for match in pattern.finditer(text)))
         if not self.levels.is_numeric:
             spans = [match.span() for match in self._level_names.finditer(text)]
             return ReplyText(text, list(self._describe(text, spans)))
@@ -236,6 +250,8 @@ class GradeParser:
                 problem = f"{_shorten(quote)!r} is a number word; read number words with number_words= (--number-words)"
             elif is_excluded:
                 problem = f"{_shorten(quote)!r} is negated, and there is no other grade"
+            elif is_question(text, end):
+                is_excluded, problem = True, f"{_shorten(quote)!r} is a question, and there is no other grade"
             elif is_bound(text, start, end):
                 problem = f"{text[max(0, start - 10) : end].strip()!r} is a bound, not a grade"
             elif self.levels.is_numeric and (base := _OTHER_BASE.search(text[max(0, start - 40) : start])):

@@ -126,6 +126,11 @@ def read(
             levels, columns = _level_columns(table, levels, kind, wanted, other_columns)
             order = ", ".join(f"{name} ({column})" for name, column in zip(levels.names, columns, strict=True))
             rows = _distributions(table, columns, kind, items, judges, percent=percent)
+        if item is None and len(set(judges)) > 1:
+            raise InputError(
+                f"item: column {judge!r} has several judges, and without item= (--item) each row is another item, so "
+                "that no two judges rate the same one. Name the column of items."
+            )
         grades = Grades.from_rows(levels, kind, rows, notes=[f"levels, lowest first: {order}"])
         columns_by_role: dict[str, Any] = {
             role: _item_column(table, column, role, items, grades.items)
@@ -134,6 +139,8 @@ def read(
         }
         missing = {name: int((~grades.rated_mask(name)).sum()) for name in grades.judges}
         notes = [f"{name} did not rate {count:,} of {len(grades):,} items" for name, count in missing.items() if count]
+        unrated = len(set(items)) - len(grades)
+        notes += [f"{unrated:,} items have no grade of any judge and are left out"] if unrated else []
         grades = replace(grades, **columns_by_role, notes=(*grades.notes, *notes))
     if human_file is not None:
         if human is None or item is None:
@@ -210,6 +217,12 @@ class _Table:
                 is_number = math.isfinite(numbers[-1]) or cell is None
             except (TypeError, ValueError, OverflowError):
                 is_number = False
+            has_two_signs = self.decimal == "," and cell is not None and "." in str(self.columns[name][row - 1])
+            if has_two_signs and isinstance(cell, str):
+                raise InputError(
+                    f"{self.name}: row {row} has {cell!r} in {name!r} with a point, but the decimal sign is a comma. "
+                    "Use one decimal sign and no thousands separators."
+                )
             if not is_number or "_" in str(cell):  # Python reads 4_6 as 46
                 raise InputError(f"{self.name}: row {row} has {cell!r} in {name!r}, expected a finite number.")
         return numbers

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 _REASONING = re.compile(r"[<\[](?P<close>/?)(?:think|thinking|thought|reasoning|analysis|scratchpad)[>\]]", re.I)
 _CLOSING_TAG = re.compile(r"</[a-z_]{1,30}>", re.I)
+FORMATTING = re.compile(r"</?(?:b|i|u|em|strong|p|br|span|div|code|h[1-6])\s?/?>", re.I)
 _LABEL = re.compile(
     r"(?<![^\W_])(?:scores?|grades?|ratings?|marks?|verdict|assessment|boxed"
     r"|(?:final(?:\s+answer)?|overall|total)(?=[\s*_`\"'”]*[:=：]))(?![^\W_])|<answer>|评分|得分|分数",
@@ -40,6 +41,14 @@ _REVISION = re.compile(
     r"|i\s+take|changed?\s+my)\b|\bno\s*+[,.:;!—–]",
     re.IGNORECASE,
 )
+# A label with a colon, such as "Score: "; a refusal, such as "I cannot score this"; a question mark after a grade
+_COLON = re.compile(rf"(?:{_LABEL.pattern})[\s*_`\"'”()\[\]]*+[:=：]", re.IGNORECASE)
+_REFUSAL = re.compile(
+    r"\b(?:cannot|can['’]t|can\s+not|unable\s+to|won['’]t|will\s+not|not\s+able\s+to|refuse\s+to|decline\s+to)\s+"
+    r"(?:\w+\s+){0,2}(?:score|grade|rate|evaluate|judge|assess)\b",
+    re.IGNORECASE,
+)
+_QUESTION = re.compile(r"[*_`\"'”’)\]]*+[?？]")
 
 
 @dataclass(frozen=True)
@@ -113,6 +122,11 @@ def is_negated(text: str, start: int) -> bool:
     return _NEGATION.search(text[max(0, start - _WINDOW) : start]) is not None
 
 
+def is_question(text: str, end: int) -> bool:
+    """Whether a question mark follows a grade."""
+    return _QUESTION.match(text, end) is not None
+
+
 @dataclass(frozen=True)
 class ReplyText:
     """Visible text of a reply, and its candidates in ascending order."""
@@ -132,11 +146,21 @@ class ReplyText:
         if opening is not None and _REVISION.search(self.text, opening.end):
             opening = None
         chosen = closing or opening or (labelled or affirmed)[-1]
-        rivals = [*labelled, *(verdict for verdict in (closing, opening) if verdict is not None)]
+        rivals = [candidate for candidate in self.candidates if candidate.label is not None]
+        rivals += [*(verdict for verdict in (closing, opening) if verdict is not None)]
         if self._ends_with(affirmed[-1]):
             rivals.append(affirmed[-1])
         has_verdict = closing is not None or opening is not None
         return chosen, has_verdict and all(rival.key == chosen.key for rival in rivals)
+
+    def doubt(self, chosen: Candidate) -> str | None:
+        """Text that casts doubt on a grade without a label: a label without a grade, or a refusal."""
+        if chosen.label is not None:
+            return None
+        labels = {candidate.label for candidate in self.candidates}
+        empty = (match for match in _COLON.finditer(self.text) if match.start() not in labels)
+        doubt = next(empty, None) or _REFUSAL.search(self.text)
+        return None if doubt is None else self.text[doubt.start() : doubt.end() + 10].split("\n")[0].strip()
 
     def _ends_with(self, candidate: Candidate) -> bool:
         text = _CLOSING_TAG.sub("", self.text[candidate.end :])
