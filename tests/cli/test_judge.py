@@ -1,11 +1,17 @@
 """``orcu judge``."""
 
+import contextlib
+import errno
 import json
+import os
+import signal
+import subprocess
+import time
 
 import numpy as np
 import pandas as pd
 import pytest
-from command import assert_data_error, assert_usage_error, run
+from command import ORCU, assert_data_error, assert_usage_error, run, run_process
 
 from orcu import geometry
 
@@ -128,3 +134,117 @@ def test_judge_errors(folder, arguments, check, words):
     run("judge", "fit", "graded.csv", *BASIC, "--human", "person", *QUICK, "-o", "j.json", cwd=folder)
     check(run("judge", *arguments, cwd=folder), *words)
     assert not (folder / "x.json").exists()
+
+
+FIT = ("fit", "graded.csv", *BASIC, "--human", "person", *QUICK)
+COMMANDS = {
+    "fit": (*FIT, "-o", "full.json"),
+    "apply": ("apply", "new.csv", "j.json", *BASIC, "-o", "full.csv"),
+    "read": ("read", "votes.csv", "--grade", "score", "--levels", "1..5", "--item", "item", "-o", "full.csv"),
+    "report": ("report", "graded.csv", *BASIC, "--human", "person", *QUICK, "-o", "full.html"),
+    "compare-systems": (
+        *("compare-systems", "graded.csv", *BASIC, "--human", "person", *QUICK),
+        *("--system", "system", "--json", "full.json"),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "number"),
+    [
+        ("fit", errno.ENOSPC),
+        ("apply", errno.EROFS),
+        ("read", errno.EROFS),
+        ("compare-systems", errno.ENOSPC),
+        pytest.param("report", errno.ENOSPC, marks=pytest.mark.slow),
+    ],
+)
+def test_judge_full_disk_or_read_only_folder_is_a_usage_error(folder, monkeypatch, command, number):
+    if command == "apply":
+        assert run("judge", *FIT, "-o", "j.json", cwd=folder).returncode == 0
+
+    def fail(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("orcu.io.files.tempfile.mkstemp", fail)
+    files = sorted(folder.iterdir())
+    result = run("judge", *COMMANDS[command], cwd=folder, width=300)
+    assert_usage_error(result, "full.", "cannot be written", os.strerror(number))
+    assert sorted(folder.iterdir()) == files
+
+
+def test_judge_fit_says_that_a_scale_is_inverted(folder):
+    frame = pd.read_csv(folder / "graded.csv")
+    frame["person"] = 6 - frame["person"]
+    frame.to_csv(folder / "inverted.csv", index=False)
+    arguments = ("fit", "inverted.csv", *BASIC, "--human", "person", *QUICK, "-o", "i.json")
+    result = run("judge", *arguments, cwd=folder, width=300)
+    assert result.returncode == 0
+    assert "judge: negative correlation with the human grades" in result.stdout
+    assert "warning: judge: its grades fall as human grades rise" in result.stderr
+
+
+def completion(item, text):
+    return json.dumps({"custom_id": item, "model": "m\ud83d", "choices": [{"message": {"content": text}}]})
+
+
+def test_judge_read_lists_ambiguous_replies_and_escapes_lone_surrogates(folder):
+    lines = [completion(f"a{k}\udfff", "Step 2 is wrong, so 3") for k in range(12)]
+    lines.append(json.dumps({"custom_id": "b\udfff", "error": {"message": "bad \udfff"}}))
+    (folder / "log.jsonl").write_text("\n".join(lines))
+    result = run("judge", "read", "log.jsonl", "--levels", "1..5", "-o", "log.csv", cwd=folder, width=200)
+    assert result.returncode == 0, result.stderr
+    assert "12 of 12 replies have several candidate grades" in result.stdout
+    assert "ambiguous reply" in result.stdout
+    assert "log.jsonl, line 10" in result.stdout
+    assert "log.jsonl, line 11" not in result.stdout
+    assert "and 2 more ambiguous replies" in result.stdout
+    assert "bad \\udfff" in result.stdout
+    assert pd.read_csv(folder / "log.csv")["item"][0] == "a0\\udfff"
+
+
+def test_judge_commands_keep_names_as_texts(folder):
+    frame = pd.read_csv(folder / "graded.csv")
+    frame["item"] = [f"{10**19 + k}" for k in range(300)]
+    frame["system"] = np.where(np.arange(300) % 2, "1.1", "1.10")
+    frame.to_csv(folder / "numbers.csv", index=False)
+    arguments = ("numbers.csv", *BASIC, "--human", "person", *QUICK)
+    result = run("judge", "compare-systems", *arguments, "--system", "system", "--json", "n.json", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    assert {row["system"] for row in json.loads((folder / "n.json").read_text())["systems"]} == {"1.1", "1.10"}
+    assert run("judge", "fit", *arguments, "-o", "n.json", cwd=folder).returncode == 0
+    assert json.loads((folder / "n.json").read_text())["items"][0] == str(10**19)
+
+
+def test_judge_columns_that_do_not_name_the_levels_are_refused_with_the_mapping(folder):
+    frame = pd.read_csv(folder / "graded.csv").rename(columns={f"p_{k}": f"p_{k - 1}" for k in range(1, 6)})
+    frame.to_csv(folder / "shifted.csv", index=False)
+    options = ("--item", "item", "--human", "person", "--levels", "1..5", *QUICK, "-o", "s.json")
+    result = run("judge", "fit", "shifted.csv", "--probs", "p_*", *options, cwd=folder, width=400)
+    assert_data_error(result, "1 = p_0, 2 = p_1", "--probs p_0,p_1,p_2,p_3,p_4")
+    result = run("judge", "fit", "shifted.csv", "--probs", "p_0,p_1,p_2,p_3,p_4", *options, cwd=folder, width=400)
+    assert result.returncode == 0, result.stderr
+    assert "levels, lowest first: 1 (p_0), 2 (p_1)" in result.stdout
+
+
+@pytest.mark.slow
+def test_judge_fit_killed_at_any_time_loses_nothing(folder):
+    """Twenty kills at times spread over a run: the earlier panel stays complete, and no input changes."""
+    start = time.monotonic()
+    assert run_process("judge", *FIT, "-o", "kill.json", cwd=folder).returncode == 0
+    duration = time.monotonic() - start
+    content, inputs = (folder / "kill.json").read_bytes(), (folder / "graded.csv").read_bytes()
+    rng, killed = np.random.default_rng(0), 0
+    for delay in rng.permutation(np.linspace(0.3, 1.05, 20)) * duration:
+        process = subprocess.Popen(
+            [ORCU, "judge", *FIT, "-o", "kill.json"], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=delay)
+        process.kill()
+        killed += process.wait() == -signal.SIGKILL
+        assert (folder / "kill.json").read_bytes() == content
+        assert (folder / "graded.csv").read_bytes() == inputs
+    assert killed
+    result = run("judge", "apply", "new.csv", "kill.json", *BASIC, "-o", "kill.csv", cwd=folder)
+    assert result.returncode == 0, result.stderr

@@ -1,8 +1,11 @@
 """`audit` and its HTML page."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from orcu.errors import CalibrationWarning
 from orcu.judges import Grades, audit
 from orcu.judges.audit import CurvePoint, JudgeAudit, learning_curve
 from orcu.report.judge import build
@@ -84,3 +87,11 @@ def test_build_page_is_escaped_and_deterministic(result):
     assert "<script" not in page
     assert page.count('<svg role="img"') == 2 + 2 * 6 + 2 + 2  # example, reliability, confusion, learning curve
     assert all(f'id="{name}"' in page for name in ("item", "numbers", "reliability", "leniency", "agreement", "enough"))
+
+
+def test_audit_of_an_inverted_scale_says_so_first():
+    grades = simulate()
+    inverted = replace(grades, ratings={"gpt": grades.ratings["<b>gpt</b>"][:, ::-1]})
+    with pytest.warns(CalibrationWarning, match="inverted"):
+        result = audit(inverted, calibrator=QUICK, train_sizes=(25,), n_repeats=1)
+    assert result.findings()[0].startswith("gpt: its grades fall as human grades rise (correlation -0.")

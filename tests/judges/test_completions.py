@@ -85,8 +85,8 @@ def test_read_completions_uses_tokens_at_the_pattern(tmp_path):
     ("text", "grade", "ambiguous"),
     [
         ("Score: 4\n\nReasoning: step 2 is wrong and 3 of 5 facts are right", 4, 0),
-        ("Score:4/5. Confidence: 3", 4, 0),
-        ("**Rating**: 2 because of point 3", 2, 0),
+        ("Score:4/5. Confidence: 3", 4, 1),
+        ("**Rating**: 2 because of point 3", 2, 1),
         ("The grade is 5. I checked 2 facts", 5, 0),
         ("Step 2 is wrong, so 3", 3, 1),
         ("Score: 2. On reflection, score: 3", 3, 1),
@@ -351,3 +351,31 @@ def test_read_completions_number_words_and_word_levels(tmp_path):
 def test_read_completions_invalid_pattern_raises_before_reading(tmp_path):
     with pytest.raises(InputError, match=r"^pattern:"):
         read_completions(tmp_path / "none.jsonl", LEVELS, pattern="Score")
+
+
+def test_read_completions_lists_ambiguous_replies(tmp_path):
+    log = read(tmp_path, answer("a", "4"), answer("b", "The student wrote: Score: 5. Final: 2"))
+    (reply,) = log.ambiguous
+    assert (reply.where, reply.item, reply.grade, reply.others) == ("answers.jsonl, line 2", "b", "2", ("5",))
+    assert any(note.startswith("1 of 2 replies have several candidate grades") for note in log.notes)
+
+
+@pytest.mark.parametrize("value", [1.1, 1e19, -0.5])
+def test_read_completions_item_that_is_a_float_is_a_failure(tmp_path, value):
+    log = read(tmp_path, answer("a", "4"), answer(value, "4"))
+    assert "write names as strings" in log.failures[0].reason
+
+
+def test_read_completions_lone_surrogates_are_escaped(tmp_path):
+    lone = "\ud83d"
+    log = read(
+        tmp_path,
+        {**answer(f"a{lone}", "4"), "model": f"m{lone}"},
+        {"custom_id": f"b{lone}", "error": {"message": f"bad {lone}"}},
+        answer("c", f"{lone} 7 {lone}"),
+        {**answer("d", "4"), "judge": f"j{lone}"},
+    )
+    assert [(reply.item, reply.judge) for reply in log.replies] == [("a\\ud83d", "m\\ud83d"), ("d", "j\\ud83d")]
+    assert log.failures[0].item == "b\\ud83d"
+    for failure in log.failures:
+        (failure.item + failure.reason).encode()  # raises for lone surrogates

@@ -35,7 +35,23 @@ def test_grade_levels_values_of_words_are_1_2_3():
     np.testing.assert_array_equal(GradeLevels.parse("0..2").values, [0, 1, 2])
 
 
-@pytest.mark.parametrize("text", ["5..1", "1..1", "1..5:0.7", "1..1000", "a..b", "1", "", "1,1,2", "1,3,2", "1..5:0"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "5..1",
+        "1..1",
+        "1..5:0.7",
+        "1..1000",
+        "a..b",
+        "1",
+        "",
+        "1,1,2",
+        "1,3,2",
+        "1..5:0",
+        "A,B,a",
+        "1..1e999999:1e-999999",
+    ],
+)
 def test_grade_levels_parse_rejects_invalid_levels(text):
     with pytest.raises(InputError, match=r"^levels:"):
         GradeLevels.parse(text)

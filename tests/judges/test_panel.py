@@ -1,18 +1,23 @@
 """`JudgePanel`: calibration of judges to human grades, prediction sets, escalation, and saved panels."""
 
+import copy
+import functools
 import json
+import math
+import random
 import warnings
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from orcu import geometry, metrics
 from orcu.errors import CalibrationWarning, InputError
 from orcu.judges.escalation import design_effect, error_probability
 from orcu.judges.grades import Grades
-from orcu.judges.panel import JudgePanel, fit_for_prediction
+from orcu.judges.panel import JudgePanel, fit_for_prediction, is_inverted
 from orcu.judges.votes import fit_prior, smooth_votes
 
 WRITTEN_BY_0_2 = Path(__file__).parents[1] / "data" / "written_by_0_2" / "judges"
@@ -260,7 +265,27 @@ def test_load_panel_written_by_0_2_gives_equal_predictions(name):
     [
         ({"judge_panel": 99}, "judge_panel: .*99"),
         ({"grades": ["1"]}, r"\(grades:"),
-        ({"held_grades": [0]}, r"\(held_probs:"),
+        ({"held_grades": [0]}, "held_grades does not fit"),
+        ({"held_grades": [7] * 60}, "held_grades does not fit"),
+        ({"held_probs": [[0.5, 0.5]] * 60}, "held_probs does not fit"),
+        ({"held_probs": [[0.2] * 5] * 59 + [[1.0]]}, "held_probs does not fit"),
+        ({"held_probs": [[0.2] * 5] * 59 + [[1, "x", 0, 0, 0]]}, r"\(held_probs"),
+        ({"held_probs": [[1e308] * 5] * 60}, r"\(held_probs"),
+        ({"held_probs": [[10**400] * 5] * 60}, r"\(held_probs"),
+        ({"held_probs": [[float("nan")] * 5] * 60}, r"\(held_probs"),
+        ({"held_probs": [[0.0] * 5] * 60}, "damaged"),
+        ({"fold": [0] * 60}, "fold does not fit"),
+        ({"fold": [10**400] * 60}, "fold does not fit"),
+        ({"fold": [9] * 60}, "fold does not fit"),
+        ({"items": ["a"] * 60}, "items does not fit"),
+        ({"cluster": ["a"]}, "cluster does not fit"),
+        ({"weights": {"other": 1.0}}, "weights does not fit"),
+        ({"weights": {"judge0": 0.5}}, "weights does not fit"),
+        ({"judges": ["a", "b"]}, "weights does not fit"),
+        ({"rows": 3}, "items does not fit"),
+        ({"kind": "votes"}, "prior or calibrator"),
+        ({"grades": ["1", "2", "3", "4", "4"]}, "levels:"),
+        ({"adjustments": {"a": [1e308, 10**400]}}, "adjustments"),
         ({"members": {}}, r"\(members:"),
         ({"weights": {"judge0": 7.0}}, r"\(weights.judge0:"),
     ],
@@ -273,6 +298,123 @@ def test_load_damaged_panel_raises(tmp_path, change, message):
     (tmp_path / "panel.json").write_text("[]")
     with pytest.raises(InputError, match=r"panel.json: .*not a panel"):
         JudgePanel.load(tmp_path / "panel.json")
+
+
+def test_load_panel_with_a_changed_number_raises(tmp_path):
+    JudgePanel(calibrator=QUICK).fit(simulate(60)[0]).save(tmp_path / "panel.json")
+    state = json.loads((tmp_path / "panel.json").read_text())
+    state["held_probs"][3] = state["held_probs"][3][::-1]
+    (tmp_path / "panel.json").write_text(json.dumps(state))
+    with pytest.raises(InputError, match=r"panel.json: .*digest \(sha256\)"):
+        JudgePanel.load(tmp_path / "panel.json")
+
+
+def test_load_panel_with_a_number_of_many_digits_raises(tmp_path):
+    (tmp_path / "panel.json").write_text('{"judge_panel": ' + "9" * 5000 + "}")
+    with pytest.raises(InputError, match=r"panel.json: not valid JSON"):
+        JudgePanel.load(tmp_path / "panel.json")
+
+
+def parts(value, path=()):
+    """Paths of all parts of plain data."""
+    yield path
+    for key, part in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from parts(part, (*path, key))
+
+
+REPLACEMENTS = [None, True, -1, 0, 7, 0.5, 1e308, 10**400, math.nan, math.inf, "x", "", [], {}, [[]], [None], [[1e308]]]
+
+
+def mutate(state, rng):
+    """A copy with one part removed, repeated, shuffled, scaled or replaced; parts of all depths are as likely."""
+    state, by_depth = copy.deepcopy(state), {}
+    for path in parts(state):
+        by_depth.setdefault(len(path), []).append(path)
+    *above, key = rng.choice(by_depth[rng.choice([depth for depth in by_depth if depth])])
+    parent = functools.reduce(lambda part, step: part[step], above, state)
+    change = rng.randrange(5)
+    if change == 0:
+        del parent[key]
+    elif change == 1 and isinstance(parent, list):
+        parent.insert(0, copy.deepcopy(parent[key]))
+    elif change == 2 and isinstance(parent[key], list):
+        rng.shuffle(parent[key])
+    elif change == 3 and isinstance(parent[key], int | float):
+        parent[key] = rng.choice([-parent[key], parent[key] + 1, 1e308, -(10**400)])
+    else:
+        parent[key] = rng.choice(REPLACEMENTS)
+    return state
+
+
+@pytest.mark.slow
+def test_load_mutated_panels_raise_an_input_error_or_predict_distributions(tmp_path):
+    votes = Grades.from_arrays("1..5", {"judge0": np.rint(4 * simulate(60)[0].ratings["judge0"])}, kind="votes")
+    votes = replace(votes, human=simulate(60)[0].human, n_raters=np.ones(60, dtype=np.int64))
+    pooled = replace(simulate(120, noise=(0.8, 1.0), groups=2, shift=1.5)[0], cluster=clusters(12, 120))
+    rng, refused = random.Random(0), 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        panels = [(grades, JudgePanel().fit(grades).to_dict()) for grades in (simulate(60)[0], votes, pooled)]
+    for _ in range(500):
+        grades, state = rng.choice(panels)
+        (tmp_path / "panel.json").write_text(json.dumps(mutate(state, rng)))
+        try:
+            with np.errstate(all="ignore"):  # numbers such as 1e308 overflow
+                panel = JudgePanel.load(tmp_path / "panel.json")
+                predictions = panel.apply(grades, max_error=0.3)
+        except InputError:
+            refused += 1
+            continue
+        assert predictions.probs.sum(axis=1) == pytest.approx(1)
+        assert (predictions.low <= predictions.high).all()
+        str(panel)
+    assert refused > 250
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda panel, grades: panel.to_dict(),
+        lambda panel, grades: panel.summary(),
+        lambda panel, grades: panel.required_judges,
+        lambda panel, grades: panel.save("panel.json"),
+        lambda panel, grades: panel.predict_proba(grades),
+        lambda panel, grades: panel.predict_proba_out_of_fold(grades),
+        lambda panel, grades: panel.apply(grades),
+        lambda panel, grades: panel.escalation_threshold(max_error=0.1),
+    ],
+)
+def test_panel_before_fit_raises_not_fitted_error(use):
+    with pytest.raises(NotFittedError, match="JudgePanel is not fitted"):
+        use(JudgePanel(), simulate(60)[0])
+
+
+def test_fit_for_prediction_panel_without_folds_raises_not_fitted_error():
+    grades, _ = simulate(60)
+    panel = fit_for_prediction(grades, calibrator=QUICK)
+    for use in (panel.to_dict, lambda: panel.apply(grades), lambda: panel.predict_proba_out_of_fold(grades)):
+        with pytest.raises(NotFittedError):
+            use()
+
+
+@pytest.mark.parametrize("kind", ["probs", "votes"])
+def test_fit_inverted_scale_warns(kind):
+    grades, _ = simulate(200)
+    ratings = grades.ratings["judge0"][:, ::-1]
+    ratings = ratings if kind == "probs" else np.eye(5)[ratings.argmax(axis=1)]
+    inverted = replace(grades, ratings={"gpt": ratings}, kind=kind)
+    with pytest.warns(
+        CalibrationWarning, match=r"^gpt: its grades fall as human grades rise \(correlation -0.*inverted"
+    ):
+        panel = JudgePanel(calibrator=QUICK).fit(inverted)
+    assert "gpt: negative correlation with the human grades" in panel.notes_
+
+
+def test_fit_useless_judge_rarely_warns_of_an_inverted_scale():
+    rng = np.random.default_rng(0)
+    grades, _ = simulate(100)
+    warned = [is_inverted(replace(grades, human=grades.human[rng.permutation(100)]), "judge0") for _ in range(300)]
+    assert np.mean(warned) < 0.01
 
 
 def test_predict_proba_out_of_fold_of_fitted_items():

@@ -1,5 +1,7 @@
 """``orcu judge``: grades of language-model judges, calibrated to human grades."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +16,7 @@ from orcu.cli.decide import Rule, check_rule, read_rule
 from orcu.cli.files import check_page, check_paths, provenance
 from orcu.cli.options import Column, TableOptions, command
 from orcu.errors import InputError
-from orcu.io.files import write_json
+from orcu.io.files import with_digest, write_json
 
 if TYPE_CHECKING:
     from orcu.judges.grades import Grades
@@ -23,6 +25,7 @@ judge_app = typer.Typer(
     help="Language models as judges: read their grades, calibrate them to human grades, compare systems.",
     no_args_is_help=True,
 )
+MAX_AMBIGUOUS = 10  # ambiguous replies that are listed
 GradeFile = Annotated[Path, Argument(help="Table (.csv, .parquet), chat completions (.jsonl) or Inspect log (.eval).")]
 Seed = Annotated[int, Option(min=0, help="Random seed of folds and draws.")]
 
@@ -95,6 +98,7 @@ def read(file: GradeFile, table: TableOptions, options: LevelOptions) -> None:
             f"{prefix}_{level}": [float(grades.ratings[judge][row, k]) for row, judge in rows]
             for k, level in enumerate(grades.levels.names)
         }
+    with _writing(table.output):
         table.write(pyarrow.table(columns))
     _print_notes(grades)
     say_wrote(table.output, f"{len(rows):,} rows for {len(grades):,} items")
@@ -116,7 +120,8 @@ def fit(
         grades = options.read(file)
         update(f"calibrating {', '.join(grades.judges[:3])}")
         panel = JudgePanel(calibrator=calibrator, random_state=seed).fit(grades)
-        write_json(output, panel.to_dict() | {"file": file.name})
+    with _writing(output):
+        write_json(output, with_digest(panel.to_dict() | {"file": file.name}))
     _print_notes(grades)
     say(*panel.notes_, *panel.summary().splitlines())
     say_wrote(output)
@@ -148,6 +153,7 @@ def apply(
         predictions = fitted.apply(
             grades, rule=read_rule(rule, levels), alpha=alpha, max_error=max_error, within=within
         )
+    with _writing(table.output):
         table.write(predictions.to_arrow())
     _print_notes(grades)
     say(*predictions.notes[len(grades.notes) :])
@@ -174,7 +180,9 @@ def report(
         grades = options.read(file)
         result = audit(grades, calibrator=calibrator, random_state=seed, progress=update)
         inputs = [file, *([options.human_file] if options.human_file else [])]
-        write_page(build(result, title=title, provenance=provenance(inputs)), output)
+        page = build(result, title=title, provenance=provenance(inputs))
+    with _writing(output):
+        write_page(page, output)
     _print_notes(grades)
     say(*result.findings())
     say_wrote(output)
@@ -206,7 +214,8 @@ def compare_systems(
             confidence_level=confidence_level,
             random_state=seed,
         )
-        if json_path is not None:
+    if json_path is not None:
+        with _writing(json_path):
             write_json(json_path, comparison.to_dict())
     _print_notes(grades)
     say(comparison)
@@ -214,8 +223,24 @@ def compare_systems(
         say_wrote(json_path)
 
 
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Turn an error of the file system, such as a full disk, into a usage error, as `orcu evaluate` does."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror or error}).") from None
+
+
 def _print_notes(grades: "Grades") -> None:
     say(*grades.notes, style="dim")
+    if grades.ambiguous:
+        table = new_table("ambiguous reply", "item", "grade used", "other candidates")
+        for reply in grades.ambiguous[:MAX_AMBIGUOUS]:
+            table.add_row(*map(escape, (reply.where, reply.item, reply.grade, ", ".join(reply.others))))
+        show(table)
+        if len(grades.ambiguous) > MAX_AMBIGUOUS:
+            say(f"... and {len(grades.ambiguous) - MAX_AMBIGUOUS:,} more ambiguous replies", style="dim")
     if grades.failures:
         table = new_table("parse failure", ">count", "example")
         places: dict[str, list[str]] = {}

@@ -14,7 +14,7 @@ from orcu.evaluation.intervals import CONFIDENCE_LEVEL
 from orcu.inputs import FloatArray
 from orcu.judges.agreement import Agreement, agreement
 from orcu.judges.grades import Grades
-from orcu.judges.panel import JudgePanel, fit_for_prediction, select_graded
+from orcu.judges.panel import JudgePanel, fit_for_prediction, inversion_message, is_inverted, select_graded
 from orcu.judges.pool import MIN_ITEMS, HumanRows
 from orcu.predictions import Predictions
 
@@ -99,7 +99,9 @@ class JudgeAudit:
     def findings(self) -> list[str]:
         """Findings in sentences, most important first."""
         evaluation = self.evaluation
-        findings = []
+        findings = [
+            inversion_message(self.grades, judge) for judge in self.grades.judges if is_inverted(self.grades, judge)
+        ]
         for raw in evaluation.others:
             top = raw.sums.top.sum(-1)
             findings.append(

@@ -10,12 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from orcu.errors import InputError, first_line
+from orcu.inputs import cell_text
 from orcu.io.files import read_json
 from orcu.judges.levels import GradeLevels
 from orcu.judges.parsing import GradeMatch, GradeParser
-from orcu.judges.replies import OutOfRangeError, ParsedLog, ParseFailure, Reply, ReplyError
+from orcu.judges.replies import (
+    AmbiguousReply,
+    OutOfRangeError,
+    ParsedLog,
+    ParseFailure,
+    Reply,
+    ReplyError,
+    escape_surrogates,
+)
 from orcu.judges.tokens import TokenProbs, token_probs
-from orcu.predictions.labels import canonical_label, is_missing
+from orcu.predictions.labels import is_missing
 
 ITEM_KEYS = ("custom_id", "item")
 DEFAULT_JUDGE = "judge"  # name of a judge without a name
@@ -36,7 +45,7 @@ class _ChoiceGrade:
     judge: str  # "" if the line does not name it
     grade: int  # 0..C-1
     is_cut: bool  # whether the text has more than the grade and was cut at the token limit
-    is_ambiguous: bool
+    others: tuple[str, ...]  # other candidates, if the grade is ambiguous
     tokens: tuple[TokenProbs | None, TokenProbs | None]  # None without logprobs
     is_truncated: tuple[bool, bool]  # whether the token limit may have cut the grade itself
 
@@ -84,7 +93,12 @@ def read_completions(
             grades.append(entry)
     notes = _notes(grades, single_token_judges, has_pattern=pattern is not None)
     _check_levels(failures, len(entries), path.name)
-    return ParsedLog(replies, failures, notes).require_replies(path.name)
+    ambiguous = [
+        AmbiguousReply(entry.where, entry.item, levels.names[entry.grade], tuple(map(escape_surrogates, entry.others)))
+        for entry in grades
+        if entry.others
+    ]
+    return ParsedLog(replies, failures, notes, ambiguous).require_replies(path.name)
 
 
 def _check_levels(failures: list[ParseFailure], n_replies: int, name: str) -> None:
@@ -108,8 +122,8 @@ def _notes(grades: list[_ChoiceGrade], single_token_judges: set[str], *, has_pat
         "were cut at the token limit, so the last number may not be the grade; set a pattern": (
             0 if has_pattern else sum(entry.is_cut for entry in grades)
         ),
-        "have several candidate grades, of which the last is used; set a pattern, such as 'Score: (\\d+)'": sum(
-            entry.is_ambiguous for entry in grades
+        "have several candidate grades, and no rule decides between them; set a pattern, such as 'Score: (\\d+)'": sum(
+            bool(entry.others) for entry in grades
         ),
         "have no logprobs; they give grades without probabilities": len(grades) - len(tokens),
         "have logprobs of the sampled token only; request top_logprobs from the server": sum(
@@ -163,14 +177,14 @@ def _parse_line(
         judge = _judge_name(line, completion, judge_key)
         choices = completion["choices"]
     except ReplyError as error:
-        yield ParseFailure(where, item, str(error))
+        yield ParseFailure(where, item, escape_surrogates(str(error)))
         return
     for number, choice in enumerate(choices, 1):
         location = where if len(choices) == 1 else f"{where}, choice {number}"
         try:
             yield _parse_choice(location, item, judge, choice, parser)
         except ReplyError as error:
-            yield ParseFailure(location, item, str(error), isinstance(error, OutOfRangeError))
+            yield ParseFailure(location, item, escape_surrogates(str(error)), isinstance(error, OutOfRangeError))
 
 
 def _parse_choice(where: str, item: str, judge: str, choice: Any, parser: GradeParser) -> _ChoiceGrade:
@@ -185,7 +199,7 @@ def _parse_choice(where: str, item: str, judge: str, choice: Any, parser: GradeP
     several, single = (at_end and len(parser.possible_grades(rest, single_token=flag)) > 1 for flag in (False, True))
     is_cut = is_cut and text.strip() != text[match.start : match.end]
     tokens = _token_probs(choice, text, match, parser)
-    return _ChoiceGrade(where, item, judge, match.grade, is_cut, match.is_ambiguous, tokens, (several, single))
+    return _ChoiceGrade(where, item, judge, match.grade, is_cut, match.others, tokens, (several, single))
 
 
 def _token_probs(
@@ -254,10 +268,12 @@ def _judge_name(line: dict[str, Any], completion: dict[str, Any], key: str | Non
 
 
 def _as_name(value: Any, key: str) -> str:
-    """A string unchanged, or a number as a string."""
+    """A string, or an integer as a string; lone surrogates are escaped."""
     if not isinstance(value, str | int | float) or isinstance(value, bool) or is_missing(value):
         raise ReplyError(f"{key!r} is neither a string nor a number")
-    return value if isinstance(value, str) else canonical_label(value)
+    if isinstance(value, float) and not (value.is_integer() and abs(value) < 2**53):
+        raise ReplyError(f"{key!r} is the float {value!r}; write names as strings, because 1.1 and 1.10 are one number")
+    return escape_surrogates(cell_text(value))
 
 
 def _get(content: Any, path: str) -> Any:

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from orcu.errors import InputError
-from orcu.inputs import FloatArray, IntArray, ObjectArray, as_codes, normalise_probs
+from orcu.inputs import FloatArray, IntArray, ObjectArray, as_codes, cell_text, normalise_probs
 from orcu.judges.levels import GradeLevels
-from orcu.judges.replies import ParsedLog, ParseFailure
-from orcu.predictions.labels import canonical_label, is_missing
+from orcu.judges.replies import AmbiguousReply, ParsedLog, ParseFailure
+from orcu.predictions.labels import is_missing
 
 PROBS, VOTES = "probs", "votes"
 SUM_TOLERANCE = 0.5e-4  # rounding error of a printed probability
@@ -45,6 +45,7 @@ class Grades:
         system: system that produced each item, or ``None``.
         has_mean_grades: whether some human grades are means, so that the spread among people is unknown.
         failures: replies that could not be parsed.
+        ambiguous: replies in which other candidates than the grade used may be the grade.
         notes: remarks about the data.
 
     Example:
@@ -66,6 +67,7 @@ class Grades:
     system: ObjectArray | None = None
     has_mean_grades: bool = False
     failures: tuple[ParseFailure, ...] = ()
+    ambiguous: tuple[AmbiguousReply, ...] = ()
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -100,17 +102,19 @@ class Grades:
         if not ratings:
             raise InputError("ratings: expected at least one judge.")
         arrays = {str(judge): _check_ratings(values, levels, kind, str(judge)) for judge, values in ratings.items()}
+        if len(arrays) < len(ratings):
+            raise InputError(f"ratings: two judges have the same name as text; got {', '.join(map(repr, ratings))}.")
         rows = len(next(iter(arrays.values())))
         if any(len(values) != rows for values in arrays.values()):
             raise InputError("ratings: the judges have different numbers of rows; use NaN for items without a rating.")
-        names = _as_names(range(1, rows + 1) if items is None else items)
+        names = np.array(as_names(range(1, rows + 1) if items is None else items, "items"), dtype=object)
         if len(names) != rows or len(set(names.tolist())) < rows:
             raise InputError(f"items: expected {rows} unique names.")
         columns: dict[str, Any] = {"subgroup": subgroup, "cluster": cluster, "system": system}
         for name, column in columns.items():
             if column is not None and len(column) != rows:
                 raise InputError(f"{name}: expected one entry for each of {rows} items, got {len(column)}.")
-            columns[name] = None if column is None else _as_names(column)
+            columns[name] = None if column is None else np.array(as_names(column, name), dtype=object)
         grades = cls.from_ratings(levels, names, kind, arrays, **columns)
         return grades if human is None else grades.with_human_grades(_human_grades(human, names, levels))
 
@@ -132,7 +136,8 @@ class Grades:
         rows = ((r.item, r.judge, eye[r.grade] if r.probs is None else r.probs) for r in log.replies)
         grades = cls.from_rows(levels, kind, rows, log.notes)
         unparsed = [f"{len(log.failures):,} replies could not be parsed"] if log.failures else []
-        return replace(grades, failures=tuple(log.failures), notes=(*grades.notes, *unparsed))
+        notes = (*grades.notes, *unparsed)
+        return replace(grades, failures=tuple(log.failures), ambiguous=tuple(log.ambiguous), notes=notes)
 
     @classmethod
     def from_rows(
@@ -212,6 +217,23 @@ class Grades:
         """Mean human grade in the values of the levels, shape (n,); NaN for items without one."""
         return self.human @ self.levels.values
 
+    def correlation_with_people(self, judge: str) -> tuple[float, int]:
+        """Correlation of a judge's expected grades with the mean human grades, and the number of clusters in it.
+
+        It is 0 if one of the two is constant.
+
+        Example:
+            >>> grades = Grades.from_arrays("0..1", {"gpt": [[1, 0], [0, 1], [0.5, 0.5]]}, human=[1, 0, None])
+            >>> correlation, n_clusters = grades.correlation_with_people("gpt")
+            >>> round(correlation, 9), n_clusters
+            (-1.0, 2)
+        """
+        used = self[self.human_mask & self.rated_mask(judge)]
+        expected, human = used.expected_grade(judge), used.human_mean
+        if len(used) < 2 or min(np.ptp(expected), np.ptp(human)) < 1e-9:
+            return 0.0, len(used)
+        return float(np.corrcoef(expected, human)[0, 1]), len(set(used.cluster_codes().tolist()))
+
     def average_judges(self) -> "Grades":
         """Combine all judges into one: the mean of their distributions, or the sum of their votes.
 
@@ -260,8 +282,26 @@ class Grades:
         return replace(self, human=shares, n_raters=counts, has_mean_grades=has_mean_grades, notes=tuple(notes))
 
 
-def _as_names(values: Iterable[Any]) -> ObjectArray:
-    return np.array([canonical_label(value) for value in values], dtype=object)
+def as_names(values: Iterable[Any], where: str, *, first_row: int = 0) -> list[str]:
+    """Names of items, judges, systems, subgroups or clusters as texts without surrounding blanks.
+
+    A text is unchanged, so that "01" is not "1" and "1.10" not "1.1".
+
+    Raises:
+        InputError: if a name is missing, or a float too large to be an exact integer.
+    """
+    names = []
+    for row, value in enumerate(values, start=first_row):
+        if is_missing(value):
+            raise InputError(f"{where}: row {row} is empty; every row needs a name.")
+        if isinstance(value, list | tuple | dict | bytes):
+            raise InputError(f"{where}: row {row} has {value!r}, expected a text or a number.")
+        if isinstance(value, float) and abs(value) >= 2**53:
+            raise InputError(
+                f"{where}: row {row} has {value!r}, a float that has lost digits. Read this column as text."
+            )
+        names.append(cell_text(value))
+    return names
 
 
 def _check_ratings(values: Any, levels: GradeLevels, kind: str, judge: str) -> FloatArray:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from orcu.errors import InputError, UnknownNameError, first_line, require
+from orcu.inputs import cell_text
 from orcu.judges.levels import GradeLevels
-from orcu.judges.replies import ParsedLog, ParseFailure, Reply, ReplyError
+from orcu.judges.replies import ParsedLog, ParseFailure, Reply, ReplyError, escape_surrogates
 
 
 def read_inspect(path: str | os.PathLike[str], levels: GradeLevels, *, scorer: str | None = None) -> ParsedLog:
@@ -27,19 +28,20 @@ def read_inspect(path: str | os.PathLike[str], levels: GradeLevels, *, scorer: s
     name, key = _split_scorer(samples, scorer)
     replies, failures = list[Reply](), list[ParseFailure]()
     for sample in samples:
-        where, item = f"{path.name}, sample {sample.id}, epoch {sample.epoch}", str(sample.id)
+        item = escape_surrogates(cell_text(sample.id))
+        where = f"{path.name}, sample {item}, epoch {sample.epoch}"
         scores = {judge: score for judge, score in (sample.scores or {}).items() if name in (None, judge)}
         for judge, score in scores.items():
             try:
                 grade = _grade(judge, score, key, levels)
                 replies.append(Reply(item, _judge_name(judge, key, score), None, grade))
             except ReplyError as error:
-                failures.append(ParseFailure(f"{where}, scorer {judge}", item, str(error)))
+                failures.append(ParseFailure(f"{where}, scorer {judge}", item, escape_surrogates(str(error))))
         if not scores:
             reason = "no score" if name is None else f"no score of {name!r}"
             if sample.error is not None:
                 reason = f"the sample failed: {first_line(Exception(sample.error.message))}"
-            failures.append(ParseFailure(where, item, reason))
+            failures.append(ParseFailure(where, item, escape_surrogates(reason)))
     notes = [] if log.status == "success" else [f"the status of the log is {log.status!r}: samples may be missing"]
     return ParsedLog(replies, failures, notes).require_replies(path.name)
 
@@ -50,7 +52,7 @@ def is_inspect_log(path: Path) -> bool:
         return path.suffix.lower() == ".eval"
     try:
         content = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False  # the reader of completions reports the problem
     return isinstance(content, dict) and "eval" in content
 
@@ -89,7 +91,7 @@ def _split_scorer(samples: list[Any], scorer: str | None) -> tuple[str | None, s
 def _judge_name(scorer: str, key: str | None, score: Any) -> str:
     name = scorer if key is None else f"{scorer}.{key}"
     model = (score.metadata or {}).get("model")
-    return f"{name} ({model})" if isinstance(model, str) and model else name
+    return escape_surrogates(f"{name} ({model})" if isinstance(model, str) and model else name)
 
 
 def _grade(scorer: str, score: Any, key: str | None, levels: GradeLevels) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -51,6 +51,8 @@ class GradeLevels:
                 "levels: expected two or more different grades, lowest first, such as 1..5, 0..3, 1..5:0.5 or "
                 f"poor,fair,good (--levels); got {', '.join(names) or 'none'}."
             )
+        if len({name.casefold() for name in names}) < len(names):
+            raise InputError(f"levels: {', '.join(names)} have names that differ only in upper and lower case.")
         numbers = _to_numbers(names)
         if numbers is not None and numbers != sorted(numbers):
             raise InputError(f"levels: {', '.join(names)} is not in increasing order; put the lowest grade first.")
@@ -115,7 +117,7 @@ def _parse_range(text: str) -> list[str]:
     try:
         first, last, width = Decimal(low.strip()), Decimal(high.strip()), Decimal(step.strip() or 1)
         count = int((last - first) / width) + 1 if width > 0 else 0
-    except (InvalidOperation, OverflowError, ValueError):
+    except (ArithmeticError, ValueError):
         raise InputError(f"levels: expected LOW..HIGH such as 1..5, or LOW..HIGH:STEP; got {text!r}.") from None
     if not 2 <= count <= MAX_LEVELS or first + (count - 1) * width != last:
         raise InputError(

@@ -19,9 +19,9 @@ from orcu.calibrators.groups import GroupAdjustment
 from orcu.calibrators.projection import nearest_unimodal
 from orcu.decisions.conformal import CrossConformalSets
 from orcu.decisions.rules import decide_checked
-from orcu.errors import CalibrationWarning, InputError
+from orcu.errors import CalibrationWarning, InputError, first_line
 from orcu.inputs import FloatArray, IntArray, ObjectArray, as_count, as_fraction
-from orcu.io.files import read_json, write_json
+from orcu.io.files import check_digest, read_json, with_digest, write_json
 from orcu.judges.escalation import error_probability, escalation_note, escalation_threshold
 from orcu.judges.grades import PROBS, VOTES, Grades
 from orcu.judges.levels import GradeLevels
@@ -42,6 +42,7 @@ STATE_VERSION = 1
 # Keys of the JSON file that hold an attribute unchanged
 STATE_ATTRIBUTES = {key: f"{key}_" for key in ("kind", "notes", "judges", "averaged", "items", "cluster")}
 STATE_ATTRIBUTES |= {"calibrator": "calibrator", "seed": "random_state", "rows": "n_items_", "groups": "subgroups_"}
+MIN_Z_SCORE = 3.0  # standard errors from which a negative correlation is not chance
 KINDS = {PROBS: "probabilities", VOTES: "votes or single grades"}
 
 
@@ -154,6 +155,7 @@ class JudgePanel:
     @property
     def required_judges(self) -> list[str]:
         """Judges whose ratings are needed for predictions; judges of weight 0 are not."""
+        self._check_is_fitted()
         return self.judges_ if self.averaged_ else list(self.calibrated_judges_)
 
     def fit(self, grades: Grades) -> "JudgePanel":
@@ -163,13 +165,19 @@ class JudgePanel:
             InputError: if there are too few human grades, or all are equal.
 
         Warns:
-            CalibrationWarning: if a judge always gives the same rating, or a level has no human grades.
+            CalibrationWarning: if a judge always gives the same rating, its ratings fall as human grades rise, or a
+                level has no human grades.
         """
         graded = select_graded(grades)
         _warn_about(graded)
         self.levels_, self.kind_, self.judges_ = graded.levels, graded.kind, graded.judges
         self.n_items_ = len(graded)
         self.notes_ = [f"fitted on {int(graded.n_raters.sum()):,} human grades of {len(graded):,} items"]
+        self.notes_ += [
+            f"{judge}: negative correlation with the human grades"
+            for judge in graded.judges
+            if is_inverted(graded, judge)
+        ]
         self.subgroups_ = [] if graded.subgroup is None else sorted(set(graded.subgroup.tolist()))
         folds = _split(graded, self.cv, self.random_state)
         with warnings.catch_warnings():
@@ -220,6 +228,7 @@ class JudgePanel:
         Raises:
             InputError: as for `predict_proba`.
         """
+        self._check_is_fitted("oof_probs_")
         checked = self._check(grades)
         by_fold = np.stack([self._predict(judges, checked) for judges in self.fold_judges_])
         probs: FloatArray = by_fold.mean(axis=0)
@@ -255,6 +264,7 @@ class JudgePanel:
         Raises:
             InputError: if an argument is invalid, or as for `predict_proba`.
         """
+        self._check_is_fitted("oof_probs_")
         checked = self._check(grades)
         probs = self._predict(self.calibrated_judges_, checked)
         decision = decide_checked(probs, rule)
@@ -289,6 +299,7 @@ class JudgePanel:
 
     def escalation_threshold(self, *, max_error: float, within: int = 0, rule: Any = "argmax") -> float:
         """Error probability above which `apply` escalates items, by its arguments of the same names."""
+        self._check_is_fitted("oof_probs_")
         max_error = as_fraction(max_error, name="max_error")
         as_count(within, name="within", minimum=0, maximum=len(self.levels_) - 2)
         decision = decide_checked(self.oof_probs_, rule)
@@ -298,6 +309,7 @@ class JudgePanel:
 
     def summary(self) -> str:
         """Description of the fitted judges, their weights and the subgroup adjustments, one per line."""
+        self._check_is_fitted()
         weights = self.pool_.weights
         lines = [f"{len(self.judges_)} judges are averaged, then calibrated as one"] if self.averaged_ else []
         for judge, calibrated in self.calibrated_judges_.items():
@@ -313,10 +325,15 @@ class JudgePanel:
     def _predict(self, judges: Mapping[str, CalibratedJudge], grades: Grades) -> FloatArray:
         return nearest_unimodal(geometry.probs(self.pool_.logits(predict_log_probs(judges, grades), grades.subgroup)))
 
+    def _check_is_fitted(self, attribute: str = "pool_") -> None:
+        if not hasattr(self, attribute):
+            from orcu.errors import NotFittedError  # imports scikit-learn
+
+            raise NotFittedError("JudgePanel is not fitted; call fit(grades) first.")
+
     def _check(self, grades: Grades) -> Grades:
         """Validate grades for prediction; average the judges if the panel does."""
-        if not hasattr(self, "pool_"):
-            raise InputError("JudgePanel is not fitted; call fit(grades) first.")
+        self._check_is_fitted()
         if grades.levels != self.levels_:
             raise InputError(f"grades: the levels are {grades.levels}; this panel was fitted on {self.levels_}.")
         if grades.kind != self.kind_:
@@ -342,6 +359,7 @@ class JudgePanel:
 
     def to_dict(self) -> dict[str, Any]:
         """Options and learned state as plain data for JSON."""
+        self._check_is_fitted("oof_probs_")
         pool = self.pool_
         return {
             "judge_panel": STATE_VERSION,
@@ -358,17 +376,17 @@ class JudgePanel:
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `to_dict` as JSON, atomically."""
-        write_json(path, self.to_dict())
+        """Write `to_dict` as JSON with a digest, atomically."""
+        write_json(path, with_digest(self.to_dict()))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "JudgePanel":
         """Read a panel from a JSON file of `save` or `orcu judge fit`.
 
         Raises:
-            InputError: if the file is not a panel.
+            InputError: if the file is not a panel, or was changed after it was written.
         """
-        return read_json(path, cls.from_dict)
+        return read_json(path, lambda content: cls.from_dict(check_digest(content)))
 
     @classmethod
     def from_dict(cls, state: Any) -> "JudgePanel":
@@ -385,6 +403,14 @@ class JudgePanel:
         from orcu.judges.schemas import PanelSchema
 
         fitted = validate(PanelSchema, state, "the panel's data")
+        try:
+            return cls._from_schema(fitted)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise InputError(f"the panel's data are damaged ({first_line(error)}). Fit again.") from None
+
+    @classmethod
+    def _from_schema(cls, fitted: Any) -> "JudgePanel":
+        """Restore a panel from its validated schema."""
         panel = cls(cv=len(fitted.folds))
         for key, attribute in STATE_ATTRIBUTES.items():
             setattr(panel, attribute, getattr(fitted, key))
@@ -392,13 +418,14 @@ class JudgePanel:
         calibrator = None if fitted.pool is None else calibrator_from_dict(fitted.pool)
         panel.pool_ = JudgePool(fitted.weights, calibrator, GroupAdjustment.from_dict(dict(fitted)))
         panel.calibrated_judges_, *panel.fold_judges_ = (
-            {judge: CalibratedJudge.from_state(member) for judge, member in members.items()}
+            {
+                judge: CalibratedJudge.from_state(member, fitted.kind, len(panel.levels_))
+                for judge, member in members.items()
+            }
             for members in (fitted.members, *fitted.folds)
         )
-        probs, grades = np.array(fitted.held_probs, dtype=np.float64), np.array(fitted.held_grades, dtype=np.int64)
-        if probs.shape != (len(fitted.items), len(panel.levels_)) or not len(fitted.fold) == len(grades) == len(probs):
-            raise InputError("the panel's data are damaged (held_probs: expected one row per item); fit again.")
-        panel._set_out_of_fold(probs, grades, np.array(fitted.fold, dtype=np.int64))
+        probs, grades, fold = (np.array(values) for values in (fitted.held_probs, fitted.held_grades, fitted.fold))
+        panel._set_out_of_fold(probs.astype(np.float64), grades.astype(np.int64), fold.astype(np.int64))
         return panel
 
 
@@ -434,7 +461,7 @@ def select_graded(grades: Grades) -> Grades:
 
 
 def _warn_about(graded: Grades) -> None:
-    """Warn about levels without human grades, and about constant judges."""
+    """Warn about levels without human grades, and about constant or inverted judges."""
     counts = graded.human.sum(axis=0)
     absent = [name for name, count in zip(graded.levels.names, counts, strict=True) if count == 0]
     messages = [f"human: no human grade is {', '.join(absent)}; these levels cannot be calibrated."] if absent else []
@@ -442,8 +469,24 @@ def _warn_about(graded: Grades) -> None:
         shares = graded.shares(judge)[graded.rated_mask(judge)]
         if len(shares) > 1 and np.ptp(shares, axis=0).max() < 1e-9:
             messages.append(f"{judge}: all ratings are equal; the predictions are the frequencies of human grades.")
+    messages += [inversion_message(graded, judge) for judge in graded.judges if is_inverted(graded, judge)]
     for message in messages:
         warnings.warn(message, CalibrationWarning, stacklevel=3)
+
+
+def is_inverted(graded: Grades, judge: str) -> bool:
+    """Whether the ratings of a judge fall as human grades rise, by more than three standard errors."""
+    correlation, n_clusters = graded.correlation_with_people(judge)
+    return correlation * np.sqrt(n_clusters) < -MIN_Z_SCORE
+
+
+def inversion_message(graded: Grades, judge: str) -> str:
+    """Warning about a judge whose ratings fall as human grades rise."""
+    correlation, _ = graded.correlation_with_people(judge)
+    return (
+        f"{judge}: its grades fall as human grades rise (correlation {correlation:.2f}), so one of the two scales may "
+        "be inverted. Check the order of the levels (levels=, --levels) and of the columns; reverse the wrong scale."
+    )
 
 
 def _split(graded: Grades, cv: int, random_state: int) -> list[Fold]:

@@ -86,10 +86,21 @@ class CalibratedJudge:
         return {"prior": prior, "calibrator": self.calibrator.to_dict()}
 
     @classmethod
-    def from_state(cls, state: Any) -> "CalibratedJudge":
-        """Restore a judge from its validated schema."""
+    def from_state(cls, state: Any, kind: str, num_classes: int) -> "CalibratedJudge":
+        """Restore a judge of C classes from its validated schema.
+
+        Raises:
+            InputError: if the data are damaged.
+        """
+        calibrator = calibrator_from_dict(state.calibrator)
         prior = None if state.prior is None else np.array(state.prior, dtype=np.float64)
-        return cls(prior, calibrator_from_dict(state.calibrator))
+        shape = () if prior is None else prior.shape
+        is_valid = kind == VOTES and shape in ((num_classes,), (num_classes, num_classes)) if shape else kind != VOTES
+        if prior is not None and prior.ndim == 2:
+            is_valid = is_valid and bool(np.allclose(prior.sum(axis=1), 1))
+        if not is_valid or getattr(calibrator, "num_classes_", num_classes) != num_classes:
+            raise InputError(f"a judge's prior or calibrator is not one of {num_classes} grades")
+        return cls(prior, calibrator)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,9 @@ The levels are never guessed: they come from the user or from column names. Skip
 ``notes``.
 """
 
+import math
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,18 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from orcu.errors import InputError
+from orcu.errors import InputError, first_line
 from orcu.inputs import FloatArray, ObjectArray, normalise_probs
 from orcu.judges.completions import DEFAULT_JUDGE, read_completions
-from orcu.judges.grades import PROBS, SUM_TOLERANCE, VOTES, Grades, HumanGrade
+from orcu.judges.grades import PROBS, SUM_TOLERANCE, VOTES, Grades, HumanGrade, as_names
 from orcu.judges.inspect_logs import is_inspect_log, read_inspect
 from orcu.judges.levels import GradeLevels
 from orcu.predictions.columns import join_names, missing_column_message, order_classes, select_value_columns
 from orcu.predictions.labels import canonical_label, is_missing
 
+MISSING_TEXTS = ("NA", "N/A", "n/a", "NULL", "#N/A")  # missing grades and numbers of other programs
+MAX_VOTES = 1_000_000  # votes for a grade; more are a measurement in other units
 LOG_SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".eval")
 PROBS_HINT = "For counts use --votes; for percentages use --percent."
 
+_COMMA_NUMBER = re.compile(r"^(\s*[+-]?\d*),(\d+\s*)$")
 _Row = tuple[str, str, FloatArray]  # item, judge, values
 
 
@@ -55,11 +60,13 @@ def read(
     Args:
         source: file (.csv, .parquet, .jsonl, .eval) or frame.
         levels: grade levels, such as ``"1..5"``; by default the class names in the columns of ``probs`` or ``votes``.
-        probs: columns with the probability of each grade, as ``"p_*"`` (the star is the grade) or names.
+        probs: columns with the probability of each grade: ``"p_*"``, where the star is the grade, or a list of columns.
+            Columns are matched to the levels by name. Columns with other names must be listed, lowest level first.
         votes: columns with the count of each grade.
         grade: column with one grade per row, where several rows of an item and a judge are samples; or several columns
             separated by commas, one per judge.
-        item: column of item names, by default one item per row; in completions a key, by default ``"custom_id"``.
+        item: column of item names, by default one item per row; in completions a key, by default ``"custom_id"``. Names
+            of items, judges, raters, subgroups, clusters and systems are texts: "01" is not "1", and "1.10" not "1.1".
         judge: column of judge names, by default one judge; in completions a key, by default ``"model"``.
         human: column of the human grade, empty where there is none; in ``human_file`` if it is given.
         human_count: column of the number of people whose mean the human grade is.
@@ -111,12 +118,20 @@ def read(
         judges = table.strings(judge, "judges") if judge else [DEFAULT_JUDGE] * table.n_rows
         if grade is not None:
             levels, kind = GradeLevels.parse(levels), VOTES
+            order = str(levels)
             rows = _single_grades(table, grade, levels, items, judges, has_judge_column=judge is not None)
         else:
-            levels, columns = _level_columns(table, levels, probs if votes is None else votes)
-            kind = PROBS if votes is None else VOTES
+            kind, wanted = (PROBS, probs) if votes is None else (VOTES, votes)
+            other_columns = {item, judge, rater, human, human_count, *item_columns.values()}
+            levels, columns = _level_columns(table, levels, kind, wanted, other_columns)
+            order = ", ".join(f"{name} ({column})" for name, column in zip(levels.names, columns, strict=True))
             rows = _distributions(table, columns, kind, items, judges, percent=percent)
-        grades = Grades.from_rows(levels, kind, rows, notes=[f"levels, lowest first: {levels}"])
+        if item is None and len(set(judges)) > 1:
+            raise InputError(
+                f"item: column {judge!r} has several judges, and without item= (--item) each row is another item, so "
+                "that no two judges rate the same one. Name the column of items."
+            )
+        grades = Grades.from_rows(levels, kind, rows, notes=[f"levels, lowest first: {order}"])
         columns_by_role: dict[str, Any] = {
             role: _item_column(table, column, role, items, grades.items)
             for role, column in item_columns.items()
@@ -124,6 +139,8 @@ def read(
         }
         missing = {name: int((~grades.rated_mask(name)).sum()) for name in grades.judges}
         notes = [f"{name} did not rate {count:,} of {len(grades):,} items" for name, count in missing.items() if count]
+        unrated = len(set(items)) - len(grades)
+        notes += [f"{unrated:,} items have no grade of any judge and are left out"] if unrated else []
         grades = replace(grades, **columns_by_role, notes=(*grades.notes, *notes))
     if human_file is not None:
         if human is None or item is None:
@@ -136,25 +153,35 @@ def read(
 
 @dataclass(frozen=True)
 class _Table:
-    """A table with columns by name; rows count from 1 below the header."""
+    """A table with columns by name; rows count from 1 below the header.
+
+    The cells of a CSV file are texts, as they are written: as numbers, the ids 01 and 1 would be equal.
+    """
 
     name: str
     columns: dict[str, list[Any]]
+    decimal: str = "."  # decimal sign of numbers written as text
 
     @classmethod
     def read(cls, source: Any) -> "_Table":
         import pyarrow
 
-        from orcu.io.reading import read_table
+        from orcu.io.reading import open_table
 
-        name = "frame"
         if isinstance(source, str | os.PathLike):
-            name, table = Path(source).name, read_table(source)
+            file = open_table(source)
+            name, decimal, batches = file.path.name, file.decimal, list(file.batches(file.names))
         else:
-            table = source if isinstance(source, pyarrow.Table) else pyarrow.table(source)
-        if not table.num_rows:
+            try:
+                table = source if isinstance(source, pyarrow.Table) else pyarrow.table(source)
+            except (pyarrow.ArrowException, TypeError, ValueError) as error:
+                raise InputError(f"frame: cannot be read as a table ({first_line(error)}).") from None
+            name, decimal, batches = "frame", ".", table.to_batches()
+        if not sum(batch.num_rows for batch in batches):
             raise InputError(f"{name}: the table has no rows below the header.")
-        return cls(name, {column: table.column(column).to_pylist() for column in table.column_names})
+        names = batches[0].schema.names
+        columns = {column: [cell for batch in batches for cell in batch.column(column).to_pylist()] for column in names}
+        return cls(name, columns, decimal)
 
     @property
     def n_rows(self) -> int:
@@ -166,21 +193,38 @@ class _Table:
         return self.columns[name]
 
     def strings(self, name: str, role: str) -> list[str]:
-        """Entries of a column without missing entries."""
+        """Names in a column without missing entries, as texts."""
+        return as_names(self.column(name, role), f"{self.name}: column {name!r}", first_row=1)
+
+    def cells(self, name: str, role: str, levels: GradeLevels | None = None) -> list[Any]:
+        """Grades or numbers of a column, with a decimal point; ``None`` where an entry is missing."""
+
+        def is_empty(cell: Any) -> bool:
+            is_level = levels is not None and levels.code(cell) is not None
+            return is_missing(cell) or (str(cell).strip() in MISSING_TEXTS and not is_level)
+
         cells = self.column(name, role)
-        missing = next((row for row, cell in enumerate(cells, start=1) if is_missing(cell)), None)
-        if missing is not None:
-            raise InputError(f"{self.name}: row {missing} has no {name!r}; every row needs an entry.")
-        return [canonical_label(cell) for cell in cells]
+        if self.decimal == ",":
+            cells = [_COMMA_NUMBER.sub(r"\1.\2", cell) if isinstance(cell, str) else cell for cell in cells]
+        return [None if is_empty(cell) else cell for cell in cells]
 
     def numbers(self, name: str, role: str) -> list[float]:
         """Entries of a column of numbers; NaN where an entry is missing."""
         numbers = []
-        for row, cell in enumerate(self.column(name, role), start=1):
+        for row, cell in enumerate(self.cells(name, role), start=1):
             try:
-                numbers.append(float("nan") if is_missing(cell) else float(cell))
-            except (TypeError, ValueError):
-                raise InputError(f"{self.name}: row {row} has {cell!r} in {name!r}, expected a number.") from None
+                numbers.append(math.nan if cell is None else float(cell))
+                is_number = math.isfinite(numbers[-1]) or cell is None
+            except (TypeError, ValueError, OverflowError):
+                is_number = False
+            has_two_signs = self.decimal == "," and cell is not None and "." in str(self.columns[name][row - 1])
+            if has_two_signs and isinstance(cell, str):
+                raise InputError(
+                    f"{self.name}: row {row} has {cell!r} in {name!r} with a point, but the decimal sign is a comma. "
+                    "Use one decimal sign and no thousands separators."
+                )
+            if not is_number or "_" in str(cell):  # Python reads 4_6 as 46
+                raise InputError(f"{self.name}: row {row} has {cell!r} in {name!r}, expected a finite number.")
         return numbers
 
     def item_names(self, column: str | None) -> list[str]:
@@ -188,10 +232,15 @@ class _Table:
         return self.strings(column, "items") if column else [str(row) for row in range(1, self.n_rows + 1)]
 
 
-def _level_columns(table: _Table, levels: Any, wanted: Any) -> tuple[GradeLevels, list[str]]:
-    """Levels and their columns, lowest first."""
-    columns, names = select_value_columns(wanted, list(table.columns), table.name)
-    classes = None if levels is None else GradeLevels.parse(levels).names
+def _level_columns(
+    table: _Table, levels: Any, kind: str, wanted: Any, other_columns: set[str | None]
+) -> tuple[GradeLevels, list[str]]:
+    """Levels and their columns, lowest first: by name, or in the order of a list of columns."""
+    is_pattern = isinstance(wanted, str) and "*" in wanted
+    candidates = [column for column in table.columns if not (is_pattern and column in other_columns)]
+    columns, names = select_value_columns(wanted, candidates, table.name)
+    parsed = None if levels is None else GradeLevels.parse(levels)
+    classes = None if parsed is None else parsed.names
     if classes is None and not GradeLevels(tuple(map(canonical_label, names))).is_numeric:
         raise InputError(
             f"{table.name}: the grades in the column names are words ({', '.join(names)}); give their order, lowest "
@@ -201,6 +250,16 @@ def _level_columns(table: _Table, levels: Any, wanted: Any) -> tuple[GradeLevels
         raise InputError(
             f"{table.name}: {len(columns)} columns ({join_names(columns)}) for the {len(classes)} levels "
             f"{', '.join(classes)}; expected one column per level."
+        )
+    if parsed is not None and classes is not None:
+        codes = [parsed.code(name) for name in names]
+        names = [name if code is None else classes[code] for name, code in zip(names, codes, strict=True)]
+    if classes is not None and is_pattern and set(names) != set(classes):
+        order = ", ".join(f"{name} = {column}" for name, column in zip(classes, columns, strict=True))
+        raise InputError(
+            f"{table.name}: the columns {wanted} have the names {', '.join(names)}, which are not the levels "
+            f"{', '.join(classes)}. If they are in the order of the levels ({order}), list them: {kind}= "
+            f"(--{kind} {','.join(columns)}). If not, list them from the lowest level to the highest."
         )
     try:
         ordered, columns = order_classes(classes, names, columns, table.name)
@@ -223,12 +282,13 @@ def _distributions(
             "rows without a rating."
         )
     if kind == VOTES:
-        invalid = (values < 0).any(axis=1) | (values.sum(axis=1) == 0) | (values != np.rint(values)).any(axis=1)
+        is_count = (values >= 0) & (values <= MAX_VOTES) & (values == np.rint(values))
+        invalid = ~is_count.all(axis=1) | (values.sum(axis=1) == 0)
         if invalid.any():
             row = int(np.argmax(invalid)) + 1
             raise InputError(
-                f"{table.name}: row {row} has votes {values[row - 1].tolist()}; expected non-negative integers with a "
-                "sum above 0. For shares use --probs."
+                f"{table.name}: row {row} has votes {values[row - 1].tolist()}; expected integers from 0 to "
+                f"{MAX_VOTES:,} with a sum above 0. For shares use --probs."
             )
     else:
         values = normalise_probs(
@@ -250,8 +310,8 @@ def _single_grades(
         )
     eye, rows = np.eye(len(levels)), []
     for column in columns:
-        for row, cell in enumerate(table.column(column, "grades")):
-            if not is_missing(cell):
+        for row, cell in enumerate(table.cells(column, "grades", levels)):
+            if cell is not None:
                 code = levels.require_code(cell, f"{table.name}: row {row + 1}, {column!r}")
                 rows.append((items[row], column if len(columns) > 1 else judges[row], eye[code]))
     if not rows:
@@ -282,8 +342,8 @@ def _read_human_grades(
     else:
         eye = np.eye(len(levels))
         shares = [
-            None if is_missing(cell) else (eye[levels.require_code(cell, f"{table.name}: row {row}, {human!r}")], 1)
-            for row, cell in enumerate(table.column(human, "human grades"), start=1)
+            None if cell is None else (eye[levels.require_code(cell, f"{table.name}: row {row}, {human!r}")], 1)
+            for row, cell in enumerate(table.cells(human, "human grades", levels), start=1)
         ]
     grades = [
         HumanGrade(name, *cell, rater=who, where=f"{table.name}: row {row}", is_mean=human_count is not None)
@@ -309,8 +369,11 @@ def _mean_shares(
             continue
         if not levels.values[0] <= mean <= levels.values[-1]:
             raise InputError(f"{table.name}: row {row}: the mean {mean:g} is outside the levels {levels}.")
-        if not count >= 1 or count != int(count):
-            raise InputError(f"{table.name}: row {row} has {count:g} in {human_count!r}, expected a positive integer.")
+        if not 1 <= count <= MAX_VOTES or count != int(count):
+            raise InputError(
+                f"{table.name}: row {row} has {count:g} in {human_count!r}, expected an integer from 1 to "
+                f"{MAX_VOTES:,}."
+            )
         upper = int(np.searchsorted(levels.values, mean))
         shares = np.zeros(len(levels))
         if levels.values[upper] == mean:

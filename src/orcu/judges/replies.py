@@ -1,7 +1,7 @@
 """Replies of judges parsed from log files, and the replies that could not be parsed."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from orcu.errors import InputError
 from orcu.inputs import FloatArray
@@ -28,12 +28,23 @@ class ParseFailure:
 
 
 @dataclass(frozen=True)
+class AmbiguousReply:
+    """A parsed reply in which other candidates than its grade may be the grade."""
+
+    where: str  # location in the file
+    item: str
+    grade: str  # name of the grade that is used
+    others: tuple[str, ...]  # the other candidates, as they are written
+
+
+@dataclass(frozen=True)
 class ParsedLog:
-    """Content of a log file: every reply is in one of the two lists."""
+    """Content of a log file: every reply is in one of the first two lists."""
 
     replies: list[Reply]
     failures: list[ParseFailure]
     notes: list[str]  # remarks about the parsed replies
+    ambiguous: list[AmbiguousReply] = field(default_factory=list)
 
     def require_replies(self, name: str) -> "ParsedLog":
         """This log, if it has a parsed reply; otherwise raise an InputError with the most frequent reasons."""
@@ -46,6 +57,16 @@ class ParsedLog:
             f"{name}: none of the {len(self.failures)} replies could be parsed. "
             + "; ".join(f"{count} of them: {reason}" for reason, count in reasons)
         )
+
+
+def escape_surrogates(text: str) -> str:
+    """Text that can be printed and stored: lone surrogates, which JSON allows and UTF-8 does not, become escapes.
+
+    Example:
+        >>> len(escape_surrogates(chr(0xD83D))), escape_surrogates("4 of 5")
+        (6, '4 of 5')
+    """
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 class ReplyError(Exception):

@@ -1,8 +1,9 @@
 """Schema of the JSON file of a judge panel. Imported on demand, because pydantic is slow to import."""
 
+import math
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, model_validator
 
 from orcu.io.schema import ClassNames, Schema
 
@@ -41,3 +42,26 @@ class PanelSchema(Schema):
     held_probs: list[list[Annotated[float, Field(ge=0, le=1)]]]
     held_grades: list[Annotated[int, Field(ge=0)]]
     file: str | None = None
+
+    @model_validator(mode="after")
+    def _check_shapes(self) -> "PanelSchema":
+        """Compare the lengths of the lists, and the names of the judges."""
+        used = {judge for judge, weight in self.weights.items() if weight > 0}
+        rows = len(self.items)
+        checks = {
+            "held_probs": len(self.held_probs) == rows and {len(row) for row in self.held_probs} == {len(self.grades)},
+            "held_grades": len(self.held_grades) == rows and max(self.held_grades, default=0) < len(self.grades),
+            "fold": len(self.fold) == rows and set(self.fold) == set(range(len(self.folds))),
+            "cluster": self.cluster is None or len(self.cluster) == rows,
+            "items": len(set(self.items)) == rows and 0 < rows <= self.rows,
+            "weights": math.isclose(sum(self.weights.values()), 1, abs_tol=1e-6)
+            and (len(self.weights) == 1 if self.averaged else set(self.weights) == set(self.judges)),
+            "pool": (self.pool is None) == (len(self.weights) == 1),
+            "members": all(set(members) == used for members in (self.members, *self.folds)),
+            "judges": len(set(self.judges)) == len(self.judges),
+            "adjustments": not self.adjustments or self.prior_strength is not None,
+        }
+        for field, is_valid in checks.items():
+            if not is_valid:
+                raise ValueError(f"{field} does not fit the other fields")
+        return self

@@ -11,9 +11,10 @@ import numpy.typing as npt
 from orcu.errors import InputError, UnknownNameError
 from orcu.evaluation.formatting import format_interval, format_value
 from orcu.evaluation.intervals import CONFIDENCE_LEVEL
-from orcu.inputs import FloatArray, as_array, as_count, as_fraction, as_numbers, missing_entry_message
+from orcu.inputs import FloatArray, as_array, as_count, as_fraction, as_numbers
+from orcu.judges.grades import as_names
 from orcu.judges.ppi import SystemSample, difference, fit_system, joint_moments, rank_probabilities
-from orcu.predictions.labels import is_missing, is_null
+from orcu.predictions.labels import is_null
 
 N_DRAWS = 10_000  # draws of the joint distribution of all means, for the ranks
 MAX_Z_SCORE = 3.0  # difference between graded and ungraded items, in standard errors, up to which it may be chance
@@ -265,8 +266,5 @@ def _as_codes(values: Any, name: str, rows: int) -> tuple[list[str], npt.NDArray
     column = as_array(values, name)
     if column.shape != (rows,):
         raise InputError(f"{name}: expected one entry per item, shape ({rows},); got {column.shape}.")
-    names = ["" if is_missing(entry) else str(entry).strip() for entry in column.tolist()]
-    if "" in names:
-        raise InputError(missing_entry_message(name, names.index("")))
-    unique, code = np.unique(names, return_inverse=True)
+    unique, code = np.unique(as_names(column.tolist(), name), return_inverse=True)
     return unique.tolist(), code
