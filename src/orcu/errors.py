@@ -4,12 +4,32 @@ import difflib
 import importlib
 import importlib.util
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 MAX_NAMES_SHOWN = 40
 
 
 class InputError(ValueError):
     """An argument, file or option is invalid."""
+
+
+if TYPE_CHECKING:
+
+    class NotFittedError(InputError):
+        """An object is used before `fit`; also scikit-learn's NotFittedError."""
+
+
+def __getattr__(name: str) -> Any:
+    if name != "NotFittedError":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from sklearn import exceptions  # the import of scikit-learn is slow, so it waits until the error is needed
+
+    class NotFittedError(InputError, exceptions.NotFittedError):  # type: ignore[misc]
+        """An object is used before `fit`; also scikit-learn's NotFittedError."""
+
+    NotFittedError.__qualname__ = "NotFittedError"  # can be pickled
+    globals()["NotFittedError"] = NotFittedError
+    return NotFittedError
 
 
 class UnknownNameError(InputError):

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from orcu import geometry
-from orcu.calibrators.base import CALIBRATORS, Calibrator, WrappedCalibrator, clone, from_dict, warn
+from orcu.calibrators.base import CALIBRATORS, Calibrator, WrappedCalibrator, clone, from_dict, restored_number, warn
 from orcu.calibrators.chain import create
 from orcu.calibrators.cross_validation import STANDARD_ERRORS, LogLosses, splits
 from orcu.calibrators.projection import finite_log, nearest_unimodal
@@ -93,10 +93,18 @@ class GroupAdjustment:
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Restore an adjustment from the data of `to_dict`; the keys of orcu 0.2 are read too."""
         strength, adjustments = (state[key if key in state else old] for key, old in KEYS_OF_0_2.items())
-        by_group = {str(name): (float(u), float(v)) for name, (u, v) in adjustments.items()}
-        if not np.isfinite(list(by_group.values())).all():
-            raise ValueError("an adjustment is not finite")
-        return cls(float("inf") if strength is None else float(strength), by_group)
+        by_group = {
+            str(name): (
+                restored_number(u, name=f"adjustments.{name}", low=-MAX_LOG_SCALE, high=MAX_LOG_SCALE),
+                restored_number(v, name=f"adjustments.{name}", low=-MAX_TILT, high=MAX_TILT),
+            )
+            for name, (u, v) in adjustments.items()
+        }
+        if strength is not None:
+            strength = restored_number(strength, name="prior_strength", low=1e-3, high=1e9)
+        if (strength is None) != (not by_group):
+            raise ValueError("adjustments: expected none without a prior strength, and some with one")
+        return cls(float("inf") if strength is None else strength, by_group)
 
     def summary(self, unit: str = "rows") -> str:
         """The result in one clause; ``unit`` names what was counted."""
@@ -261,6 +269,7 @@ class GroupedCalibration(WrappedCalibrator):
     @property
     def reason_(self) -> str:
         """An explanation of what was chosen."""
+        self._check_is_fitted()
         shared = getattr(self.fitted_, "reason_", f"{self.fitted_.name}.")
         summary = self.adjustment_.summary()
         return f"{shared} {summary[0].upper()}{summary[1:]}."
@@ -276,4 +285,6 @@ class GroupedCalibration(WrappedCalibrator):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self.fitted_ = from_dict(state["calibrator"])
+        if self.fitted_.name != (name := self._new_shared().name):
+            raise ValueError(f"calibrator: expected {name}, as in the options")
         self.adjustment_ = GroupAdjustment.from_dict(state)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from orcu.errors import InputError
-from orcu.io.files import write_json
+from orcu.io.files import with_digest, write_json
 
 if TYPE_CHECKING:
     from orcu.predictions import Predictions
@@ -118,7 +118,7 @@ class ReportOptions:
 def write_fitted(output: Path, fitted: Any, predictions: "Predictions", source: Path) -> None:
     """Write a fitted calibrator or prediction sets as JSON, with class names, input file and earlier calibrators."""
     about = {"classes": list(predictions.classes), "file": source.name, "calibrated": calibrators_of(predictions)}
-    write_json(output, fitted.to_dict() | about)
+    write_json(output, with_digest(fitted.to_dict() | about))
 
 
 def calibrators_of(predictions: "Predictions") -> list[str]:

@@ -3,8 +3,9 @@
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -50,13 +51,47 @@ def write_json(path: str | os.PathLike[str], content: Any) -> None:
 def read_json(path: str | os.PathLike[str], parse: Callable[[Any], T]) -> T:
     """Read a JSON file and convert its content with ``parse``; an InputError of ``parse`` gets the name of the file."""
     try:
-        return parse(json.loads(Path(path).read_text()))
+        content = json.loads(Path(path).read_text())
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file.") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, not JSON, a number of 5,000 digits
         raise InputError(f"{path}: not valid JSON ({error}).") from None
+    try:
+        return parse(content)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+    except RecursionError:
+        raise InputError(f"{path}: damaged (nested too deeply).") from None
+
+
+def with_digest(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Add the SHA-256 of plain data under the key "sha256", which `check_digest` compares.
+
+    Example:
+        >>> check_digest(with_digest({"temperature": 1.5}))["temperature"]
+        1.5
+    """
+    return {**content, "sha256": _content_digest(content)}
+
+
+def check_digest(content: Any) -> Any:
+    """Return the content unchanged, after checking the digest of `with_digest`; files of orcu 0.2 have none.
+
+    Raises:
+        InputError: if the content was changed after it was written.
+    """
+    if isinstance(content, Mapping) and "sha256" in content:
+        rest = {key: value for key, value in content.items() if key != "sha256"}
+        if content["sha256"] != _content_digest(rest):
+            raise InputError(
+                "the content does not match its digest (sha256), so the file was changed or damaged after it was "
+                "written. Restore it, or fit again."
+            )
+    return content
+
+
+def _content_digest(content: Mapping[str, Any]) -> str:
+    return sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 @contextmanager
