@@ -121,7 +121,7 @@ class CoverageReport:
         lines = [f"{self.overall}, target {self.target:.1%}, mean size {self.size:.2f}"]
         parts = [(f"class {k}", part) for k, part in enumerate(self.by_class)]
         parts += [(f"subgroup {name}", part) for name, part in self.by_subgroup.items()]
-        lines += [f"  {name}: {part}, mean size {part.size:.2f}" for name, part in parts]
+        lines += [f"  {name}: {part}, mean size {part.size:.2f}" for name, part in parts if part.rows]
         return "\n".join([*lines, *self.notes()])
 
 
