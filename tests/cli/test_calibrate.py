@@ -244,3 +244,29 @@ def test_apply_to_other_classes_is_refused_with_the_mapping(command, order, tmp_
     assert not (tmp_path / "out.csv").exists()
     if order == "other order":  # as the message says
         assert run(*apply, "--classes", ",".join(CLASSES), cwd=tmp_path).returncode == 0
+
+
+def test_calibrate_compare_by_subgroup_with_weights_clusters_and_zero_probabilities(tmp_path):
+    reading = ("--label", "grade", "--probs", "p_*")
+    for seed, name in enumerate(("fit", "new")):
+        path = tmp_path / f"{name}.csv"
+        write_visits(path, 300, seed)
+        data = pd.read_csv(path)
+        columns = [f"p_{label}" for label in CLASSES]
+        sharp = data[columns] ** 6
+        data[columns] = sharp.div(sharp.sum(axis=1), axis=0).round(3)  # zeros, as in a file of three digits
+        data["weight"] = np.random.default_rng(seed).uniform(0.5, 2, size=300)
+        data["site"] = np.where(np.arange(300) % 2, "north", "south")
+        data.to_csv(path, index=False)
+    columns = ("--subgroup", "site", "--cluster", "patient", "--sample-weight", "weight")
+    evaluated = run("evaluate", "new.csv", *reading, "--n-resamples", "20", cwd=tmp_path)
+    count = plain(evaluated.stdout).split("infinite (")[1].split(" rows")[0]
+    result = run("calibrate", "compare", "fit.csv", *reading, *columns, "--test", "new.csv", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    text = plain(result.stdout)
+    assert "by subgroup" in text
+    assert "grouped" in text
+    assert "log loss (NLL" in text
+    for site in ("north", "south"):
+        assert f"{site} 150 infinite" in text
+    assert f"infinite ({count} rows)" in text

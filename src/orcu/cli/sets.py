@@ -148,7 +148,7 @@ def apply(
             subgroup=predictions.subgroup,
             cluster=predictions.cluster,
         )
-        say(f"coverage {report.coverage:.1%} (target {report.target:.1%}), mean size {report.size:.2f}")
+        say(f"coverage {report.coverage:.1%} (target {report.target_coverage:.1%}), mean size {report.size:.2f}")
         parts = [(f"subgroup {name}", part) for name, part in report.by_subgroup.items()]
         for name, part in [*parts, *zip(predictions.classes, report.by_class, strict=True)]:
             say(f"  {name}: {part}" + (f", mean size {part.size:.2f}" if part.rows else ""))

@@ -270,7 +270,7 @@ class OrdinalPredictionSets:
             high - low + 1,
             labels,
             self.num_classes_,
-            target=1 - self.alpha,
+            target_coverage=1 - self.alpha,
             class_conditional=self.class_conditional,
             subgroup=None if subgroup is None else as_strings(subgroup, rows=len(low), name="subgroup"),
             cluster=cluster,

@@ -30,9 +30,9 @@ class Coverage:
     low: float
     high: float
 
-    def below(self, target: float) -> bool:
+    def below(self, target_coverage: float) -> bool:
         """Whether the whole interval lies below the target coverage."""
-        return self.rows > 0 and self.high < target
+        return self.rows > 0 and self.high < target_coverage
 
     def __str__(self) -> str:
         if not self.rows:
@@ -45,14 +45,14 @@ class CoverageReport:
     """Coverage of prediction sets on labelled rows: overall, by true class and by subgroup.
 
     Attributes:
-        target: coverage that the sets aim at, 1 - alpha.
+        target_coverage: coverage that the sets aim at, 1 - alpha.
         class_conditional: whether the sets have a guarantee for each class.
         overall: coverage of all rows, with a 95 % interval.
         by_class: coverage of each true class; the intervals of all classes together have a confidence of 95 %.
         by_subgroup: coverage of each subgroup, likewise; empty without subgroups.
     """
 
-    target: float
+    target_coverage: float
     class_conditional: bool
     overall: Coverage
     by_class: tuple[Coverage, ...]
@@ -89,14 +89,14 @@ class CoverageReport:
         Args:
             classes: names of the classes; their numbers if omitted.
         """
-        target = f"the target of {self.target:.1%}"
+        target = f"the target of {self.target_coverage:.1%}"
         notes = []
-        if self.overall.below(self.target):
+        if self.overall.below(self.target_coverage):
             notes.append(
                 f"{self.overall}: below {target}. These rows differ from the fitting rows, or depend on each other; "
                 "fit the sets on rows like these, with groups= (--cluster) if rows belong together."
             )
-        low = [k for k, part in enumerate(self.by_class) if part.below(self.target)]
+        low = [k for k, part in enumerate(self.by_class) if part.below(self.target_coverage)]
         if low:
             names = list(map(str, range(len(self.by_class)))) if classes is None else list(classes)
             listed = "; ".join(f"class {names[k]}: {self.by_class[k]}" for k in low)
@@ -108,7 +108,7 @@ class CoverageReport:
                 "(--class-conditional) for a guarantee within each class."
             )
             notes.append(f"{listed}: below {target}. {fix}")
-        low_subgroups = [name for name, part in self.by_subgroup.items() if part.below(self.target)]
+        low_subgroups = [name for name, part in self.by_subgroup.items() if part.below(self.target_coverage)]
         if low_subgroups:
             listed = "; ".join(f"subgroup {name}: {self.by_subgroup[name]}" for name in low_subgroups)
             notes.append(
@@ -118,7 +118,7 @@ class CoverageReport:
         return notes
 
     def __str__(self) -> str:
-        lines = [f"{self.overall}, target {self.target:.1%}, mean size {self.size:.2f}"]
+        lines = [f"{self.overall}, target {self.target_coverage:.1%}, mean size {self.size:.2f}"]
         parts = [(f"class {k}", part) for k, part in enumerate(self.by_class)]
         parts += [(f"subgroup {name}", part) for name, part in self.by_subgroup.items()]
         lines += [f"  {name}: {part}, mean size {part.size:.2f}" for name, part in parts if part.rows]
@@ -131,7 +131,7 @@ def measure_coverage(
     y: IntArray,
     num_classes: int,
     *,
-    target: float,
+    target_coverage: float,
     class_conditional: bool = False,
     subgroup: ObjectArray | None = None,
     cluster: Any = None,
@@ -143,7 +143,7 @@ def measure_coverage(
         size: number of classes in each set, shape (n,).
         y: true classes, shape (n,).
         num_classes: number of classes, C.
-        target: coverage that the sets aim at.
+        target_coverage: coverage that the sets aim at.
         class_conditional: whether the sets have a guarantee for each class.
         subgroup: subgroup of each row.
         cluster: cluster of each row; rows of a cluster are dependent, so the intervals are wider.
@@ -160,7 +160,7 @@ def measure_coverage(
 
     names = [] if subgroup is None else sorted(set(subgroup.tolist()))
     return CoverageReport(
-        target,
+        target_coverage,
         class_conditional,
         part(np.ones(len(y), dtype=bool), 1),
         tuple(part(y == k, num_classes) for k in range(num_classes)),
