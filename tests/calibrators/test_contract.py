@@ -171,3 +171,23 @@ def test_not_fitted_error_can_be_pickled():
         calibrators.create("gap").predict_proba([[0.0, 1.0]])
     again = pickle.loads(pickle.dumps(caught.value))
     assert type(again) is type(caught.value) is errors.NotFittedError
+
+
+@pytest.mark.filterwarnings("ignore::orcu.calibrators.CalibrationWarning")
+@pytest.mark.parametrize("name", [*calibrators.names(), "auto by subgroup"])
+def test_fit_with_a_common_factor_of_the_weights_predicts_the_same(name):
+    z, y = sample(200)
+    site = np.array(["north", "south"])[np.arange(200) % 2]
+    z = z * np.where(site == "north", 1.0, 4.0)[:, None]
+    weight = np.random.default_rng(0).uniform(0.1, 5, size=200)
+    special = {"dirichlet_paper": {"name": "dirichlet_paper", "epochs": 2}, "chain": "gap+projection"}
+    special |= {"grouped": {"name": "grouped", "calibrator": "temperature"}, "auto by subgroup": "grouped"}
+
+    def predict(factor):
+        calibrator = calibrators.create(special.get(name, name))
+        options = {"subgroup": site} if calibrator.accepts_subgroup else {}
+        return calibrator.fit(z, y, sample_weight=factor * weight, **options).predict_proba(z, **options)
+
+    expected = predict(1.0)
+    for factor in (1e-6, 1 / 200, 100.0):
+        assert np.abs(predict(factor) - expected).max() < 1e-12

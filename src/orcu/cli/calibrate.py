@@ -75,7 +75,7 @@ def fit(
         name = f"{calibrator}, by subgroup"
         if estimator.adjustment_:
             table = new_table("subgroup", ">inverse temperature", ">tilt", title="correction of each subgroup")
-            for subgroup, (log_inverse_temperature, tilt) in estimator.adjustment_.by_group.items():
+            for subgroup, (log_inverse_temperature, tilt) in estimator.adjustment_.by_subgroup.items():
                 table.add_row(escape(subgroup), f"x {math.exp(log_inverse_temperature):.2f}", f"{tilt:+.2f}")
             show(table)
     _print_impossible(predictions)
