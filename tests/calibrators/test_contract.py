@@ -1,13 +1,17 @@
 """Contract of `orcu.testing` for all registered calibrators; warnings, errors and representations."""
 
+import pickle
+from functools import cached_property, partial
+
 import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from orcu import OrdinalPredictionSets, Predictions, calibrators, metrics
+from orcu import OrdinalPredictionSets, Predictions, calibrators, errors, metrics
 from orcu.calibrators import CalibrationWarning, Chain, UnimodalProjection
 from orcu.errors import InputError, UnknownNameError
 from orcu.testing import calibrator_checks
@@ -132,3 +136,58 @@ def test_fit_warns_at_the_line_of_the_caller():
         with pytest.warns(CalibrationWarning) as caught:
             calibrators.create(name).fit(z[:4] if name == "auto" else z, y[:4] if name == "auto" else y)
         assert {warning.filename for warning in caught} == {__file__}
+
+
+@pytest.mark.parametrize("name", [*calibrators.names(), "grouped gap"])
+def test_calibrator_before_fit_raises_not_fitted_error_in_every_public_member(name, tmp_path):
+    special = {"chain": Chain("temperature", "projection"), "grouped gap": calibrators.GroupedCalibration("gap")}
+    calibrator = special.get(name) or calibrators.create(name)
+    arguments = {"predict_proba": ([[0.0, 1.0]],), "predict_logits": ([[0.0, 1.0]],), "save": (tmp_path / "c.json",)}
+    arguments |= {"to_dict": (), "n_parameters": (3,), "get_params": (), "set_params": (), "fit": None}
+    assert repr(calibrator).startswith(type(calibrator).__name__)
+    assert "not fitted" in calibrator._repr_html_() or calibrator.n_parameters(3) == 0
+    public = [member for member in dir(type(calibrator)) if not member.startswith("_")]
+    for member in public:
+        attribute = getattr(type(calibrator), member)
+        if not callable(attribute) and not isinstance(attribute, property | cached_property):
+            continue  # a class attribute
+        call = partial(getattr, calibrator, member)
+        if callable(attribute):
+            assert member in arguments, f"{member} is new: add its arguments to this test"
+            if arguments[member] is None:
+                continue
+            call = partial(getattr(calibrator, member), *arguments[member])
+        if member in {"n_parameters", "get_params", "set_params"} or calibrator.n_parameters(3) == 0:
+            call()
+            continue
+        with pytest.raises(NotFittedError, match="not fitted") as caught:
+            call()
+        assert isinstance(caught.value, InputError)
+    assert not hasattr(calibrator, "num_classes_")
+
+
+def test_not_fitted_error_can_be_pickled():
+    with pytest.raises(NotFittedError) as caught:
+        calibrators.create("gap").predict_proba([[0.0, 1.0]])
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert type(again) is type(caught.value) is errors.NotFittedError
+
+
+@pytest.mark.filterwarnings("ignore::orcu.calibrators.CalibrationWarning")
+@pytest.mark.parametrize("name", [*calibrators.names(), "auto by subgroup"])
+def test_fit_with_a_common_factor_of_the_weights_predicts_the_same(name):
+    z, y = sample(200)
+    site = np.array(["north", "south"])[np.arange(200) % 2]
+    z = z * np.where(site == "north", 1.0, 4.0)[:, None]
+    weight = np.random.default_rng(0).uniform(0.1, 5, size=200)
+    special = {"dirichlet_paper": {"name": "dirichlet_paper", "epochs": 2}, "chain": "gap+projection"}
+    special |= {"grouped": {"name": "grouped", "calibrator": "temperature"}, "auto by subgroup": "grouped"}
+
+    def predict(factor):
+        calibrator = calibrators.create(special.get(name, name))
+        options = {"subgroup": site} if calibrator.accepts_subgroup else {}
+        return calibrator.fit(z, y, sample_weight=factor * weight, **options).predict_proba(z, **options)
+
+    expected = predict(1.0)
+    for factor in (1e-6, 1 / 200, 100.0):
+        assert np.abs(predict(factor) - expected).max() < 1e-12

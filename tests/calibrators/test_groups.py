@@ -37,7 +37,7 @@ def test_grouped_calibration_of_equal_subgroups_equals_the_shared_calibrator():
         fitted = GroupedCalibration("temperature").fit(z, y, subgroup=site)
         expected = calibrators.create("temperature").fit(z, y).predict_proba(z)
         if fitted.adjustment_:  # rarely, by chance
-            assert max(abs(u) for u, _ in fitted.adjustment_.by_group.values()) < 0.3
+            assert max(abs(u) for u, _ in fitted.adjustment_.by_subgroup.values()) < 0.3
         else:
             assert fitted.predict_proba(z, subgroup=site) == pytest.approx(expected, abs=1e-12)
             assert fitted.predict_proba(z) == pytest.approx(expected, abs=1e-12)
@@ -49,7 +49,7 @@ def test_adjustment_of_a_subgroup_with_few_rows_is_shrunk():
     rows = np.concatenate([few, np.flatnonzero(site != "north")])
     of_few = GroupedCalibration("temperature").fit(z[rows], y[rows], subgroup=site[rows]).adjustment_
     of_all = GroupedCalibration("temperature").fit(z, y, subgroup=site).adjustment_
-    assert not of_few or abs(of_few.by_group["north"][0]) < abs(of_all.by_group["north"][0])
+    assert not of_few or abs(of_few.by_subgroup["north"][0]) < abs(of_all.by_subgroup["north"][0])
 
 
 def test_grouped_calibration_keeps_rows_unimodal_and_does_not_adjust_unknown_subgroups():
@@ -92,14 +92,14 @@ def test_grouped_calibration_ignores_rows_of_weight_0():
     used = weight > 0
     weighted = GroupedCalibration("temperature").fit(z, y, subgroup=site, sample_weight=weight).adjustment_
     selected = GroupedCalibration("temperature").fit(z[used], y[used], subgroup=site[used]).adjustment_
-    assert weighted.by_group == selected.by_group
+    assert weighted.by_subgroup == selected.by_subgroup
 
 
 def test_predictions_pass_their_subgroup_to_the_calibrator():
     z, y, site = sample()
     predictions = Predictions(logits=z, y=y, subgroup=site)
     fitted = predictions.fit_calibrator(GroupedCalibration("temperature"))
-    assert list(fitted.adjustment_.by_group) == ["north", "south", "west"]
+    assert list(fitted.adjustment_.by_subgroup) == ["north", "south", "west"]
     assert (predictions.calibrated(fitted).logits == fitted.predict_logits(z, subgroup=site)).all()
     with pytest.raises(InputError, match="^subgroup:"):
         Predictions(logits=z, y=y).calibrated(fitted)

@@ -8,8 +8,8 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
-from orcu import CalibratedOrdinal, decide, metrics
-from orcu.calibrators import GapScaling, recommend
+from orcu import CalibratedOrdinal, Predictions, decide, evaluate, metrics
+from orcu.calibrators import AutoCalibration, GapScaling, recommend
 from orcu.calibrators.cross_validation import cross_val_log_losses
 from orcu.calibrators.recommend import cross_val_predict_proba
 from orcu.errors import InputError
@@ -26,20 +26,20 @@ def sample(rows=600, num_classes=4, sharpen=2.5, noise=0.5, seed=0):
     return sharpen * logits, y
 
 
-def test_recommend_chooses_the_lowest_rps_among_unimodal_candidates():
+def test_recommend_chooses_the_lowest_log_loss_among_unimodal_candidates():
     z, y = sample(noise=1.0)
     recommendation = recommend(z, y, calibrators=("temperature", "gap"), min_unimodality=0.99)
     table, chosen = recommendation.table, recommendation.chosen
     assert set(table) == {"none", "temperature", "temperature+projection", "gap", "gap+projection", "projection"}
-    allowed = {name: row["rps"] for name, row in table.items() if row["unimodality"] >= 0.99}
+    allowed = {name: row["nll"] for name, row in table.items() if row["unimodality"] >= 0.99}
     assert chosen == min(allowed, key=allowed.get)
     assert "projection" in chosen
     assert metrics.unimodality(recommendation.calibrator.predict_proba(z)) == 1
     free = recommend(z, y, calibrators=("temperature", "gap"), min_unimodality=0.0)
-    assert free.table[free.chosen]["rps"] == min(row["rps"] for row in free.table.values())
+    assert free.table[free.chosen]["nll"] == min(row["nll"] for row in free.table.values())
     assert f"→ {chosen}" in str(recommendation)
     assert recommendation.reason.startswith(f"{chosen}:")
-    assert f"{table[chosen]['rps']:.4f}" in recommendation.reason
+    assert f"{table[chosen]['nll']:.4f}" in recommendation.reason
     assert f"{len(allowed)} of 6" in recommendation.reason
 
 
@@ -167,3 +167,79 @@ def test_ordered_labels_and_recommend_refuse_invalid_arguments():
     for wrong in ("gap", ()):
         with pytest.raises(InputError, match="^calibrators:"):
             recommend(z, y, calibrators=wrong)
+
+
+def test_recommend_and_auto_score_calibrators_alike():
+    z, y = sample(300)
+    weight = np.random.default_rng(1).uniform(0.2, 3.0, size=300)
+    cluster = np.arange(300) // 3
+    for columns in ({}, {"sample_weight": weight}, {"cluster": cluster}):
+        table = recommend(z, y, calibrators=("temperature", "gap"), **columns).table
+        groups = {"groups": columns["cluster"]} if "cluster" in columns else columns
+        auto = AutoCalibration().fit(z, y, **groups)
+        for name in ("temperature", "gap"):
+            assert table[name]["nll"] == pytest.approx(auto.scores_[name], abs=1e-12)
+
+
+def test_recommend_ignores_rows_of_weight_0_and_a_common_factor():
+    z, y = sample(240)
+    weight = np.where(np.arange(240) < 160, np.random.default_rng(1).uniform(0.5, 2, size=240), 0.0)
+    table = recommend(z, y, calibrators=("temperature",), sample_weight=weight).table
+    for factor in (1e-6, 100.0):
+        again = recommend(z[:160], y[:160], calibrators=("temperature",), sample_weight=factor * weight[:160]).table
+        for name, row in table.items():
+            assert row == pytest.approx(again[name], abs=1e-12)
+    unweighted = recommend(z[:160], y[:160], calibrators=("temperature",)).table
+    assert unweighted["none"]["nll"] != pytest.approx(table["none"]["nll"], abs=1e-6)
+
+
+def test_recommend_keeps_clusters_in_one_fold():
+    """Each patient has copies of one row with one label: without clusters a flexible map learns the copies."""
+    rng = np.random.default_rng(0)
+    z = np.repeat(rng.normal(size=(40, 4)), 10, axis=0)
+    y = np.repeat(rng.integers(4, size=40), 10)
+    patient = np.repeat([f"patient {k}" for k in range(40)], 10)
+    leaking = recommend(z, y, calibrators=("dirichlet",)).table["dirichlet"]["nll"]
+    honest = recommend(z, y, calibrators=("dirichlet",), cluster=patient).table["dirichlet"]["nll"]
+    assert honest > leaking + 0.1
+    with pytest.raises(InputError, match="^cluster: all rows are of one cluster"):
+        recommend(z, y, cluster=["a"] * 400)
+
+
+def test_recommend_reports_subgroups_and_compares_a_correction_per_subgroup():
+    z, y = sample(300)
+    site = np.array(["north", "south"])[np.arange(300) % 2]
+    z = z * np.where(site == "north", 4.0, 0.3)[:, None]
+    recommendation = recommend(z, y, subgroup=site, calibrators=("temperature",))
+    assert recommendation.chosen == "grouped"
+    assert set(recommendation.by_subgroup) == {"north", "south"}
+    for name, rows in recommendation.by_subgroup.items():
+        here = site == name
+        assert rows["none"]["nll"] == pytest.approx(metrics.nll(logits=z[here], y=y[here]))
+        assert rows["grouped"]["nll"] < rows["temperature"]["nll"]
+    assert recommendation.calibrator.predict_proba(z[:3], subgroup=site[:3]).shape == (3, 4)
+
+
+def test_recommend_of_probabilities_has_an_infinite_log_loss_where_evaluate_has_one():
+    z, y = sample(400, sharpen=4.0)
+    probs = np.round(np.exp(z) / np.exp(z).sum(1, keepdims=True), 2)
+    probs /= probs.sum(axis=1, keepdims=True)
+    impossible = int((probs[np.arange(400), y] == 0).sum())
+    assert impossible > 0
+    recommendation = recommend(probs=probs, y=y, calibrators=("temperature",))
+    evaluation = evaluate(Predictions(probs=probs, y=y), n_resamples=0)
+    assert evaluation.impossible_rows == impossible
+    assert recommendation.table["none"]["nll"] == evaluation.metrics["nll"].value == np.inf
+    assert "uncalibrated infinite" in recommendation.reason
+    assert np.isfinite(recommendation.table["temperature"]["nll"])
+    for arguments in ({}, {"logits": z, "probs": probs}):
+        with pytest.raises(InputError, match="^logits, probs"):
+            recommend(y=y, **arguments)
+
+
+@pytest.mark.filterwarnings("ignore::orcu.calibrators.CalibrationWarning")
+def test_recommend_of_extreme_logits_has_the_log_loss_of_evaluate():
+    z, y = sample(200)
+    z[0] = [2000.0, 0.0, 0.0, 0.0]  # e^-2000 underflows as a probability
+    y[0] = 3
+    assert recommend(z, y, calibrators=("temperature",)).table["none"]["nll"] == metrics.nll(logits=z, y=y) < np.inf

@@ -262,3 +262,100 @@ def test_split_keeps_clusters_together_and_every_row(visits):
         assert result.returncode != 0
         for word in words:
             assert word in plain(result.stderr)
+
+
+def write_visits(path, rows, seed):
+    """Calibrated predictions of visits: two sites, patients with several visits, a class that is hard to predict."""
+    rng = np.random.default_rng(seed)
+    logits = -((np.arange(4) - rng.uniform(-0.5, 3.5, size=(rows, 1))) ** 2)
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    y = (rng.random((rows, 1)) > np.cumsum(p, axis=1)[:, :-1]).sum(axis=1)
+    y[rng.random(rows) < 0.1] = 3
+    data = pd.DataFrame(p, columns=[f"p_{name}" for name in CLASSES]).assign(grade=np.array(CLASSES)[y])
+    data["site"] = rng.choice(["north", "south", "west"], rows, p=[0.6, 0.396, 0.004])
+    data["patient"] = np.arange(rows) // 3
+    data.to_csv(path, index=False)
+
+
+def test_sets_by_subgroup_and_cluster_and_the_judged_coverage_of_classes(tmp_path):
+    reading = ("--label", "grade", "--probs", "p_*")
+    for seed, name in enumerate(("fit", "new")):
+        write_visits(tmp_path / f"{name}.csv", 1500, seed)
+    both = ("--subgroup", "site", "--cluster", "patient")
+    result = run("sets", "fit", "fit.csv", *reading, *both, "-o", "s.json", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "fitted on 1,500 rows of 500 clusters" in plain(result.stdout)
+    assert "subgroup west" in result.stdout
+    assert "threshold of all rows" in plain(result.stdout)
+    assert "at least 9 clusters" in plain(result.stderr)
+    apply = ("sets", "apply", "new.csv", "s.json", *reading, "-o", "sets.csv")
+    assert_data_error(run(*apply, cwd=tmp_path), "subgroup", "--subgroup COLUMN")
+    result = run(*apply, *both, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    text = plain(result.stdout)
+    assert "subgroup north: coverage" in text
+    counts = pd.read_csv(tmp_path / "new.csv")["grade"].value_counts()
+    assert f"% of {counts['severe']} rows" in text
+    assert "class severe: coverage" in text
+    assert "--class-conditional" in text
+    run("sets", "fit", "fit.csv", *reading, "--class-conditional", "-o", "c.json", cwd=tmp_path)
+    result = run("sets", "apply", "new.csv", "c.json", *reading, "-o", "sets.csv", cwd=tmp_path)
+    assert "--class-conditional" not in plain(result.stdout)
+    result = run("sets", "fit", "fit.csv", *reading, *both, "--class-conditional", "-o", "x.json", cwd=tmp_path)
+    assert_usage_error(result, "--class-conditional, --subgroup")
+
+
+@pytest.mark.parametrize("order", ["other order", "other names", "fewer"])
+@pytest.mark.parametrize("command", ["calibrate", "sets"])
+def test_apply_to_other_classes_is_refused_with_the_mapping(command, order, tmp_path):
+    reading = ("--label", "grade", "--probs", "p_*")
+    for seed, name in enumerate(("fit", "new")):
+        write_visits(tmp_path / f"{name}.csv", 300, seed)
+    options = ("--calibrator", "temperature") if command == "calibrate" else ()
+    result = run(command, "fit", "fit.csv", *reading, *options, "-o", "fitted.json", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    data = pd.read_csv(tmp_path / "new.csv").drop(columns=["grade", "site", "patient"])
+    if order == "other order":
+        data = data[data.columns[::-1]]
+    elif order == "other names":
+        data = data.rename(columns={"p_none": "p_healthy"})
+    else:
+        data = data.drop(columns="p_none").pipe(lambda part: part.div(part.sum(axis=1), axis=0))
+    data.to_csv(tmp_path / "new.csv", index=False)
+    apply = (command, "apply", "new.csv", "fitted.json", "--probs", "p_*", "-o", "out.csv")
+    result = run(*apply, "--classes", ",".join(name[2:] for name in data.columns), cwd=tmp_path)
+    words = {
+        "other order": ["severe would be read as none", "--classes none,mild,moderate,severe"],
+        "other names": ["healthy would be read as none", "rename"],
+        "fewer": ["3 classes", "4 classes", "none, mild, moderate, severe"],
+    }[order]
+    assert_data_error(result, "new.csv", "fitted.json", *words)
+    assert not (tmp_path / "out.csv").exists()
+    if order == "other order":  # as the message says
+        assert run(*apply, "--classes", ",".join(CLASSES), cwd=tmp_path).returncode == 0
+
+
+def test_calibrate_compare_by_subgroup_with_weights_clusters_and_zero_probabilities(tmp_path):
+    reading = ("--label", "grade", "--probs", "p_*")
+    for seed, name in enumerate(("fit", "new")):
+        path = tmp_path / f"{name}.csv"
+        write_visits(path, 300, seed)
+        data = pd.read_csv(path)
+        columns = [f"p_{label}" for label in CLASSES]
+        sharp = data[columns] ** 6
+        data[columns] = sharp.div(sharp.sum(axis=1), axis=0).round(3)  # zeros, as in a file of three digits
+        data["weight"] = np.random.default_rng(seed).uniform(0.5, 2, size=300)
+        data["site"] = np.where(np.arange(300) % 2, "north", "south")
+        data.to_csv(path, index=False)
+    columns = ("--subgroup", "site", "--cluster", "patient", "--sample-weight", "weight")
+    evaluated = run("evaluate", "new.csv", *reading, "--n-resamples", "20", cwd=tmp_path)
+    count = plain(evaluated.stdout).split("infinite (")[1].split(" rows")[0]
+    result = run("calibrate", "compare", "fit.csv", *reading, *columns, "--test", "new.csv", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    text = plain(result.stdout)
+    assert "by subgroup" in text
+    assert "grouped" in text
+    assert "log loss (NLL" in text
+    for site in ("north", "south"):
+        assert f"{site} 150 infinite" in text
+    assert f"infinite ({count} rows)" in text

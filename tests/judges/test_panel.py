@@ -105,7 +105,9 @@ def test_fit_adjusts_subgroups_only_where_they_differ():
     shared = JudgePanel(calibrator=QUICK).fit(replace(grades, subgroup=None)[:600])
     adjustment = adjusted.pool_.adjustment
     assert np.isfinite(adjustment.prior_strength)
-    assert adjustment.by_group["g0"][1] > adjustment.by_group["g1"][1]  # judges are more lenient in the second group
+    assert (
+        adjustment.by_subgroup["g0"][1] > adjustment.by_subgroup["g1"][1]
+    )  # judges are more lenient in the second group
     assert rps(adjusted, grades[600:], y[600:]) < rps(shared, replace(grades, subgroup=None)[600:], y[600:])
     equal, _ = simulate(600, groups=4, shift=0.0, seed=4)
     panel = JudgePanel(calibrator=QUICK).fit(equal)

@@ -8,7 +8,17 @@ import numpy as np
 import numpy.typing as npt
 
 from orcu import geometry
-from orcu.calibrators.base import CALIBRATORS, Calibrator, clone, from_dict, warn, warn_of_absent_classes
+from orcu.calibrators.base import (
+    CALIBRATORS,
+    MAX_PARAMETER,
+    Calibrator,
+    clone,
+    from_dict,
+    restored_number,
+    warn,
+    warn_of_absent_classes,
+)
+from orcu.calibrators.chain import create
 from orcu.calibrators.cross_validation import cross_val_log_losses
 from orcu.calibrators.dirichlet import DirichletCalibration
 from orcu.calibrators.gap import GapScaling
@@ -36,8 +46,8 @@ class AutoCalibration(Calibrator):
 
     The calibrators are temperature scaling, vector scaling, gap scaling and a Dirichlet map. Their probabilities are
     averaged with the weights that minimise the log loss of five-fold cross-validation. The average is projected on the
-    unimodal distributions. With fewer than ten rows it is temperature scaling. With ``groups``, rows of a group stay in
-    one fold.
+    unimodal distributions. With fewer than ten rows it is temperature scaling. With ``groups``, rows of a cluster stay
+    in one fold.
 
     Fitted attributes are ``weights_`` (weight of each calibrator), ``scores_`` (cross-validated mean log loss of each
     calibrator alone), ``reason_`` (explanation of the weights) and ``calibrators_`` (the fitted calibrators).
@@ -60,6 +70,7 @@ class AutoCalibration(Calibrator):
     @property
     def chosen_(self) -> str:
         """Name of the calibrator with the largest weight."""
+        self._check_is_fitted()
         return max(self.weights_, key=self.weights_.__getitem__)
 
     def n_parameters(self, num_classes: int) -> int:
@@ -131,9 +142,19 @@ class AutoCalibration(Calibrator):
             chosen = str(state["chosen"])
             state = {**state, "weights": {chosen: 1.0}, "calibrators": {chosen: state["calibrator"]}}
         self.reason_ = str(state["reason"])
-        self.scores_ = {str(name): float(score) for name, score in state["scores"].items()}
-        self.weights_ = {str(name): float(weight) for name, weight in state["weights"].items()}
-        weights = np.array(list(self.weights_.values()))
-        if not (weights >= 0).all() or not np.isclose(weights.sum(), 1):
-            raise ValueError(f"weights {weights.tolist()}")
+        self.scores_ = {
+            name: restored_number(score, name=f"scores.{name}", low=0, high=MAX_PARAMETER)
+            for name, score in state["scores"].items()
+        }
+        self.weights_ = {
+            name: restored_number(weight, name=f"weights.{name}", low=0, high=1)
+            for name, weight in state["weights"].items()
+        }
+        if not np.isclose(sum(self.weights_.values()), 1, rtol=0, atol=1e-9):
+            raise ValueError("weights: expected a sum of 1")
+        if set(self.weights_) != set(state["calibrators"]):
+            raise ValueError("calibrators: expected one for each of the weights")
         self.calibrators_ = {name: from_dict(state["calibrators"][name]) for name in self.weights_}
+        for name, calibrator in self.calibrators_.items():
+            if calibrator.name != create(name).name:
+                raise ValueError(f"calibrators.{name}: is a {calibrator.name} calibrator")

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from orcu import geometry
+from orcu import errors, geometry
 from orcu.errors import CalibrationWarning, InputError
 from orcu.inputs import (
     FloatArray,
@@ -24,7 +24,7 @@ from orcu.inputs import (
     as_strings,
     check_not_probs,
 )
-from orcu.io.files import read_json, write_json
+from orcu.io.files import check_digest, read_json, with_digest, write_json
 from orcu.predictions import Predictions
 from orcu.predictions.used_rows import UsedRows
 from orcu.registry import Registry
@@ -34,6 +34,7 @@ STATE_VERSION = 2
 ROWS_PER_PARAMETER = 5  # fewer rows cause a warning
 MULTITHREADED_ROWS = 100_000  # from here on several BLAS threads pay off
 MAX_SHOWN_NUMBERS = 8  # larger arrays are summarised
+MAX_PARAMETER = 1e100  # larger fitted numbers are damage: products with logits would overflow
 MAX_LOGIT = 1e9  # larger logits are clipped: the probabilities are the same, and squares do not overflow
 CALIBRATORS: Registry[type["Calibrator"]] = Registry(
     "calibrator", package="orcu.calibrators", plugins="orcu.calibrators"
@@ -88,7 +89,8 @@ class Calibrator(ABC):
             y: labels 0..C-1, shape (n,).
             probs: class probabilities of shape (n, C), instead of logits.
             sample_weight: non-negative weight of each row.
-            groups: group of each row, such as its patient; rows of a group stay in one fold of the cross-validation.
+            groups: cluster of each row, such as its patient (scikit-learn's name); rows of a cluster stay in one fold
+                of the cross-validation.
             ids: id of each row, stored in ``fitted_on_`` to detect evaluation on the same rows.
 
         Raises:
@@ -103,6 +105,7 @@ class Calibrator(ABC):
         self, logits: Any, y: Any, probs: Any, sample_weight: Any, groups: Any, ids: Any, **columns: Any
     ) -> Self:
         """Check the arguments of `fit`, drop rows of weight 0, and call `_fit`; ``columns`` are further row labels."""
+        self._check_options()
         values = _clip_logits(logits) if _are_logits(logits, probs) else Predictions(probs=probs).as_logits()[0]
         if logits is not None:
             check_not_probs(values, name="logits", hint="Pass them as probs=.")
@@ -137,7 +140,8 @@ class Calibrator(ABC):
         """Calibrated logits, shape (n, C).
 
         Raises:
-            InputError: if the calibrator is not fitted, or was fitted for another number of classes.
+            NotFittedError: if the calibrator is not fitted.
+            InputError: if an argument is invalid, or the calibrator was fitted for another number of classes.
         """
         return self._predict(self._mixed_logits, logits, probs)
 
@@ -160,8 +164,8 @@ class Calibrator(ABC):
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `to_dict` to a JSON file; the write is atomic."""
-        write_json(path, self.to_dict())
+        """Write `to_dict` and its digest to a JSON file; the write is atomic."""
+        write_json(path, with_digest(self.to_dict()))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The options, as in scikit-learn."""
@@ -226,6 +230,9 @@ class Calibrator(ABC):
 
     # A subclass may override:
 
+    def _check_options(self) -> None:  # noqa: B027 -- optional
+        """Raise `InputError` if an option is invalid; called by `fit` and when a file is read."""
+
     def _shrinks(self) -> bool:
         """Whether fit and predictions are regularised here: not in published procedures, nor twice around a step."""
         return self.n_parameters(2) > 0 and getattr(self, "shrinkage", None) != 0
@@ -269,7 +276,7 @@ class Calibrator(ABC):
 
     def _check_is_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
-            raise InputError(f"{type(self).__name__} is not fitted; call fit(logits, y) first.")
+            raise errors.NotFittedError(f"{type(self).__name__} is not fitted; call fit(logits, y) first.")
 
     def _as_logits(self, logits: Any, probs: Any) -> FloatArray:
         """Logits from either argument of `predict_logits`."""
@@ -353,19 +360,52 @@ def from_dict(state: Mapping[str, Any]) -> Calibrator:
             calibrator.num_classes_ = checked.num_classes
         calibrator.fitted_on_ = UsedRows.from_dict(checked.fitted_on.model_dump())
         calibrator.floor_, calibrator.uniform_share_ = checked.floor, checked.share
+        calibrator._check_options()
         calibrator._restore(checked.state)
         calibrator._check_is_fitted()
         logits = calibrator._mixed_logits(np.zeros((1, getattr(calibrator, "num_classes_", 2))))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"the calibrator's data are damaged ({error!r}); fit the calibrator again.") from None
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise InputError(f"the calibrator's data are damaged ({_cause(error)}); fit the calibrator again.") from None
     if not np.isfinite(logits).all():
         raise InputError("the calibrator's data are damaged (not finite); fit the calibrator again.")
     return calibrator
 
 
 def load(path: str | os.PathLike[str]) -> Calibrator:
-    """Read a calibrator from a JSON file that `Calibrator.save` wrote."""
-    return read_json(path, from_dict)
+    """Read a calibrator from a JSON file that `Calibrator.save` wrote.
+
+    Raises:
+        InputError: if the file is not that of a calibrator, or was changed or damaged after it was written.
+    """
+    return read_json(path, lambda content: from_dict(check_digest(content)))
+
+
+def restored_array(values: Any, shape: tuple[int, ...], *, name: str, limit: float = MAX_PARAMETER) -> FloatArray:
+    """Numbers of a file as a float64 array, for `Calibrator._restore`.
+
+    Raises:
+        ValueError: if there are other types than numbers, another shape, or a number beyond ``limit`` in size.
+
+    Example:
+        >>> restored_array([1, 2.5], (2,), name="bias")
+        array([1. , 2.5])
+    """
+    array = np.array(values, dtype=object)
+    if array.shape != shape:
+        raise ValueError(f"{name}: shape {array.shape}, expected {shape}")
+    if any(type(value) not in (int, float) for value in array.ravel()):
+        raise ValueError(f"{name}: expected numbers")
+    numbers: FloatArray = array.astype(np.float64)
+    if not (np.abs(numbers) <= limit).all():
+        raise ValueError(f"{name}: expected numbers from {-limit:g} to {limit:g}")
+    return numbers
+
+
+def restored_number(value: Any, *, name: str, low: float, high: float) -> float:
+    """A number of a file, for `Calibrator._restore`; raises ValueError if it is not from ``low`` to ``high``."""
+    if type(value) not in (int, float) or not low <= value <= high:
+        raise ValueError(f"{name}: expected a number from {low:g} to {high:g}, got {value!r}")
+    return float(value)
 
 
 def as_input_type(source: Any, values: FloatArray) -> Any:
@@ -389,6 +429,11 @@ def warn_of_absent_classes(name: str, y: IntArray, num_classes: int) -> None:
     if len(absent):
         classes = ", ".join(map(str, absent))
         warn(f"{name}: no row has class {classes}, so its calibration cannot be fitted. Use rows of all classes.")
+
+
+def _cause(error: Exception) -> str:
+    """What is wrong with the data of a file; a message of orcu says it, the others need the type of the error."""
+    return f"{error}" if type(error) is ValueError or isinstance(error, InputError) else f"{error!r}"
 
 
 def _summarise(value: Any) -> str:

@@ -35,9 +35,13 @@ class Chain(Calibrator):
         self.steps = list(calibrators) if steps is None else steps
 
     def _calibrators(self) -> list[Calibrator]:
-        if not self.steps:
-            raise InputError("steps: a chain needs at least one calibrator.")
-        return [CALIBRATORS.create(s) if isinstance(s, (str, Mapping)) else s for s in self.steps]
+        if not self.steps or isinstance(self.steps, (str, Mapping)):
+            raise InputError(f"steps: expected a list of at least one calibrator, got {self.steps!r}.")
+        steps = [CALIBRATORS.create(s) if isinstance(s, (str, Mapping)) else s for s in self.steps]
+        for step in steps:
+            if not isinstance(step, Calibrator):
+                raise InputError(f"steps: expected calibrators or their names, got {step!r}.")
+        return steps
 
     def n_parameters(self, num_classes: int) -> int:
         """Number of parameters of all steps."""
@@ -94,6 +98,9 @@ class Chain(Calibrator):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self.steps_ = [from_dict(step) for step in state["steps"]]
+        names = [step.name for step in self._calibrators()]
+        if names != [step.name for step in self.steps_]:
+            raise ValueError(f"steps: expected {', '.join(names)}, as in the options")
 
 
 def create(spec: str | dict[str, Any], **options: Any) -> Calibrator:

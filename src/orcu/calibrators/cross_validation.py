@@ -24,7 +24,7 @@ def splits(
 ) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
     """Train and test row numbers of each of five stratified folds, of at most `MAX_ROWS` rows.
 
-    Rows of a group stay in one fold, unless there is only one group.
+    Rows of a cluster (``groups``) stay in one fold, unless there is only one cluster.
     """
     if len(y) < 2:
         raise InputError("y: 1 row is not enough to choose options by cross-validation; pass more rows.")
@@ -49,7 +49,7 @@ class LogLosses(NamedTuple):
     Attributes:
         losses: log loss of each candidate on each row, shape (K, n).
         share: weight of each row in the mean; the weights sum to 1.
-        groups: group of each row, whose errors are correlated; or ``None``.
+        groups: cluster of each row, whose errors are correlated; or ``None``.
     """
 
     losses: FloatArray
@@ -105,7 +105,7 @@ def cross_val_log_losses(
     *,
     groups: IntArray | None = None,
 ) -> LogLosses:
-    """Log losses of candidates by five-fold cross-validation; rows of a group stay in one fold.
+    """Log losses of candidates by five-fold cross-validation; rows of a cluster stay in one fold.
 
     ``log_probs`` is a function of train and test rows to the log-probabilities of the test rows under each candidate.
     """

@@ -8,6 +8,7 @@ from orcu import geometry
 from orcu.calibrators.base import CALIBRATORS
 from orcu.calibrators.cross_validation import cross_val_log_losses
 from orcu.calibrators.linear_map import LinearMap, Problem, identity
+from orcu.calibrators.temperature import as_shrinkage
 from orcu.errors import UnknownNameError
 from orcu.inputs import FloatArray, IntArray, as_count, as_positive
 
@@ -72,11 +73,17 @@ class DirichletCalibration(LinearMap):
     def _has_penalties(self) -> bool:
         return not (self.off_diagonal is None and self.bias is None and self.select is None)
 
-    def _fit(self, logits: FloatArray, y: IntArray, sample_weight: FloatArray, groups: IntArray | None) -> None:
-        if self.select not in {None, "cv", "fit"}:
+    def _check_options(self) -> None:
+        super()._check_options()
+        if self.select not in (None, "cv", "fit"):
             raise UnknownNameError("select of Dirichlet calibration", str(self.select), ["cv", "fit"])
-        if self.on not in {"log-probabilities", "logits"}:
+        if self.on not in ("log-probabilities", "logits"):
             raise UnknownNameError("on of Dirichlet calibration", self.on, ["log-probabilities", "logits"])
+        for name in ("off_diagonal", "bias"):
+            if getattr(self, name) is not None:
+                as_shrinkage(getattr(self, name), name=name)
+
+    def _fit(self, logits: FloatArray, y: IntArray, sample_weight: FloatArray, groups: IntArray | None) -> None:
         if not self._has_penalties():
             return super()._fit(logits, y, sample_weight, groups)
         features = self._features(logits)
@@ -165,9 +172,12 @@ class PaperDirichletCalibration(LinearMap):
     def _shrinks(self) -> bool:
         return False
 
+    def _check_options(self) -> None:
+        as_count(self.epochs, name="epochs", minimum=1)
+        as_positive(self.learning_rate, name="learning_rate")
+
     def _fit(self, logits: FloatArray, y: IntArray, sample_weight: FloatArray, groups: IntArray | None) -> None:
-        epochs = as_count(self.epochs, name="epochs", minimum=1)
-        rate = as_positive(self.learning_rate, name="learning_rate")
+        epochs, rate = self.epochs, self.learning_rate
         rng = np.random.default_rng(self.random_state)
         features, size = self._features(logits), self.num_classes_
         grid = np.array([(penalty, mu) for penalty in LAMBDAS for mu in MUS], dtype=np.float64)

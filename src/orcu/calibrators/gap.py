@@ -7,8 +7,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 from orcu import geometry
-from orcu.calibrators.base import CALIBRATORS, Calibrator, warn
-from orcu.calibrators.temperature import inverse_temperature, prior_rows
+from orcu.calibrators.base import CALIBRATORS, Calibrator, restored_array, warn
+from orcu.calibrators.temperature import as_shrinkage, inverse_temperature, prior_rows
 from orcu.inputs import FloatArray, IntArray
 
 _MAX_LOG_SCALE = 6.0  # bound of |log a|
@@ -44,6 +44,9 @@ class GapScaling(Calibrator):
     def __init__(self, *, shrinkage: float = 0.25) -> None:
         self.shrinkage = shrinkage
 
+    def _check_options(self) -> None:
+        as_shrinkage(self.shrinkage)
+
     def n_parameters(self, num_classes: int) -> int:
         """2 (C - 1) + 1."""
         return 2 * (num_classes - 1) + 1
@@ -73,22 +76,25 @@ class GapScaling(Calibrator):
     @property
     def scales_(self) -> FloatArray:
         """Scales a_k of positive gaps (row 0) and negative gaps (row 1), shape (2, C - 1)."""
+        self._check_is_fitted()
         return np.exp(self.log_parameters_[:-1].reshape(2, -1))
 
     @property
     def power_(self) -> float:
         """The power b."""
+        self._check_is_fitted()
         return float(np.exp(self.log_parameters_[-1]))
 
     def _state(self) -> dict[str, Any]:
         return {"log_parameters": self.log_parameters_.tolist()}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self.log_parameters_ = np.array(state["log_parameters"], dtype=np.float64)
-        if self.log_parameters_.shape != (self.n_parameters(self.num_classes_),):
-            raise ValueError(f"log_parameters of shape {self.log_parameters_.shape}")
-        if not (np.abs(self.log_parameters_) <= _MAX_LOG_SCALE).all():
-            raise ValueError("log_parameters out of bounds")
+        shape = (self.n_parameters(self.num_classes_),)
+        values = restored_array(state["log_parameters"], shape, name="log_parameters", limit=_MAX_LOG_SCALE)
+        low, high = _LOG_POWER_BOUNDS
+        if not low - 1e-9 <= values[-1] <= high + 1e-9:
+            raise ValueError(f"log_parameters: the last is {values[-1]:g}, expected {low:.3g} to {high:.3g}")
+        self.log_parameters_ = values
 
 
 def _scale_gaps(positive: Any, log_size: FloatArray, parameters: FloatArray) -> tuple[FloatArray, FloatArray]:

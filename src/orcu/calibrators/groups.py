@@ -8,15 +8,16 @@ import numpy as np
 from scipy.optimize import minimize
 
 from orcu import geometry
-from orcu.calibrators.base import CALIBRATORS, Calibrator, WrappedCalibrator, clone, from_dict, warn
+from orcu.calibrators.base import CALIBRATORS, Calibrator, WrappedCalibrator, clone, from_dict, restored_number, warn
 from orcu.calibrators.chain import create
 from orcu.calibrators.cross_validation import STANDARD_ERRORS, LogLosses, splits
 from orcu.calibrators.projection import finite_log, nearest_unimodal
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray, ObjectArray, as_strings
 
-PRIOR_STRENGTHS = (float("inf"), 32.0, 8.0, 2.0)  # candidates; infinity means that no group is adjusted
+PRIOR_STRENGTHS = (float("inf"), 32.0, 8.0, 2.0)  # candidates; infinity means that no subgroup is adjusted
 MAX_LOG_SCALE, MAX_TILT = 3.0, 10.0
+_NEWTON_STEPS, _MAX_NEWTON_STEP = 4, 0.01  # each step doubles the number of correct digits
 MAX_NAMED = 5  # unknown subgroups that a warning names
 KEYS_OF_0_2 = {"prior_strength": "pull", "adjustments": "turns"}  # names of the keys in files of orcu 0.2
 
@@ -29,7 +30,7 @@ class GroupAdjustment:
 
     Attributes:
         prior_strength: number of rows that the shrinkage is worth; infinite if subgroups do not differ significantly.
-        by_group: u (logarithm of the inverse temperature) and v (tilt towards higher classes) of each subgroup.
+        by_subgroup: u (logarithm of the inverse temperature) and v (tilt towards higher classes) of each subgroup.
 
     Example:
         >>> adjustment = GroupAdjustment(8.0, {"north": (np.log(2.0), 0.0)})
@@ -40,14 +41,14 @@ class GroupAdjustment:
     """
 
     prior_strength: float = float("inf")
-    by_group: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    by_subgroup: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.by_group)
+        return bool(self.by_subgroup)
 
     def apply(self, logits: FloatArray, subgroup: ObjectArray) -> FloatArray:
         """Adjusted logits, shape (n, C); rows of unknown subgroups are not adjusted."""
-        values = np.array([self.by_group.get(name, (0.0, 0.0)) for name in subgroup.tolist()]).reshape(-1, 2)
+        values = np.array([self.by_subgroup.get(name, (0.0, 0.0)) for name in subgroup.tolist()]).reshape(-1, 2)
         return _adjust(geometry.log_probs(logits), values[:, 0], values[:, 1])
 
     @classmethod
@@ -65,7 +66,7 @@ class GroupAdjustment:
 
         The choice is the strongest prior within half a standard error of the lowest log loss. ``logits`` are those of
         the shared calibrator, ``fold`` is the test fold of each row, or -1 to leave it out of the cross-validation,
-        and the errors of the rows of a group are correlated.
+        and the errors of the rows of a cluster (``groups``) are correlated.
         """
         if len(set(subgroup.tolist())) < 2:
             return cls()
@@ -86,23 +87,33 @@ class GroupAdjustment:
         """JSON-serialisable data; an infinite prior strength is ``None``."""
         return {
             "prior_strength": None if np.isinf(self.prior_strength) else self.prior_strength,
-            "adjustments": {name: list(values) for name, values in self.by_group.items()},
+            "adjustments": {name: list(values) for name, values in self.by_subgroup.items()},
         }
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
         """Restore an adjustment from the data of `to_dict`; the keys of orcu 0.2 are read too."""
         strength, adjustments = (state[key if key in state else old] for key, old in KEYS_OF_0_2.items())
-        by_group = {str(name): (float(u), float(v)) for name, (u, v) in adjustments.items()}
-        if not np.isfinite(list(by_group.values())).all():
-            raise ValueError("an adjustment is not finite")
-        return cls(float("inf") if strength is None else float(strength), by_group)
+        by_subgroup = {
+            str(name): (
+                restored_number(u, name=f"adjustments.{name}", low=-MAX_LOG_SCALE, high=MAX_LOG_SCALE),
+                restored_number(v, name=f"adjustments.{name}", low=-MAX_TILT, high=MAX_TILT),
+            )
+            for name, (u, v) in adjustments.items()
+        }
+        if strength is not None:
+            strength = restored_number(strength, name="prior_strength", low=1e-3, high=1e9)
+        if (strength is None) != (not by_subgroup):
+            raise ValueError("adjustments: expected none without a prior strength, and some with one")
+        return cls(float("inf") if strength is None else strength, by_subgroup)
 
     def summary(self, unit: str = "rows") -> str:
         """The result in one clause; ``unit`` names what was counted."""
         if not self:
             return "subgroups do not differ significantly, so none is adjusted"
-        return f"{len(self.by_group)} subgroups are adjusted, with a prior strength of {self.prior_strength:g} {unit}"
+        return (
+            f"{len(self.by_subgroup)} subgroups are adjusted, with a prior strength of {self.prior_strength:g} {unit}"
+        )
 
 
 def _adjust(log_probs: FloatArray, log_scale: Any, tilt: Any) -> FloatArray:
@@ -121,7 +132,8 @@ def _fit_groups(
     for name in [] if np.isinf(prior_strength) else sorted(set(subgroup.tolist())):
         rows = subgroup == name
         data = (log_probs[rows], y[rows], sample_weight[rows], prior_strength)
-        log_scale, tilt = minimize(_loss, np.zeros(2), args=data, method="BFGS").x
+        start = minimize(_loss, np.zeros(2), args=data, method="BFGS").x
+        log_scale, tilt = _polish(start, *data)
         adjustments[name] = (
             float(np.clip(log_scale, -MAX_LOG_SCALE, MAX_LOG_SCALE)),
             float(np.clip(tilt, -MAX_TILT, MAX_TILT)),
@@ -134,6 +146,29 @@ def _loss(
 ) -> float:
     adjusted = geometry.log_probs(_adjust(log_probs, values[0], values[1]))
     return -float(sample_weight @ adjusted[np.arange(len(y)), y]) + prior_strength / 2 * float(values @ values)
+
+
+def _polish(
+    values: FloatArray, log_probs: FloatArray, y: IntArray, sample_weight: FloatArray, prior_strength: float
+) -> FloatArray:
+    """Newton steps from an approximate optimum of `_loss`, so that a common factor of the weights changes no digit."""
+    positions = np.broadcast_to(np.linspace(-1.0, 1.0, log_probs.shape[1]), log_probs.shape)
+    for _ in range(_NEWTON_STEPS):
+        probs = geometry.probs(_adjust(log_probs, values[0], values[1]))
+        features = np.stack([np.exp(values[0]) * log_probs, positions])  # derivatives of the adjusted logits, (2, n, C)
+        means = (probs * features).sum(axis=2)
+        centered = features - means[:, :, None]
+        residual = (means - features[:, np.arange(len(y)), y]) @ sample_weight
+        gradient = residual + prior_strength * values
+        hessian = np.einsum("ink,jnk,nk,n->ij", centered, centered, probs, sample_weight) + prior_strength * np.eye(2)
+        hessian[0, 0] += residual[0]  # the scale is exp(u)
+        if np.linalg.eigvalsh(hessian)[0] <= 0:
+            break
+        step = np.linalg.solve(hessian, gradient)
+        if np.abs(step).max() > _MAX_NEWTON_STEP:
+            break  # not close to the optimum
+        values = values - step
+    return values
 
 
 @CALIBRATORS.register("grouped")
@@ -160,7 +195,7 @@ class GroupedCalibration(WrappedCalibrator):
         >>> site = np.array(["north", "south"] * 400)
         >>> z[site == "north"] *= 4  # over-confident there
         >>> fitted = GroupedCalibration("temperature").fit(z, y, subgroup=site)
-        >>> {name: round(float(np.exp(u)), 2) for name, (u, v) in fitted.adjustment_.by_group.items()}
+        >>> {name: round(float(np.exp(u)), 2) for name, (u, v) in fitted.adjustment_.by_subgroup.items()}
         {'north': 0.73, 'south': 2.4}
     """
 
@@ -193,7 +228,7 @@ class GroupedCalibration(WrappedCalibrator):
         """Fit the shared calibrator and the adjustments on held-out rows.
 
         ``subgroup`` is the subgroup of each row, such as its hospital, or ``None`` for no adjustment. The other
-        arguments are those of `Calibrator.fit`.
+        arguments are those of `Calibrator.fit`; its ``groups`` are clusters, such as patients, and adjust nothing.
         """
         return self._check_and_fit(logits, y, probs, sample_weight, groups, ids, subgroup=subgroup)
 
@@ -232,11 +267,11 @@ class GroupedCalibration(WrappedCalibrator):
     def _adjusted_probs(self, logits: FloatArray, subgroup: Any) -> FloatArray:
         if subgroup is None:
             raise InputError(
-                f"subgroup: missing, but this calibrator adjusts {len(self.adjustment_.by_group)} subgroups; pass the "
+                f"subgroup: missing, but this calibrator adjusts {len(self.adjustment_.by_subgroup)} subgroups; pass the "
                 "subgroup of each row (--subgroup COLUMN)."
             )
         names = as_strings(subgroup, rows=len(logits), name="subgroup")
-        unknown = sorted(set(names.tolist()) - set(self.adjustment_.by_group))
+        unknown = sorted(set(names.tolist()) - set(self.adjustment_.by_subgroup))
         if unknown:
             shown = ", ".join(unknown[:MAX_NAMED]) + (", ..." if len(unknown) > MAX_NAMED else "")
             warn(
@@ -251,16 +286,17 @@ class GroupedCalibration(WrappedCalibrator):
     def _summary(self) -> list[list[str]]:
         adjustments = [
             [f"adjustment of {name}", f"inverse temperature {np.exp(u):.3g}, tilt {v:+.3g}"]
-            for name, (u, v) in self.adjustment_.by_group.items()
+            for name, (u, v) in self.adjustment_.by_subgroup.items()
         ]
         return [*self.fitted_._summary(), *adjustments]
 
     def _fitted_values(self) -> dict[str, Any]:
-        return {"calibrator": self.fitted_, "n_adjusted": len(self.adjustment_.by_group)} | super()._fitted_values()
+        return {"calibrator": self.fitted_, "n_adjusted": len(self.adjustment_.by_subgroup)} | super()._fitted_values()
 
     @property
     def reason_(self) -> str:
         """An explanation of what was chosen."""
+        self._check_is_fitted()
         shared = getattr(self.fitted_, "reason_", f"{self.fitted_.name}.")
         summary = self.adjustment_.summary()
         return f"{shared} {summary[0].upper()}{summary[1:]}."
@@ -276,4 +312,6 @@ class GroupedCalibration(WrappedCalibrator):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self.fitted_ = from_dict(state["calibrator"])
+        if self.fitted_.name != (name := self._new_shared().name):
+            raise ValueError(f"calibrator: expected {name}, as in the options")
         self.adjustment_ = GroupAdjustment.from_dict(state)

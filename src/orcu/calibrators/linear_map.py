@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from orcu import geometry
-from orcu.calibrators.base import CALIBRATORS, Calibrator, warn
+from orcu.calibrators.base import CALIBRATORS, Calibrator, restored_array, warn
 from orcu.calibrators.temperature import as_shrinkage, inverse_temperature, prior_rows
 from orcu.inputs import FloatArray, IntArray, as_count
 
@@ -153,6 +153,9 @@ class LinearMap(Calibrator):
     on: str = "logits"
     shrinkage: float
 
+    def _check_options(self) -> None:
+        as_shrinkage(self.shrinkage)
+
     def n_parameters(self, num_classes: int) -> int:
         """Number of fitted entries of W and b."""
         return int(self._free(num_classes).sum())
@@ -205,13 +208,9 @@ class LinearMap(Calibrator):
         return {"weight": self.weight_.tolist(), "bias": self.bias_.tolist()}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self.weight_ = np.array(state["weight"], dtype=np.float64)
-        self.bias_ = np.array(state["bias"], dtype=np.float64)
         size = self.num_classes_
-        if self.weight_.shape != (size, size) or self.bias_.shape != (size,):
-            raise ValueError(f"weight of shape {self.weight_.shape} and bias of shape {self.bias_.shape}")
-        if not (np.isfinite(self.weight_).all() and np.isfinite(self.bias_).all()):
-            raise ValueError("weight or bias not finite")
+        self.weight_ = restored_array(state["weight"], (size, size), name="weight")
+        self.bias_ = restored_array(state["bias"], (size,), name="bias")
         if self.weight_[~self._free(size)[:, :-1]].any():
             raise ValueError("a weight that is not fitted is not 0")
 
@@ -242,7 +241,7 @@ class VectorScaling(LinearMap):
         return free
 
     def _fit(self, logits: FloatArray, y: IntArray, sample_weight: FloatArray, groups: IntArray | None) -> None:
-        if as_shrinkage(self.shrinkage) > 0:
+        if self.shrinkage > 0:
             return super()._fit(logits, y, sample_weight, groups)
         start, free = identity(self.num_classes_), self._free(self.num_classes_)
         problem = Problem(self._features(logits), y, sample_weight, start, free, np.where(free, _PLAIN_RIDGE, 0.0))
@@ -279,9 +278,9 @@ class OrdinalDirichlet(LinearMap):
         in_band = np.abs(k[:, None] - k) <= self.band
         return np.concatenate([in_band, np.ones((num_classes, 1), dtype=bool)], axis=1)
 
-    def _fit(self, logits: FloatArray, y: IntArray, sample_weight: FloatArray, groups: IntArray | None) -> None:
+    def _check_options(self) -> None:
+        super()._check_options()
         as_count(self.band, name="band", minimum=0)
-        super()._fit(logits, y, sample_weight, groups)
 
 
 def identity(num_classes: int) -> FloatArray:

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from orcu.calibrators.base import CALIBRATORS, Calibrator, warn
+from orcu.calibrators.base import CALIBRATORS, Calibrator, restored_number, warn
 from orcu.errors import InputError, UnknownNameError
-from orcu.inputs import FloatArray, IntArray, as_positive
+from orcu.inputs import FloatArray, IntArray
 
 GRID = np.arange(1, 101) / 10  # Paper: [0, 10] by 0.1; a temperature of 0 is not defined
 _MIN_SCALE, _MAX_SCALE = 1e-3, 1e3  # bounds of 1/T
@@ -55,9 +55,12 @@ class TemperatureScaling(Calibrator):
     def _shrinks(self) -> bool:
         return self.search != "grid" and super()._shrinks()
 
-    def _fit(self, logits: FloatArray, y: IntArray, sample_weight: FloatArray, groups: IntArray | None) -> None:
-        if self.search not in {"exact", "grid"}:
+    def _check_options(self) -> None:
+        if self.search not in ("exact", "grid"):
             raise UnknownNameError("search of temperature scaling", self.search, ["exact", "grid"])
+        as_shrinkage(self.shrinkage)
+
+    def _fit(self, logits: FloatArray, y: IntArray, sample_weight: FloatArray, groups: IntArray | None) -> None:
         if self.search == "grid":
             margins = _margins(logits, y)
             losses = [_loss(margins, sample_weight, 1 / t) for t in GRID]
@@ -72,9 +75,8 @@ class TemperatureScaling(Calibrator):
         return {"temperature": self.temperature_}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self.temperature_ = as_positive(state["temperature"], name="temperature")
-        if not _MIN_SCALE <= 1 / self.temperature_ <= _MAX_SCALE:
-            raise ValueError(f"temperature {self.temperature_:g} out of bounds")
+        low, high = (1 - 1e-9) / _MAX_SCALE, (1 + 1e-9) / _MIN_SCALE  # rounding of the inverse
+        self.temperature_ = restored_number(state["temperature"], name="temperature", low=low, high=high)
 
 
 def inverse_temperature(
@@ -140,10 +142,10 @@ def inverse_temperature_prior(log_scale: float) -> tuple[float, float, float]:
     return root - 1, log_scale / (width**2 * root), 1 / (width**2 * root**3)
 
 
-def as_shrinkage(value: float) -> float:
-    """Check that the option ``shrinkage`` is a finite number of at least 0."""
+def as_shrinkage(value: float, *, name: str = "shrinkage") -> float:
+    """Check that a penalty, such as the option ``shrinkage``, is a finite number of at least 0."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
-        raise InputError(f"shrinkage: expected a number of 0 or more, got {value!r}.")
+        raise InputError(f"{name}: expected a number of 0 or more, got {value!r}.")
     return float(value)
 
 

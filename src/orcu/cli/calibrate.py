@@ -75,9 +75,10 @@ def fit(
         name = f"{calibrator}, by subgroup"
         if estimator.adjustment_:
             table = new_table("subgroup", ">inverse temperature", ">tilt", title="correction of each subgroup")
-            for subgroup, (log_inverse_temperature, tilt) in estimator.adjustment_.by_group.items():
+            for subgroup, (log_inverse_temperature, tilt) in estimator.adjustment_.by_subgroup.items():
                 table.add_row(escape(subgroup), f"x {math.exp(log_inverse_temperature):.2f}", f"{tilt:+.2f}")
             show(table)
+    _print_impossible(predictions)
     show(_metric_table({"uncalibrated": before, name: after}, "on the fitting rows (optimistically biased)"))
     say_wrote(output)
 
@@ -130,14 +131,17 @@ def apply(
 @command(calibrate_app)
 def compare(
     file: Annotated[Path, Argument(help="Labelled predictions for rows that the model was not trained on.")],
-    read: LabelledReadOptions,
+    read: CalibrateReadOptions,
     test: Annotated[Path | None, Option(help="Labelled test predictions. Default: cross-validation on FILE.")] = None,
     unimodality: Annotated[float, Option(min=0, max=1, help="Minimum unimodality of the recommendation.")] = 0.99,
     report: Annotated[Path | None, Option(help="Report file (.html or .pdf); needs --test.")] = None,
 ) -> None:
-    """Compare all calibrators by accuracy, errors, scores and unimodality, and recommend one."""
+    """Compare all calibrators by accuracy, errors, scores and unimodality, and recommend one.
+
+    The recommendation has the lowest log loss (nll), by which `orcu calibrate fit` weights its default as well.
+    """
     from orcu import calibrators
-    from orcu.calibrators.recommend import calibration_metrics
+    from orcu.calibrators.recommend import calibration_metrics, subgroup_metrics
     from orcu.evaluation.evaluate import evaluate
     from orcu.predictions import Predictions
     from orcu.predictions.used_rows import UsedRows
@@ -150,23 +154,27 @@ def compare(
     options = read.arguments()
     with task(), progress_bar() as bar:
         held_out = Predictions.read(file, **options)
-        logits, y = held_out.as_logits()[0], held_out.labels
         unseen = None if test is None else Predictions.read(test, **options)
         if test is not None and unseen is not None:
-            UsedRows.from_values(logits, held_out.ids).check_disjoint(
+            UsedRows.from_values(held_out.as_logits()[0], held_out.ids).check_disjoint(
                 UsedRows.from_values(unseen.as_logits()[0], unseen.ids),
                 reason=f"of {test.name} are also in {file.name}; use other rows to test.",
             )
         job = bar.add_task("calibrators, five folds each")
         recommendation = calibrators.recommend(
-            logits,
-            y,
+            held_out.logits,
+            probs=held_out.probs if held_out.logits is None else None,
+            y=held_out.labels,
+            sample_weight=held_out.sample_weight,
+            subgroup=None if read.subgroup is None else held_out.subgroup,
+            cluster=held_out.cluster,
             min_unimodality=unimodality,
             progress=lambda name, done, total: bar.update(
                 job, description=f"{name}, five folds", completed=done, total=total
             ),
         )
         rows, chosen, where = recommendation.table, recommendation.chosen, "five-fold cross-validation"
+        by_subgroup, evaluated = recommendation.by_subgroup, held_out
         if test is not None and unseen is not None:
             if unseen.classes != held_out.classes:
                 raise InputError(
@@ -175,26 +183,41 @@ def compare(
                 )
             calibrated = _calibrate_all(list(rows), held_out, unseen)
             rows = {
-                name: calibration_metrics(unseen.labels, logits=result.logits) for name, result in calibrated.items()
+                name: calibration_metrics(unseen.labels, **result.scores, sample_weight=unseen.sample_weight)
+                for name, result in calibrated.items()
             }
+            evaluated = unseen
+            if by_subgroup and unseen.subgroup is not None:
+                outputs = {name: result.scores for name, result in calibrated.items()}
+                by_subgroup = subgroup_metrics(outputs, unseen.labels, unseen.subgroup, unseen.sample_weight)
             where = f"fitted on {file.name}, evaluated on {test.name}"
             if report is not None:
                 evaluation = evaluate(calibrated.pop(chosen), compare=calibrated, name=chosen)
                 write_page(evaluation.to_html(title="Comparison of calibrators"), report)
     _print_notes(held_out, None)
+    _print_impossible(evaluated)
     show(_metric_table(rows, where, chosen))
+    if by_subgroup:
+        show(_subgroup_table(by_subgroup, evaluated, chosen))
     say(f"→ chosen on {file.name}: {recommendation.reason}")
     if report is not None:
         say_wrote(report)
 
 
 def _calibrate_all(names: list[str], held_out: "Predictions", unseen: "Predictions") -> "dict[str, Predictions]":
-    """Return the unseen rows as each calibrator, fitted on the held-out rows, predicts them; weights are not used."""
+    """Return the unseen rows as each calibrator, fitted on the held-out rows, predicts them."""
     from orcu import calibrators
     from orcu.predictions import Predictions
 
     held_out, unseen = (
-        Predictions(logits=rows.as_logits()[0], y=rows.label_names(), classes=rows.classes)
+        Predictions(
+            **rows.scores,
+            y=rows.label_names(),
+            classes=rows.classes,
+            sample_weight=rows.sample_weight,
+            subgroup=rows.subgroup,
+            cluster=rows.cluster,
+        )
         for rows in (held_out, unseen)
     )
     return {
@@ -214,6 +237,39 @@ def _metric_table(rows: dict[str, dict[str, float]], title: str, chosen: str = "
         mark, style = ("→ ", "bold green") if name == chosen else ("", "")
         table.add_row(escape(mark + name), *cells, style=style)
     return table
+
+
+def _subgroup_table(
+    by_subgroup: dict[str, dict[str, dict[str, float]]], predictions: "Predictions", chosen: str
+) -> Table:
+    """Scores of each subgroup: uncalibrated, with the chosen calibrator, and the calibrator of the lowest log loss."""
+    import numpy as np
+
+    from orcu.evaluation.formatting import format_value
+
+    headings = [f">{metric} {name}" for metric in ("nll", "ece") for name in dict.fromkeys(("none", chosen))]
+    table = new_table("subgroup", ">rows", *headings, "lowest nll", title="by subgroup", padding=1)
+    for subgroup, rows in by_subgroup.items():
+        cells = [
+            format_value(rows[name][metric], percent=metric == "ece")
+            for metric in ("nll", "ece")
+            for name in dict.fromkeys(("none", chosen))
+        ]
+        count = int(np.sum(predictions.subgroup == subgroup))
+        table.add_row(escape(subgroup), f"{count:,}", *cells, escape(min(rows, key=lambda name: rows[name]["nll"])))
+    return table
+
+
+def _print_impossible(predictions: "Predictions") -> None:
+    """Print the number of rows whose true class has a probability of 0, which makes the NLL infinite."""
+    if predictions.logits is None:
+        count = int((predictions.probs[range(len(predictions)), predictions.labels] == 0).sum())
+        if count:
+            say(
+                f"the uncalibrated nll is infinite ({count:,} rows), as in `orcu evaluate`: the true class of these "
+                "rows has a probability of 0",
+                style="dim",
+            )
 
 
 def _print_notes(predictions: "Predictions", floor: float | None) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from orcu.errors import InputError
-from orcu.io.files import write_json
+from orcu.io.files import with_digest, write_json
 
 if TYPE_CHECKING:
     from orcu.predictions import Predictions
@@ -118,7 +118,7 @@ class ReportOptions:
 def write_fitted(output: Path, fitted: Any, predictions: "Predictions", source: Path) -> None:
     """Write a fitted calibrator or prediction sets as JSON, with class names, input file and earlier calibrators."""
     about = {"classes": list(predictions.classes), "file": source.name, "calibrated": calibrators_of(predictions)}
-    write_json(output, fitted.to_dict() | about)
+    write_json(output, with_digest(fitted.to_dict() | about))
 
 
 def calibrators_of(predictions: "Predictions") -> list[str]:
@@ -129,8 +129,17 @@ def calibrators_of(predictions: "Predictions") -> list[str]:
 def check_classes(fitted: Path, classes: tuple[str, ...], source: Path) -> None:
     """Check that predictions have the classes, in the same order, that `write_fitted` recorded."""
     expected = tuple(json.loads(fitted.read_text()).get("classes") or classes)  # valid JSON: it was loaded before
-    if expected != classes:
-        raise InputError(
-            f"{source.name}: the classes are {', '.join(classes)}, but {fitted.name} was fitted for "
-            f"{', '.join(expected)}."
-        )
+    if expected == classes:
+        return
+    message = (
+        f"{source.name}: the classes are {', '.join(classes)}, but {fitted.name} was fitted for {', '.join(expected)}"
+    )
+    if len(expected) != len(classes):
+        raise InputError(f"{message} ({len(classes)} classes instead of {len(expected)} classes).")
+    mapping = [f"{now} would be read as {then}" for now, then in zip(classes, expected, strict=True) if now != then]
+    fix = (
+        f"Add --classes {','.join(expected)} to read the columns in that order."
+        if set(expected) == set(classes)
+        else "If these are other names of the same classes, rename the columns."
+    )
+    raise InputError(f"{message}: {', '.join(mapping)}. {fix}")

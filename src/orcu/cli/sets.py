@@ -16,12 +16,24 @@ from orcu.errors import InputError
 sets_app = typer.Typer(help="Contiguous prediction sets with guaranteed coverage.", no_args_is_help=True)
 
 
+@dataclass(frozen=True)
+class FitReadOptions(LabelledReadOptions):
+    """Columns of the predictions that sets are fitted on."""
+
+    subgroup: Annotated[
+        str | None, Column(help="Column of subgroups, such as sites, to guarantee the coverage within each of them.")
+    ] = None
+    cluster: Annotated[
+        str | None, Column(help="Column of clusters, such as patients, to guarantee the coverage of new clusters.")
+    ] = None
+
+
 @command(sets_app)
 def fit(
     file: Annotated[
         Path, Argument(help="Labelled calibrated predictions for rows unused in training and calibration.")
     ],
-    read: LabelledReadOptions,
+    read: FitReadOptions,
     output: Annotated[Path, Option("--output", "-o", help="Output file of the thresholds (JSON).")],
     alpha: Annotated[
         float, Option(min=0.001, max=0.5, help="Target miscoverage: 0.1 for sets with 90 % coverage.")
@@ -35,12 +47,16 @@ def fit(
     ] = False,
 ) -> None:
     """Fit the thresholds of contiguous prediction sets (split conformal)."""
+    import numpy as np
+
     from orcu import calibrators
     from orcu.decisions.conformal import REUSED, OrdinalPredictionSets
     from orcu.predictions import Predictions
 
     check_paths([file, calibrator_file], [output])
     options = read.arguments()
+    if class_conditional and read.subgroup is not None:
+        raise InputError("--class-conditional, --subgroup: give only one of the two.")
     with task(f"fitting sets on {file.name}"):
         predictions = Predictions.read(file, **options)
         for step in predictions.history:
@@ -48,9 +64,30 @@ def fit(
                 raise InputError(f"{file.name}: {step['shared']:,} of the {step['rows']:,} rows {REUSED}")
         sets = OrdinalPredictionSets(alpha=alpha, class_conditional=class_conditional)
         calibrator = None if calibrator_file is None else calibrators.load(calibrator_file)
-        sets.fit(predictions.probs, predictions.labels, ids=predictions.ids, calibrator=calibrator)
+        subgroup = None if read.subgroup is None else predictions.subgroup
+        sets.fit(
+            predictions.probs,
+            predictions.labels,
+            subgroup=subgroup,
+            groups=predictions.cluster,
+            ids=predictions.ids,
+            calibrator=calibrator,
+        )
+    if predictions.sample_weight is not None:
+        say("sample weights are not used: the coverage counts rows", style="dim")
     write_fitted(output, sets, predictions, file)
-    say_wrote(output, f"fitted on {sets.fitted_on_.count:,} rows")
+    if class_conditional:
+        counts = np.bincount(predictions.labels, minlength=predictions.num_classes)
+        for name, rows, threshold in zip(predictions.classes, counts, sets.thresholds_, strict=True):
+            rule = "in every set" if np.isinf(threshold) else f"threshold {threshold:.3f}"
+            say(f"  {name}: {rows:,} rows, {rule}")
+    if subgroup is not None:
+        for name, rows in zip(*np.unique(subgroup.astype(str), return_counts=True), strict=True):
+            threshold = sets.subgroup_thresholds_.get(str(name))
+            rule = "threshold of all rows" if threshold is None else f"threshold {threshold:.3f}"
+            say(f"  subgroup {name}: {rows:,} rows, {rule}")
+    clusters = "" if sets.n_clusters_ is None else f" of {sets.n_clusters_:,} clusters"
+    say_wrote(output, f"fitted on {sets.fitted_on_.count:,} rows{clusters}")
 
 
 @dataclass(frozen=True)
@@ -58,6 +95,9 @@ class ApplyReadOptions(ReadOptions):
     """Columns of the predictions that sets are applied to."""
 
     subgroup: Annotated[str | None, Column(help="Column of subgroups; the coverage of each is printed.")] = None
+    cluster: Annotated[
+        str | None, Column(help="Column of clusters, such as patients; intervals of the coverage account for them.")
+    ] = None
 
 
 @command(sets_app)
@@ -67,7 +107,7 @@ def apply(
     table: TableOptions,
     read: ApplyReadOptions,
 ) -> None:
-    """Write the prediction set of each row; with labels, print coverage and size by class.
+    """Write the prediction set of each row; with labels, print coverage and size by class, and judge them.
 
     The output is FILE with all its rows and columns, and the columns set_low, set_high (class names) and set_size. The
     coverage is that of the rows with a label.
@@ -90,7 +130,7 @@ def apply(
             UsedRows.from_values(predictions.probs, predictions.ids),
             reason=f"in {file.name} were used to fit these sets; apply the sets to other rows.",
         )
-        low, high = fitted.predict(predictions.probs)
+        low, high = fitted.predict(predictions.probs, subgroup=predictions.subgroup)
         names, size = np.array(predictions.classes, dtype=object), high - low + 1
         rows = len(predictions)
         columns = {"set_low": names[low], "set_high": names[high], "set_size": size}
@@ -107,14 +147,17 @@ def apply(
         labelled = codes >= 0
         if not labelled.all():
             say(f"{(~labelled).sum():,} of {len(labelled):,} rows have no label; the coverage is that of the others")
-        predictions, low, high, size = predictions[labelled], low[labelled], high[labelled], size[labelled]
-        y = codes[labelled]
-        report = fitted.coverage_report(predictions.probs, y, ids=predictions.ids)
-        say(f"coverage {report.coverage:.1%} (target {1 - fitted.alpha:.1%}), mean size {report.size:.2f}")
-        covered = (low <= y) & (y <= high)
-        for subgroup in np.unique(predictions.subgroup) if predictions.subgroup is not None else ():
-            members = predictions.subgroup == subgroup
-            say(f"  subgroup {subgroup}: coverage {covered[members].mean():.1%}, mean size {size[members].mean():.2f}")
-        for name, share, mean in zip(predictions.classes, report.class_coverage, report.class_size, strict=True):
-            say(f"  {name}: coverage {share:.1%}, mean size {mean:.2f}")
+        predictions = predictions[labelled]
+        report = fitted.coverage_report(
+            predictions.probs,
+            codes[labelled],
+            ids=predictions.ids,
+            subgroup=predictions.subgroup,
+            cluster=predictions.cluster,
+        )
+        say(f"coverage {report.coverage:.1%} (target {report.target_coverage:.1%}), mean size {report.size:.2f}")
+        parts = [(f"subgroup {name}", part) for name, part in report.by_subgroup.items()]
+        for name, part in [*parts, *zip(predictions.classes, report.by_class, strict=True)]:
+            say(f"  {name}: {part}" + (f", mean size {part.size:.2f}" if part.rows else ""))
+        say(*report.notes(predictions.classes), style="bold yellow")
     say_wrote(table.output, f"{rows:,} rows; new columns: {', '.join(columns)}")

@@ -3,32 +3,35 @@
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
+from orcu import errors
+from orcu.decisions.coverage import CoverageReport, measure_coverage
 from orcu.errors import CalibrationWarning, InputError
-from orcu.inputs import BoolArray, FloatArray, IntArray, as_fraction, as_labels, as_probs
-from orcu.io.files import read_json, write_json
+from orcu.inputs import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    ObjectArray,
+    as_codes,
+    as_fraction,
+    as_labels,
+    as_probs,
+    as_strings,
+)
+from orcu.io.files import check_digest, read_json, with_digest, write_json
 from orcu.predictions.calibration import SupportsCalibration
 from orcu.predictions.used_rows import UsedRows
 
 STATE_VERSION = 2
+SUBGROUP_STATE_VERSION = 3  # of sets with thresholds by subgroup, which orcu 0.2 would ignore
+MAX_NAMED = 5  # subgroups that a warning names
 REUSED = (
     "were used to fit the calibrator, so sets fitted on them would not have the stated coverage. "
     "Use other labelled rows."
 )
-
-
-@dataclass(frozen=True)
-class CoverageReport:
-    """Coverage and mean size of prediction sets on labelled rows, overall and by true class."""
-
-    coverage: float
-    size: float
-    class_coverage: FloatArray  # (C,), NaN for a class without rows
-    class_size: FloatArray
 
 
 class OrdinalPredictionSets:
@@ -39,6 +42,16 @@ class OrdinalPredictionSets:
     is at most the ceil((n+1)(1-alpha))-th smallest score of the labels of the fitting rows, and always the mode. For
     exchangeable rows it contains the true class with probability of at least 1 - alpha, for any model.
 
+    Three options make the guarantee stronger. ``class_conditional`` and ``subgroup=`` of `fit` compute a threshold for
+    the rows of each true class or of each subgroup (Vovk, 2012). ``groups=`` of `fit` are clusters of dependent rows:
+    each row then counts 1 / (rows of its cluster), K clusters take the place of n rows, and the guarantee is for a row
+    of a new cluster (Lee, Barber and Willett, 2023, hierarchical conformal prediction):
+    the threshold is the smallest score whose weighted count of scores is at least (K + 1)(1 - alpha).
+
+    A finite threshold needs 1/alpha - 1 rows, or clusters: 9 for alpha = 0.1. With fewer rows of a class, the class is
+    in every set. A subgroup with fewer rows, or none, gets the threshold of all rows, so its coverage is not
+    guaranteed. With fewer rows altogether, every set contains all classes. Each case is a `CalibrationWarning`.
+
     Args:
         alpha: target miscoverage, the share of rows whose set may miss the true class.
         class_conditional: whether the guarantee holds for each true class separately. Each class then has its own
@@ -46,6 +59,8 @@ class OrdinalPredictionSets:
 
     Attributes:
         thresholds_: threshold of each class, shape (C,); infinite if the class is in every set.
+        subgroup_thresholds_: threshold of each subgroup with enough rows; empty without subgroups.
+        n_clusters_: number of clusters of the fit, or ``None``.
         fitted_on_: record of the fitting rows.
 
     Example:
@@ -62,6 +77,8 @@ class OrdinalPredictionSets:
 
     num_classes_: int
     thresholds_: FloatArray
+    subgroup_thresholds_: dict[str, float]
+    n_clusters_: int | None
     fitted_on_: UsedRows
 
     def __init__(self, *, alpha: float = 0.1, class_conditional: bool = False) -> None:
@@ -74,14 +91,29 @@ class OrdinalPredictionSets:
             return f"OrdinalPredictionSets({options})"
         values = ", ".join(f"{value:.3g}" for value in dict.fromkeys(self.thresholds_.tolist()))
         rows = f"{self.num_classes_} classes, {self.fitted_on_.count} rows"
+        if self.n_clusters_ is not None:
+            rows += f" of {self.n_clusters_} clusters"
+        if self.subgroup_thresholds_:
+            values += f", {len(self.subgroup_thresholds_)} subgroups with their own"
         return f"OrdinalPredictionSets({options}; {rows}, threshold {values})"
 
-    def fit(self, probs: Any, y: Any, *, ids: Any = None, calibrator: SupportsCalibration | None = None) -> Self:
+    def fit(
+        self,
+        probs: Any,
+        y: Any,
+        *,
+        subgroup: Any = None,
+        groups: Any = None,
+        ids: Any = None,
+        calibrator: SupportsCalibration | None = None,
+    ) -> Self:
         """Compute the thresholds from labelled rows that were used neither for training nor for calibration.
 
         Args:
             probs: calibrated class probabilities, shape (n, C).
             y: labels 0..C-1, shape (n,).
+            subgroup: subgroup of each row, such as its hospital, for a guarantee within each subgroup.
+            groups: cluster of each row, such as its patient (scikit-learn's name), for a guarantee for new clusters.
             ids: row ids, recorded in ``fitted_on_`` so that these rows are not used again for evaluation.
             calibrator: calibrator of the probabilities, also fitted with ids; its rows are refused.
 
@@ -89,8 +121,12 @@ class OrdinalPredictionSets:
             InputError: if an argument is invalid, or a row was used to fit the calibrator.
 
         Warns:
-            CalibrationWarning: if there are too few rows for alpha, so that sets must contain all classes.
+            CalibrationWarning: if a class, a subgroup or the whole has too few rows or clusters for alpha.
         """
+        if subgroup is not None and self.class_conditional:
+            raise InputError(
+                "subgroup: cannot be combined with class_conditional=True (--class-conditional); choose one guarantee."
+            )
         alpha = as_fraction(self.alpha, name="alpha")
         checked = as_probs(probs)
         num_classes = checked.shape[1]
@@ -103,70 +139,158 @@ class OrdinalPredictionSets:
                 )
             calibrator.fitted_on_.check_disjoint(used, reason=REUSED)
         label_scores = scores(checked)[np.arange(len(labels)), labels]
-        groups = [labels == k for k in range(num_classes)] if self.class_conditional else [labels >= 0]
-        thresholds = [_threshold(label_scores[group], alpha) for group in groups]
-        infinite = [k for k, value in enumerate(thresholds) if np.isinf(value)]
-        if infinite:
-            needed = f"at least {int(np.ceil(1 / alpha)) - 1} rows" if alpha > 0 else "alpha above 0"
-            if self.class_conditional:
-                effect = f"class {', '.join(map(str, infinite))} is in every set; each class needs {needed}"
-            else:
-                effect = f"every set contains all classes; use {needed}"
-            warnings.warn(
-                f"prediction sets: too few rows for alpha = {alpha:g}: {effect}.", CalibrationWarning, stacklevel=2
-            )
+        clusters = None if groups is None else as_codes(groups, rows=len(labels), name="groups")
+        names = None if subgroup is None else as_strings(subgroup, rows=len(labels), name="subgroup")
+
+        def threshold(rows: BoolArray) -> float:
+            return _threshold(label_scores[rows], alpha, None if clusters is None else clusters[rows])
+
+        parts = [labels == k for k in range(num_classes)] if self.class_conditional else [labels >= 0]
+        thresholds = [threshold(rows) for rows in parts]
+        by_subgroup = {} if names is None else {name: threshold(names == name) for name in sorted(set(names.tolist()))}
+        self._warn_of_few_rows(alpha, thresholds, parts, by_subgroup, names, clusters)
         self.num_classes_ = num_classes
         self.fitted_on_ = used
+        self.n_clusters_ = None if clusters is None else int(clusters.max()) + 1
+        self.subgroup_thresholds_ = {name: value for name, value in by_subgroup.items() if np.isfinite(value)}
         self.thresholds_ = np.array(thresholds if self.class_conditional else thresholds * num_classes)
         return self
 
-    def predict(self, probs: Any) -> tuple[IntArray, IntArray]:
+    def _warn_of_few_rows(
+        self,
+        alpha: float,
+        thresholds: list[float],
+        parts: list[BoolArray],
+        by_subgroup: Mapping[str, float],
+        names: ObjectArray | None,
+        clusters: IntArray | None,
+    ) -> None:
+        """Warn of infinite thresholds, with the numbers of rows and what is done instead."""
+        unit = "rows" if clusters is None else "clusters"
+
+        def count(rows: BoolArray) -> int:
+            return int(rows.sum()) if clusters is None else len(np.unique(clusters[rows]))
+
+        needed = f"at least {int(np.ceil(1 / alpha)) - 1} {unit}" if alpha > 0 else "alpha above 0"
+        infinite = [k for k, value in enumerate(thresholds) if np.isinf(value)]
+        small = [name for name, value in by_subgroup.items() if np.isinf(value)]
+        if infinite and self.class_conditional:
+            listed = ", ".join(f"{k} ({count(parts[k])} {unit})" for k in infinite)
+            effect = f"class {listed} is in every set; each class needs {needed}"
+        elif infinite:
+            effect = f"every set contains all classes; use {needed}"
+        elif small:
+            listed = ", ".join(f"{name} ({count(np.asarray(names == name))} {unit})" for name in small[:MAX_NAMED])
+            more = ", ..." if len(small) > MAX_NAMED else ""
+            effect = (
+                f"subgroup {listed}{more} gets the threshold of all rows, without a guarantee within the subgroup; "
+                f"each subgroup needs {needed}"
+            )
+        else:
+            return
+        warnings.warn(
+            f"prediction sets: too few {unit} for alpha = {alpha:g}: {effect}.", CalibrationWarning, stacklevel=3
+        )
+
+    def _check_is_fitted(self) -> None:
+        if not hasattr(self, "thresholds_"):
+            raise errors.NotFittedError("OrdinalPredictionSets is not fitted; call fit(probs, y) first.")
+
+    def predict(self, probs: Any, *, subgroup: Any = None) -> tuple[IntArray, IntArray]:
         """Lowest and highest class of each row's set, both included.
 
+        Args:
+            probs: class probabilities, shape (n, C).
+            subgroup: subgroup of each row; required if the sets were fitted with subgroups.
+
         Raises:
-            InputError: if the sets are not fitted, or were fitted for another number of classes.
+            NotFittedError: if the sets are not fitted.
+            InputError: if an argument is invalid, or the sets were fitted for another number of classes.
+
+        Warns:
+            CalibrationWarning: if a subgroup has no threshold, so that the threshold of all rows is used.
         """
-        if not hasattr(self, "thresholds_"):
-            raise InputError("OrdinalPredictionSets is not fitted; call fit(probs, y) first.")
+        self._check_is_fitted()
         checked = as_probs(probs)
         if checked.shape[1] != self.num_classes_:
             raise InputError(
                 f"OrdinalPredictionSets was fitted for {self.num_classes_} classes, got {checked.shape[1]}."
             )
-        return _ends(scores(checked) <= self.thresholds_, checked)
+        return _ends(scores(checked) <= self._row_thresholds(len(checked), subgroup), checked)
 
-    def coverage_report(self, probs: Any, y: Any, *, ids: Any = None) -> CoverageReport:
+    def _row_thresholds(self, rows: int, subgroup: Any) -> FloatArray:
+        """Thresholds that broadcast to (n, C)."""
+        if not self.subgroup_thresholds_:
+            return self.thresholds_
+        if subgroup is None:
+            raise InputError(
+                f"subgroup: missing, but these sets have thresholds for {len(self.subgroup_thresholds_)} subgroups; "
+                "pass the subgroup of each row (--subgroup COLUMN)."
+            )
+        names = as_strings(subgroup, rows=rows, name="subgroup")
+        other = sorted(set(names.tolist()) - set(self.subgroup_thresholds_))
+        if other:
+            listed = ", ".join(other[:MAX_NAMED]) + (", ..." if len(other) > MAX_NAMED else "")
+            warnings.warn(
+                f"subgroup: {len(other)} subgroups had no rows in the fit, or too few, and get the threshold of all "
+                f"rows, without a guarantee within the subgroup: {listed}.",
+                CalibrationWarning,
+                stacklevel=3,
+            )
+        shared = float(self.thresholds_[0])
+        return np.array([[self.subgroup_thresholds_.get(name, shared)] for name in names.tolist()])
+
+    def coverage_report(
+        self, probs: Any, y: Any, *, ids: Any = None, subgroup: Any = None, cluster: Any = None
+    ) -> CoverageReport:
         """Coverage and size of the sets on labelled rows that were not used for fitting.
 
+        ``notes()`` of the report names the classes and subgroups whose interval lies below the target, and the option
+        that helps.
+
+        Args:
+            probs: class probabilities, shape (n, C).
+            y: labels 0..C-1, shape (n,).
+            ids: row ids, to detect rows of the fit.
+            subgroup: subgroup of each row, whose coverage is then reported as well.
+            cluster: cluster of each row; the intervals then take its dependence into account.
+
         Raises:
+            NotFittedError: if the sets are not fitted.
             InputError: if an argument is invalid, or a row was used to fit the sets.
         """
-        low, high = self.predict(probs)
+        low, high = self.predict(probs, subgroup=subgroup)
         self.fitted_on_.check_disjoint(
             UsedRows.from_values(as_probs(probs), ids),
             reason="were used to fit these sets, so the coverage on them is biased. Use other labelled rows.",
         )
         labels = as_labels(y, self.num_classes_, rows=len(low))
-        covered = (low <= labels) & (labels <= high)
-        size = high - low + 1
-        counts = np.bincount(labels, minlength=self.num_classes_)
-        with np.errstate(invalid="ignore"):  # 0/0 is NaN
-            by_class = [
-                np.bincount(labels, weights=values, minlength=self.num_classes_) / counts for values in (covered, size)
-            ]
-        return CoverageReport(float(covered.mean()), float(size.mean()), *by_class)
+        return measure_coverage(
+            (low <= labels) & (labels <= high),
+            high - low + 1,
+            labels,
+            self.num_classes_,
+            target_coverage=1 - self.alpha,
+            class_conditional=self.class_conditional,
+            subgroup=None if subgroup is None else as_strings(subgroup, rows=len(low), name="subgroup"),
+            cluster=cluster,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Options and thresholds as plain data for JSON; ``None`` for a class that is in every set."""
-        return {
+        self._check_is_fitted()
+        state = {
             "prediction_sets": "ordinal",
-            "state_version": STATE_VERSION,
+            "state_version": SUBGROUP_STATE_VERSION if self.subgroup_thresholds_ else STATE_VERSION,
             "alpha": self.alpha,
             "conditional": self.class_conditional,
             "num_classes": self.num_classes_,
             "fitted_on": self.fitted_on_.to_dict(),
             "thresholds": [value if np.isfinite(value) else None for value in self.thresholds_.tolist()],
         }
+        if self.n_clusters_ is not None:
+            state["n_clusters"] = self.n_clusters_
+        return state | ({"subgroups": self.subgroup_thresholds_} if self.subgroup_thresholds_ else {})
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> "OrdinalPredictionSets":
@@ -175,7 +299,7 @@ class OrdinalPredictionSets:
         Raises:
             InputError: if the data are of another kind or version, or damaged.
         """
-        _check_kind(state, "ordinal", "`orcu sets fit`")
+        _check_kind(state, "ordinal", "`orcu sets fit`", (STATE_VERSION, SUBGROUP_STATE_VERSION))
         from orcu.decisions.schemas import PredictionSetsSchema
         from orcu.io.schema import validate
 
@@ -184,24 +308,21 @@ class OrdinalPredictionSets:
         sets.num_classes_ = checked.num_classes
         sets.fitted_on_ = UsedRows.from_dict(checked.fitted_on.model_dump())
         sets.thresholds_ = np.array([np.inf if t is None else t for t in checked.thresholds], dtype=np.float64)
-        if sets.thresholds_.shape != (sets.num_classes_,):
-            raise InputError(
-                f"thresholds: expected {sets.num_classes_}, one per class, got {len(sets.thresholds_)}. Fit again."
-            )
+        sets.subgroup_thresholds_, sets.n_clusters_ = checked.subgroups, checked.n_clusters
         return sets
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `to_dict` as JSON; the file is written completely or not at all."""
-        write_json(path, self.to_dict())
+        """Write `to_dict` and its digest as JSON; the file is written completely or not at all."""
+        write_json(path, with_digest(self.to_dict()))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "OrdinalPredictionSets":
         """Read the sets from a JSON file written by `save`.
 
         Raises:
-            InputError: if the file cannot be read as such.
+            InputError: if the file cannot be read as such, or was changed or damaged after it was written.
         """
-        return read_json(path, cls.from_dict)
+        return read_json(path, lambda content: cls.from_dict(check_digest(content)))
 
 
 class CrossConformalSets:
@@ -274,10 +395,10 @@ class CrossConformalSets:
             probs: class probabilities by the members of each fold, shape (K, n, C).
 
         Raises:
-            InputError: if the sets are not fitted, the shape is wrong, or there are too few fitting rows for alpha.
+            NotFittedError: if the sets are not fitted.
+            InputError: if the shape is wrong, or there are too few fitting rows for alpha.
         """
-        if not hasattr(self, "scores_"):
-            raise InputError("CrossConformalSets is not fitted; call fit(probs, y, fold=...) first.")
+        self._check_is_fitted()
         alpha, rows = as_fraction(self.alpha, name="alpha"), sum(map(len, self.scores_))
         if not alpha or rows < 1 / alpha - 1:
             raise InputError(f"alpha: {rows} fitting rows are too few for {alpha:g}; use a larger alpha.")
@@ -291,27 +412,32 @@ class CrossConformalSets:
         inside = np.sum(counts, axis=0) < (1 - alpha) * (rows + 1) - 1e-9
         return _ends(inside, np.mean(by_fold, axis=0))
 
+    def _check_is_fitted(self) -> None:
+        if not hasattr(self, "scores_"):
+            raise errors.NotFittedError("CrossConformalSets is not fitted; call fit(probs, y, fold=...) first.")
+
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the scores as JSON; the file is written completely or not at all."""
+        """Write the scores and their digest as JSON; the file is written completely or not at all."""
+        self._check_is_fitted()
         state = {
             "prediction_sets": "cross",
             "state_version": STATE_VERSION,
             "num_classes": self.num_classes_,
             "scores": [fold_scores.tolist() for fold_scores in self.scores_],
         }
-        write_json(path, state)
+        write_json(path, with_digest(state))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, alpha: float = 0.1) -> "CrossConformalSets":
         """Read the sets from a JSON file written by `save`, for any alpha.
 
         Raises:
-            InputError: if the file cannot be read as such.
+            InputError: if the file cannot be read as such, or was changed or damaged after it was written.
         """
-        return read_json(path, cls(alpha=alpha)._restore)
+        return read_json(path, lambda content: cls(alpha=alpha)._restore(check_digest(content)))
 
     def _restore(self, state: Any) -> "CrossConformalSets":
-        _check_kind(state, "cross", "`orcu train` in sets.json")
+        _check_kind(state, "cross", "`orcu train` in sets.json", (STATE_VERSION,))
         from orcu.decisions.schemas import CrossConformalSchema
         from orcu.io.schema import validate
 
@@ -353,14 +479,23 @@ def _ends(inside: BoolArray, probs: FloatArray) -> tuple[IntArray, IntArray]:
     return inside.argmax(axis=1), inside.shape[1] - 1 - inside[:, ::-1].argmax(axis=1)
 
 
-def _threshold(label_scores: FloatArray, alpha: float) -> float:
-    """The ceil((n+1)(1-alpha))-th smallest score; infinite if there are fewer scores."""
-    rank = int(np.ceil((len(label_scores) + 1) * (1 - alpha) - 1e-9))
-    return float(np.sort(label_scores)[rank - 1]) if rank <= len(label_scores) else np.inf
+def _threshold(label_scores: FloatArray, alpha: float, clusters: IntArray | None) -> float:
+    """The smallest score up to which the scores weigh at least (K+1)(1-alpha); infinite if all weigh less.
+
+    A score weighs 1 / (rows of its cluster), so all weigh K, the number of clusters. Without clusters each row is one:
+    the threshold is the ceil((n+1)(1-alpha))-th smallest score.
+    """
+    counts = np.ones(len(label_scores)) if clusters is None else np.bincount(clusters)[clusters]
+    order = np.argsort(label_scores, kind="stable")
+    weights = np.cumsum(1 / counts[order])
+    n_clusters = len(label_scores) if clusters is None else len(np.unique(clusters))
+    enough = weights >= (n_clusters + 1) * (1 - alpha) - 1e-9  # rounding
+    return float(label_scores[order][enough.argmax()]) if enough.any() else np.inf
 
 
-def _check_kind(state: Any, kind: str, writer: str) -> None:
+def _check_kind(state: Any, kind: str, writer: str, versions: tuple[int, ...]) -> None:
     if not isinstance(state, Mapping) or state.get("prediction_sets") != kind:
         raise InputError(f"prediction_sets: expected the JSON data of prediction sets that {writer} writes.")
-    if state.get("state_version") != STATE_VERSION:
-        raise InputError(f"state_version: expected {STATE_VERSION}, got {state.get('state_version')!r}; fit again.")
+    version = state.get("state_version")
+    if not isinstance(version, int) or version not in versions:
+        raise InputError(f"state_version: expected {' or '.join(map(str, versions))}, got {version!r}; fit again.")

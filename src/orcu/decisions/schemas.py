@@ -2,9 +2,11 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from orcu.io.schema import ClassNames, NumClasses, Schema, UsedRowsSchema
+
+Score = Annotated[float, Field(ge=0, le=2)]  # a probability mass, plus up to 1e-9 per class
 
 
 class CrossConformalSchema(Schema):
@@ -13,11 +15,11 @@ class CrossConformalSchema(Schema):
     prediction_sets: Literal["cross"]
     state_version: int
     num_classes: NumClasses
-    scores: list[list[Annotated[float, Field(ge=0, le=2)]]] = Field(min_length=2)
+    scores: list[list[Score]] = Field(min_length=2)
 
 
 class PredictionSetsSchema(Schema):
-    """Result of `OrdinalPredictionSets.to_dict`; a threshold of ``None`` includes every class."""
+    """Result of `OrdinalPredictionSets.to_dict`; a class with a threshold of ``None`` is in every set."""
 
     prediction_sets: Literal["ordinal"]
     state_version: int
@@ -25,7 +27,25 @@ class PredictionSetsSchema(Schema):
     conditional: bool
     num_classes: NumClasses
     fitted_on: UsedRowsSchema
-    thresholds: list[float | None]
+    thresholds: list[Score | None]
+    n_clusters: int | None = Field(default=None, ge=1)
+    subgroups: dict[str, Score] = Field(default_factory=dict)
     classes: ClassNames | None = None
     file: str | None = None
     calibrated: list[str] | None = None
+
+    @model_validator(mode="after")
+    def _check_consistency(self) -> "PredictionSetsSchema":
+        if len(self.thresholds) != self.num_classes:
+            raise ValueError(f"thresholds: expected {self.num_classes}, one per class, got {len(self.thresholds)}")
+        if not self.conditional and len(set(self.thresholds)) > 1:
+            raise ValueError(
+                "thresholds: expected the same for all classes, because the sets are not class-conditional"
+            )
+        if self.conditional and self.subgroups:
+            raise ValueError("subgroups: expected none, because the sets are class-conditional")
+        if (self.state_version == 3) != bool(self.subgroups):
+            raise ValueError("subgroups: expected in state_version 3, and only there")
+        if self.classes is not None and len(self.classes) != self.num_classes:
+            raise ValueError(f"{len(self.classes)} names in classes, but num_classes is {self.num_classes}")
+        return self

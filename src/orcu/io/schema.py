@@ -6,7 +6,7 @@ Importing pydantic is slow, so readers import their schemas when a file is read.
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from orcu.errors import InputError
 
@@ -30,6 +30,12 @@ class UsedRowsSchema(Schema):
     count: int = Field(ge=0)
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
     ids: list[str] | None = None
+
+    @model_validator(mode="after")
+    def _check_count(self) -> "UsedRowsSchema":
+        if self.ids is not None and len(self.ids) != self.count:
+            raise ValueError(f"{len(self.ids)} ids for {self.count} rows")
+        return self
 
 
 def validate(schema: type[SchemaT], state: Mapping[str, Any], name: str, *, fix: str = "Fit again.") -> SchemaT:

@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import beta
 
-from orcu.inputs import FloatArray, IntArray, as_codes
+from orcu.decisions.coverage import design_effect
+from orcu.inputs import FloatArray, IntArray
 
 CONFIDENCE = 0.9  # confidence of the bound on the error rate of items that are not escalated
 
@@ -41,15 +42,6 @@ def escalation_threshold(
     if not len(valid):
         return -1.0
     return float("inf") if valid[-1] == len(order) - 1 else float(risk[order][valid[-1]])
-
-
-def design_effect(is_wrong: npt.NDArray[np.bool_], cluster: Sequence[str] | None) -> float:
-    """Number of clustered items with the information of one independent item, at least 1."""
-    rate = float(is_wrong.mean())
-    if cluster is None or rate in (0.0, 1.0):
-        return 1.0
-    sums = np.bincount(as_codes(cluster, rows=len(is_wrong), name="cluster"), weights=is_wrong - rate)
-    return max(1.0, float(sums @ sums) / (len(is_wrong) * rate * (1 - rate)))
 
 
 def escalation_note(escalate: npt.NDArray[np.bool_], max_error: float, within: int, threshold: float) -> str:
