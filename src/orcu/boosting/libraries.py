@@ -8,8 +8,8 @@ import numpy as np
 
 from orcu.boosting.adapters import lightgbm_metric, lightgbm_objective, xgboost_metric, xgboost_objective
 from orcu.boosting.learner import BoostingConfig, BoostingLearner, EnsembleSize
+from orcu.boosting.model_text import check_lightgbm, check_xgboost
 from orcu.ensemble.learner import NO_DEADLINE, Deadline, TrainingData
-from orcu.errors import InputError
 from orcu.inputs import FloatArray
 from orcu.preprocessing import table_codes
 from orcu.threads import cores
@@ -111,7 +111,7 @@ class LightGBMLearner(BoostingLearner):
     def from_text(self, text: str) -> Any:  # noqa: D102
         import lightgbm as lgb
 
-        _check_complete(text)
+        check_lightgbm(text)
         booster = lgb.Booster(model_str=text)
         booster.best_iteration = booster.current_iteration()
         return booster
@@ -133,16 +133,6 @@ def _lightgbm_stop_at(deadline: Deadline) -> Callable[[Any], None]:
             raise EarlyStopException(best_round if scores else env.iteration, best_scores)
 
     return callback
-
-
-def _check_complete(text: str) -> None:
-    """Check that LightGBM's trees are as long as its header says; LightGBM itself reads past the end of the text."""
-    header, _, trees = text.partition("\nTree=0\n")
-    sizes = next((line for line in header.splitlines() if line.startswith("tree_sizes=")), "tree_sizes=")
-    expected = sum(int(size) for size in sizes.removeprefix("tree_sizes=").split())
-    length = len(f"Tree=0\n{trees.partition('end of trees')[0]}".encode())
-    if not trees or "end of trees" not in trees or expected != length:
-        raise InputError("the file is truncated")
 
 
 class XGBoostLearner(BoostingLearner):
@@ -247,6 +237,7 @@ class XGBoostLearner(BoostingLearner):
     def from_text(self, text: str) -> Any:  # noqa: D102
         import xgboost as xgb
 
+        check_xgboost(text)
         booster = xgb.Booster()
         booster.load_model(bytearray(text, "utf-8"))
         return booster

@@ -24,12 +24,10 @@ from orcu.models.ensemble import EnsembleClassifier
 from orcu.models.kinds import table_features
 from orcu.preprocessing import Inputs, TableEncoder
 from orcu.training.config import ENSEMBLE
-from orcu.training.model_file import save_model
+from orcu.training.model_file import check_members, save_weights, write_config
 from orcu.training.networks import PerceptronLearner, as_module, is_batchable, network_members
 from orcu.training.parallel import first_before_others, is_first
 from orcu.training.run import Result, Run, claim
-
-SETS = "sets.json"
 
 
 class EnsembleRun:
@@ -91,21 +89,27 @@ class EnsembleRun:
         return run | {"spec": run["spec"] | settings}
 
     def train(
-        self, folder: Path, *, calibrator: Any = None, progress: Progress | None = None
+        self, folder: Path, *, calibrator: Any = None, progress: Progress | None = None, complete: bool = True
     ) -> tuple[Result, Ensemble]:
         """Train the members that are not in the folder yet, pool and calibrate them, and write the model.
 
-        Writes model.safetensors and model.json, the files of the members (so that an interrupted training resumes),
-        and the out-of-fold and test predictions before the calibrator.
+        Writes model.safetensors, the files of the members (so that an interrupted training resumes), the out-of-fold
+        and test predictions before the calibrator, and at the end model.json.
 
         Args:
             folder: folder of the result.
             calibrator: unfitted calibrator, or ``None`` for none.
             progress: see `orcu.ensemble.learner.Progress`.
+            complete: whether to write model.json; otherwise the caller does, after the files that it adds.
+
+        Raises:
+            InputError: if the folder has members of other settings, or a file in it was changed.
         """
         folder.mkdir(parents=True, exist_ok=True)
         with first_before_others():
             claim(folder, self.spec())
+            if is_first():
+                check_members(folder)
         inputs, manifest = self._inputs(), self.run.prepared.manifest
         ensemble = fit_ensemble(
             self._learners(),
@@ -124,9 +128,11 @@ class EnsembleRun:
             "test": self.run.predictions(ensemble.predict_logits(inputs[test]), test, "test"),
         }
         if is_first():
-            save_model(folder, model, model_config)
+            save_weights(folder, model)
             for name, part in predictions.items():
                 part.write(folder / f"{name}.parquet")
+            if complete:
+                write_config(folder, model_config)
         return Result(folder, model, model_config, [], predictions, self.train_config), ensemble
 
     def _inputs(self) -> Inputs:

@@ -26,11 +26,11 @@ from orcu.models.backbones import RANDOM
 from orcu.models.heads import HEADS
 from orcu.models.kinds import model_kind
 from orcu.training.config import TrainConfig
-from orcu.training.ensemble_run import SETS, EnsembleRun
+from orcu.training.ensemble_run import EnsembleRun
 from orcu.training.loop import TrainingProgress
+from orcu.training.model_file import CALIBRATOR, SETS, write_config
 from orcu.training.networks import is_batchable
 from orcu.training.parallel import first_before_others, is_first, process_group
-from orcu.training.predict import CALIBRATOR
 from orcu.training.run import Result, Run, RunConfig, Splits, best_device
 
 FEW_ROWS = 20  # rows of a class, in all splits, below which results for it are unreliable
@@ -367,7 +367,7 @@ def train_network(run: Run, folder: Path, *, calibrator: str = "auto", callback:
         callback: receives the events of the training.
     """
     fitted: calibrators.Calibrator = calibrators.create(calibrator)
-    result = run.train(folder, progress=None if callback is None else callback.training)
+    result = run.train(folder, progress=None if callback is None else callback.training, complete=False)
     result.predictions["validation"].fit_calibrator(fitted)
     calibrator_card = {"name": calibrator, "fitted_on": "validation", "rows": len(run.splits["validation"])}
     if isinstance(fitted, calibrators.AutoCalibration):
@@ -391,7 +391,7 @@ def train_ensemble(
         callback: receives the events of the training.
     """
     progress = None if callback is None else callback.member
-    result, ensemble = ensemble_run.train(folder, calibrator=calibrator, progress=progress)
+    result, ensemble = ensemble_run.train(folder, calibrator=calibrator, progress=progress, complete=False)
     summary = ensemble.summary()
     if is_first():
         ensemble.sets.save(folder / SETS)
@@ -432,6 +432,7 @@ def _evaluate_and_write(
         temporary.write_text(evaluation.to_html(title=f"{name}: {title}", **about), encoding="utf-8")
     with atomic_write(folder / "card.json") as temporary:
         temporary.write_text(json.dumps(_card(experiment, training, calibrator_card), indent=1) + "\n")
+    write_config(folder, result.model_config)
     return experiment
 
 

@@ -22,7 +22,7 @@ from orcu.data.store import PreparedData
 from orcu.data.transforms import Augmentation
 from orcu.defaults import NETWORK_LOSSES
 from orcu.errors import InputError
-from orcu.io.files import write_json
+from orcu.io.files import read_json, write_json
 from orcu.io.writing import write_table
 from orcu.losses.ensemble import EnsembleLoss
 from orcu.models.backbones import PRETRAINED, RANDOM
@@ -33,7 +33,7 @@ from orcu.predictions import Predictions
 from orcu.training.checkpoint import write_tensors
 from orcu.training.config import TRAIN_CONFIGS, TrainConfig
 from orcu.training.loop import Curve, TrainingProgress, fit
-from orcu.training.model_file import save_model
+from orcu.training.model_file import MEMBERS, save_weights, write_config
 from orcu.training.parallel import first_before_others, is_first
 
 Splits = Mapping[str, RowNumbers]
@@ -270,11 +270,13 @@ class Run:
         *,
         progress: Callable[[TrainingProgress], None] | None = None,
         after_epoch: Callable[[int, Classifier], Curve] | None = None,
+        complete: bool = True,
     ) -> Result:
         """Train the network, or continue an interrupted training of this folder, and write the result.
 
-        Writes model.safetensors and model.json, curves.parquet, predictions of some training rows and of all
-        validation and test rows, and the features of the latter. ``progress`` and ``after_epoch`` are those of `fit`.
+        Writes model.safetensors, curves.parquet, predictions of some training rows and of all validation and test
+        rows, and the features of the latter. ``progress`` and ``after_epoch`` are those of `fit`. At the end writes
+        model.json if ``complete``; otherwise the caller does, after the files that it adds.
         """
         folder.mkdir(parents=True, exist_ok=True)
         with first_before_others():
@@ -298,11 +300,13 @@ class Run:
         predictions, features = self._predict_splits(network)
         result = Result(folder, self.model, self.model_config, curves, predictions, self.train_config)
         if is_first():
-            save_model(folder, self.model, self.model_config)
+            save_weights(folder, self.model)
             write_table(pa.Table.from_pylist(curves), folder / "curves.parquet")
             for split, part in predictions.items():
                 part.write(folder / f"{split}.parquet")
             write_tensors(folder / "features.safetensors", features)
+            if complete:
+                write_config(folder, self.model_config)
         return result
 
     def _trainable_part(self) -> Classifier:
@@ -357,9 +361,9 @@ class Run:
 def claim(folder: Path, content: Mapping[str, Any]) -> None:
     """Write the settings of a run to run.json; `InputError` if the folder contains a run with other settings."""
     path = folder / "run.json"
-    started = any((folder / name).exists() for name in ("checkpoint", "members", "model.json"))
+    started = any((folder / name).exists() for name in ("checkpoint", "model.json", *MEMBERS))
     if path.exists() and started:
-        earlier = _upgrade(json.loads(path.read_text())["spec"])
+        earlier = read_json(path, _parse_spec)
         # Earlier versions do not record the digest of the pretrained weights.
         settings = {key: value for key, value in content["spec"].items() if key != "pretrained" or key in earlier}
         changed = _differences(earlier, settings)
@@ -369,6 +373,13 @@ def claim(folder: Path, content: Mapping[str, Any]) -> None:
             )
         return
     write_json(path, content)
+
+
+def _parse_spec(content: Any) -> dict[str, Any]:
+    try:
+        return _upgrade(content["spec"])
+    except (KeyError, TypeError, AttributeError):
+        raise InputError("not the settings of a run; delete the folder and train again.") from None
 
 
 def _upgrade(entries: Mapping[str, Any], table: str = "spec") -> dict[str, Any]:
