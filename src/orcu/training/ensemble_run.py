@@ -19,7 +19,7 @@ from orcu.ensemble.kinds import BOOSTING, NETWORK, PRESETS, Preset
 from orcu.ensemble.learner import BaseLearner, CrossFitted, FoldLearner, Progress, TrainingData
 from orcu.errors import InputError
 from orcu.inputs import IntArray
-from orcu.model_selection import copy_groups, cross_fit_folds, merge_groups
+from orcu.model_selection import cross_fit_folds, merge_groups
 from orcu.models.ensemble import EnsembleClassifier
 from orcu.models.kinds import table_features
 from orcu.preprocessing import Inputs, TableEncoder
@@ -27,7 +27,7 @@ from orcu.training.config import ENSEMBLE
 from orcu.training.model_file import check_members, save_weights, write_config
 from orcu.training.networks import PerceptronLearner, as_module, is_batchable, network_members
 from orcu.training.parallel import first_before_others, is_first
-from orcu.training.run import Result, Run, claim
+from orcu.training.run import Result, Run, claim, row_copies
 
 
 class EnsembleRun:
@@ -73,9 +73,10 @@ class EnsembleRun:
             columns = table_features(run.prepared.manifest)
             table = {name: np.array(values, dtype=object)[self.rows] for name, values in columns.items()}
             self.model_config = replace(run.model_config, columns=TableEncoder.fit(table).to_dict())
-            copies = copy_groups(table, self.labels)
-            if copies is not None:
-                self.groups = copies if self.groups is None else merge_groups(self.groups, copies)
+        copies = row_copies(run.prepared)
+        if copies is not None:
+            copies = copies[self.rows]
+            self.groups = copies if self.groups is None else merge_groups(self.groups, copies)
         self.folds = cross_fit_folds(self.labels, cv, groups=self.groups, random_state=run.config.seed)
 
     def spec(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import json
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -17,18 +17,21 @@ from torch import Tensor
 
 import orcu
 from orcu import losses
+from orcu.data.base import TABLE
 from orcu.data.batches import Batches, RowNumbers
 from orcu.data.store import PreparedData
 from orcu.data.transforms import Augmentation
 from orcu.defaults import NETWORK_LOSSES
 from orcu.errors import InputError
+from orcu.inputs import IntArray
 from orcu.io.files import read_json, write_json
 from orcu.io.writing import write_table
 from orcu.losses.ensemble import EnsembleLoss
+from orcu.model_selection import copy_groups
 from orcu.models.backbones import PRETRAINED, RANDOM
 from orcu.models.classifier import Classifier, FrozenBackbone, predict_batches
 from orcu.models.ensemble import EnsembleClassifier
-from orcu.models.kinds import MakeBatches, ModelConfig, matrix_batches, model_kind
+from orcu.models.kinds import MakeBatches, ModelConfig, matrix_batches, model_kind, table_features
 from orcu.predictions import Predictions
 from orcu.training.checkpoint import write_tensors
 from orcu.training.config import TRAIN_CONFIGS, TrainConfig
@@ -356,6 +359,20 @@ class Run:
             spec["pretrained"] = self.pretrained_digest
         versions = {"orcu": orcu.__version__, "torch": torch.__version__, "python": platform.python_version()}
         return {"spec": spec, "versions": versions}
+
+
+@lru_cache(maxsize=1)  # splits, folds, messages and card need it
+def row_copies(prepared: PreparedData) -> IntArray | None:
+    """Number of each row, equal for copies of a row; ``None`` without copies.
+
+    Copies are images or texts of the same content, and the rows of a table that `copy_groups` finds.
+    """
+    manifest = prepared.manifest
+    if manifest.about.kind == TABLE:
+        table = {name: np.array(values, dtype=object) for name, values in table_features(manifest).items()}
+        return copy_groups(table, manifest.labels)
+    groups = manifest.samples().groups(by_cluster=False)
+    return groups if int(groups.max()) + 1 < len(groups) else None
 
 
 def claim(folder: Path, content: Mapping[str, Any]) -> None:
