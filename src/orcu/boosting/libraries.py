@@ -11,7 +11,7 @@ from orcu.boosting.learner import BoostingConfig, BoostingLearner, EnsembleSize
 from orcu.boosting.model_text import check_lightgbm, check_xgboost
 from orcu.ensemble.learner import NO_DEADLINE, Deadline, TrainingData
 from orcu.inputs import FloatArray
-from orcu.preprocessing import table_codes
+from orcu.preprocessing import float32_codes, table_codes
 from orcu.threads import cores
 
 # Largest step of a logit by one leaf, before the learning rate. The Hessian of a rare class is close to zero, and
@@ -201,7 +201,7 @@ class XGBoostLearner(BoostingLearner):
     def _dmatrix(self, data: TrainingData) -> Any:
         import xgboost as xgb
 
-        codes = table_codes(data.inputs)
+        codes = float32_codes(table_codes(data.inputs))  # XGBoost refuses numbers that float32 does not hold
         return xgb.DMatrix(
             codes,
             label=data.y,
@@ -215,7 +215,7 @@ class XGBoostLearner(BoostingLearner):
     def predict_raw(self, booster: Any, codes: FloatArray) -> FloatArray:  # noqa: D102
         import xgboost as xgb
 
-        data = xgb.DMatrix(codes, feature_types=booster.feature_types, enable_categorical=True)
+        data = xgb.DMatrix(float32_codes(codes), feature_types=booster.feature_types, enable_categorical=True)
         return np.asarray(booster.predict(data, output_margin=True), dtype=np.float64)
 
     def n_iter(self, model: Any) -> int:  # noqa: D102

@@ -51,6 +51,8 @@ class _Column(Schema):
     categories: list[str] | None
     clip: bool
     edges: list[float] = Field(max_length=1000)
+    low: float | None = None
+    high: float | None = None
 
 
 class _Estimator(Schema):
