@@ -319,7 +319,7 @@ def _features(column: Column, values: npt.NDArray[np.float64]) -> npt.NDArray[np
             row = int(np.argmax(np.abs(scaled) > FLOAT32_MAX))
             raise InputError(
                 f"column {column.name!r}: row {row} (from 0) is {values[row]:.4g}, which is too large for a network "
-                f"that was trained on values around {column.center:.4g}. Check units and placeholders for missing values."
+                f"that was trained on values around {column.center:.4g}. Check units and placeholders."
             )
         parts = [scaled[:, None], missing[:, None]] if column.gaps else [scaled[:, None]]
         if column.edges:
