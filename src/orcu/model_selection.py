@@ -315,16 +315,24 @@ def copy_groups(table: Any, y: IntArray) -> IntArray | None:
 
     Copies (rows entered twice, oversampled classes, bootstrap samples) must stay in one fold, because a model that has
     seen a copy is not evaluated on new rows. Equal rows of a table of few levels are usually different cases, and stay
-    apart. The two are told apart by their labels. Equal rows are copies if their labels agree far more often than
-    those of rows that differ in one column only, or, where there are few such rows, than those of random rows: if
-    (a - b) / (1 - b) > 1/2 for the agreement a of equal rows and b of the others.
+    apart. Two rules find copies:
+
+    1. The table, or a class, was repeated k times: the number of rows with the same values and label is always a
+       multiple of k > 1, for 20 different rows or more. Then k of these rows are one group, so that cases that were
+       equal before the repetition stay apart.
+    2. Labels of equal rows agree far more often than those of rows that differ in one column only, or, where there are
+       few such rows, than those of random rows: (a - b) / (1 - b) > 1/2 for the agreement a of equal rows and b of the
+       others. Then all equal rows are one group.
+
+    Rows of a table of few levels that were drawn at random (oversampled or bootstrap rows) look like equal cases and
+    are not found. Remove such copies before the training.
 
     Args:
         table: columns by name, or a matrix with one row per sample.
         y: labels 0..C-1, (n,).
 
     Returns:
-        A number for each row, (n,), equal for equal rows.
+        A number for each row, (n,), equal for copies.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -340,7 +348,50 @@ def copy_groups(table: Any, y: IntArray) -> IntArray | None:
     for values in columns:
         levels = _levels(values)
         hashes.append(rng.integers(2**63, size=int(levels.max()) + 1).astype(np.uint64)[levels])
-    total: npt.NDArray[np.uint64] = np.asarray(np.sum(hashes, axis=0, dtype=np.uint64))
+    repeated = _repeated_rows(_row_hashes(hashes), y)
+    if repeated is None:
+        return _agreeing_rows(hashes, y)
+    first_row = np.unique(repeated, return_index=True)[1]
+    groups = _agreeing_rows([column[first_row] for column in hashes], y[first_row])
+    return repeated if groups is None else groups[repeated]
+
+
+def n_copies(groups: IntArray) -> int:
+    """Number of rows that have a copy, from the groups of `copy_groups`.
+
+    Example:
+        >>> n_copies(np.array([0, 1, 1, 2, 2, 2]))
+        5
+    """
+    return int(np.count_nonzero(np.bincount(groups)[groups] > 1))
+
+
+def _row_hashes(hashes: list[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:
+    return np.asarray(np.sum(hashes, axis=0, dtype=np.uint64))
+
+
+def _repeated_rows(total: npt.NDArray[np.uint64], y: IntArray) -> IntArray | None:
+    """Groups of k rows of the same values and label where a class or the table was repeated k times, or ``None``."""
+    (_, row), n_classes = np.unique(total, return_inverse=True), int(y.max()) + 1
+    pairs, pair, counts = np.unique(row * n_classes + y, return_inverse=True, return_counts=True)
+    label = pairs % n_classes
+    if len(pairs) < MIN_DISTINCT_ROWS:
+        return None
+    factor = np.full(n_classes, np.gcd.reduce(counts))
+    for k in range(n_classes):
+        if np.count_nonzero(label == k) >= MIN_DISTINCT_ROWS:
+            factor[k] = np.gcd.reduce(counts[label == k])
+    if (factor == 1).all():
+        return None
+    order = np.argsort(pair, kind="stable")
+    rank = np.empty(len(y), dtype=np.int64)
+    rank[order] = np.arange(len(y)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.unique(np.stack([pair, rank // factor[y]]), axis=1, return_inverse=True)[1].ravel()
+
+
+def _agreeing_rows(hashes: list[npt.NDArray[np.uint64]], y: IntArray) -> IntArray | None:
+    """Groups of equal rows where their labels agree far more often than those of other rows, or ``None``."""
+    total = _row_hashes(hashes)
     group, size, same = _partners(total, y)
     if not size.any() or np.count_nonzero(size) < MIN_COPIES * len(y) or int(group.max()) + 1 < MIN_DISTINCT_ROWS:
         return None

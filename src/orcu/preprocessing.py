@@ -1,5 +1,7 @@
 """Encoding of tables: columns of numbers and categories to the matrices that trees and networks take."""
 
+import difflib
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,6 +17,8 @@ _UNSEEN = -1.0  # code of a category that is not in the training rows
 N_BINS = 16  # bins of the piecewise-linear encoding of a number
 MAX_BINNED_COLUMNS = 50  # wider tables are usually features of images or texts, which are not binned
 CLIP = 3.0  # bound of a scaled number; values within one are hardly changed
+FAR = 10.0  # ranges of the training rows beyond which a number is reported
+FLOAT32_MAX = float(np.finfo(np.float32).max)
 IQR_OF_NORMAL = 1.349  # interquartile range of the standard normal distribution
 
 
@@ -39,6 +43,11 @@ def table_codes(inputs: Inputs) -> FloatArray:
     return inputs.codes
 
 
+def float32_codes(codes: FloatArray) -> npt.NDArray[np.float32]:
+    """The codes of a table in float32; numbers outside of its range become its largest one."""
+    return np.ascontiguousarray(np.clip(codes, -FLOAT32_MAX, FLOAT32_MAX), dtype=np.float32)
+
+
 @dataclass(frozen=True)
 class Column:
     """Statistics of a column of the training rows."""
@@ -50,6 +59,8 @@ class Column:
     categories: tuple[str, ...] | None = None  # sorted; `MISSING` is the last one where values are missing
     clip: bool = True  # whether scaled numbers are bounded; encoders of orcu 0.2 do not bound them
     edges: tuple[float, ...] = ()  # increasing edges of the bins; none where the number is not binned
+    low: float | None = None  # range of the numbers; not known to encoders of orcu 0.2
+    high: float | None = None
 
     @property
     def width(self) -> int:
@@ -104,12 +115,21 @@ class TableEncoder:
         return [index for index, column in enumerate(self.columns) if column.categories is not None]
 
     def encode(self, table: Mapping[str, Any], *, features: bool = True) -> Inputs:
-        """Encode rows, for networks only if ``features``; a missing column or another type is an `InputError`."""
+        """Encode rows, for networks only if ``features``.
+
+        Warns of columns with missing values that had none in the training rows, and of numbers far outside of the range
+        of the training rows.
+
+        Raises:
+            InputError: if a column is missing or has another type, or a number is infinite.
+        """
         values = []
         for column in self.columns:
             if column.name not in table:
-                raise InputError(f"the table has no column {column.name!r}, which the model was trained on.")
+                raise InputError(_missing_column_message(column.name, list(table)))
             values.append(_parse(column, table[column.name]))
+            for note in _unlike_training(column, values[-1]):
+                warnings.warn(note, UserWarning, stacklevel=2)
         codes = np.stack(values, axis=1)
         encoded = None
         if features:
@@ -176,9 +196,17 @@ def _present_numbers(name: str, values: Any) -> tuple[FloatArray, bool]:
     """The numbers of a column without missing ones, and whether any is missing."""
     numbers = _numbers(name, values)
     present = numbers[~np.isnan(numbers)]
-    if not np.isfinite(present).all():
-        raise InputError(f"column {name!r}: has an infinite value; remove it or use a finite number.")
     return present, len(present) < len(numbers)
+
+
+def _with_scale(column: Column) -> Column:
+    """The column; `InputError` if its numbers are too large for their mean or scale to be a number."""
+    if not (np.isfinite(column.center) and np.isfinite(column.scale)):
+        raise InputError(
+            f"column {column.name!r}: its numbers, from {column.low:g} to {column.high:g}, are too large to be "
+            "scaled; divide them by a constant, or take the logarithm."
+        )
+    return column
 
 
 def _standardised_column(name: str, values: Any, *, binned: bool) -> Column:
@@ -187,8 +215,12 @@ def _standardised_column(name: str, values: Any, *, binned: bool) -> Column:
     if categories is not None:
         return Column(name, categories=categories)
     present, gaps = _present_numbers(name, values)
-    center, scale = (float(present.mean()), float(present.std())) if present.size else (0.0, 0.0)
-    return Column(name, center, scale or 1.0, gaps, clip=False)
+    if not present.size:
+        return Column(name, gaps=gaps, clip=False)
+    with np.errstate(over="ignore", invalid="ignore"):
+        center, scale = float(present.mean()), float(present.std())
+    low, high = float(present.min()), float(present.max())
+    return _with_scale(Column(name, center, scale or 1.0, gaps, clip=False, low=low, high=high))
 
 
 def _column(name: str, values: Any, *, binned: bool) -> Column:
@@ -199,11 +231,45 @@ def _column(name: str, values: Any, *, binned: bool) -> Column:
     present, gaps = _present_numbers(name, values)
     if not present.size:
         return Column(name, gaps=gaps)
-    low, center, high = np.quantile(present, [0.25, 0.5, 0.75])
-    scale = (high - low) / IQR_OF_NORMAL or present.max() / 2 - present.min() / 2
-    edges = np.unique(np.quantile(present, np.linspace(0, 1, N_BINS + 1))) if binned else np.zeros(0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        first, center, third = np.quantile(present, [0.25, 0.5, 0.75])
+        scale = (third - first) / IQR_OF_NORMAL or present.max() / 2 - present.min() / 2
+        edges = np.unique(np.quantile(present, np.linspace(0, 1, N_BINS + 1))) if binned else np.zeros(0)
     # Two levels are one step, which the scaled number has already.
-    return Column(name, float(center), float(scale) or 1.0, gaps, edges=tuple(edges.tolist()) if len(edges) > 2 else ())
+    bins = tuple(edges.tolist()) if len(edges) > 2 else ()
+    low, high = float(present.min()), float(present.max())
+    return _with_scale(Column(name, float(center), float(scale) or 1.0, gaps, edges=bins, low=low, high=high))
+
+
+def _missing_column_message(name: str, names: list[str]) -> str:
+    near = difflib.get_close_matches(name, names, n=1) or [other for other in names if other.lower() == name.lower()]
+    hint = f"Is it {near[0]!r}? Rename it." if near else f"It has {', '.join(map(repr, names[:10]))}."
+    return f"the table has no column {name!r}, which the model was trained on. {hint}"
+
+
+def _unlike_training(column: Column, values: npt.NDArray[np.float64]) -> list[str]:
+    """Notes on missing values in a column that had none, and on numbers far outside of the training range."""
+    notes, missing = [], int(np.count_nonzero(np.isnan(values)))
+    if column.categories is None:
+        known, filled = column.gaps, f"networks and linear models take the typical value {column.center:.4g} for them"
+    else:
+        known, filled = column.categories[-1:] == (MISSING,), "no category stands for them"
+    if missing and not known:
+        notes.append(
+            f"column {column.name!r}: {missing:,} of {len(values):,} values are missing, but none was missing in "
+            f"training; {filled}. Check the file."
+        )
+    if column.categories is None and column.low is not None and column.high is not None:
+        with np.errstate(over="ignore"):
+            margin = FAR * ((column.high - column.low) or max(1.0, abs(column.high)))
+            far = (values < column.low - margin) | (values > column.high + margin)
+        if far.any():
+            notes.append(
+                f"column {column.name!r}: {int(np.count_nonzero(far)):,} of {len(values):,} values, such as "
+                f"{values[far][0]:.4g}, are far outside of the range {column.low:.4g} to {column.high:.4g} of the "
+                "training rows, so the model cannot predict them. Check units and placeholders for missing values."
+            )
+    return notes
 
 
 def _parse(column: Column, values: Any) -> npt.NDArray[np.float64]:
@@ -220,26 +286,46 @@ def _parse(column: Column, values: Any) -> npt.NDArray[np.float64]:
 
 
 def _numbers(name: str, values: Any) -> npt.NDArray[np.float64]:
+    numbers = _as_numbers(name, values)
+    infinite = np.isinf(numbers)
+    if infinite.any():
+        raise InputError(
+            f"column {name!r}: row {int(np.argmax(infinite))} (from 0) is {numbers[infinite][0]}, expected a finite "
+            "number. Leave missing values empty."
+        )
+    return numbers
+
+
+def _as_numbers(name: str, values: Any) -> npt.NDArray[np.float64]:
     if _is_float_array(values):
         return np.asarray(values, dtype=np.float64)
     try:
         return np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)
     except (TypeError, ValueError):
-        text = next(value for value in values if isinstance(value, str))
-        raise InputError(f"column {name!r}: expected numbers, got {text!r}.") from None
+        wrong = next(value for value in values if isinstance(value, str) or not hasattr(value, "__float__"))
+        raise InputError(f"column {name!r}: expected numbers, got {str(wrong)!r}.") from None
 
 
 def _features(column: Column, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     missing = np.isnan(values)
     if column.categories is None:
         filled = np.where(missing, column.center, values)
-        scaled = (filled - column.center) / column.scale
+        with np.errstate(over="ignore"):
+            scaled = (filled - column.center) / column.scale
         if column.clip:
+            scaled = np.clip(scaled, -FLOAT32_MAX, FLOAT32_MAX)  # infinity / infinity would be NaN
             scaled /= np.hypot(1.0, scaled / CLIP)
+        elif (np.abs(scaled) > FLOAT32_MAX).any():
+            row = int(np.argmax(np.abs(scaled) > FLOAT32_MAX))
+            raise InputError(
+                f"column {column.name!r}: row {row} (from 0) is {values[row]:.4g}, which is too large for a network "
+                f"that was trained on values around {column.center:.4g}. Check units and placeholders."
+            )
         parts = [scaled[:, None], missing[:, None]] if column.gaps else [scaled[:, None]]
         if column.edges:
             edges = np.array(column.edges)
-            parts.append(((filled[:, None] - edges[:-1]) / np.diff(edges)).clip(0.0, 1.0))
+            with np.errstate(over="ignore"):
+                parts.append(((filled[:, None] - edges[:-1]) / np.diff(edges)).clip(0.0, 1.0))
         return np.concatenate(parts, axis=1)
     one_hot = np.zeros((len(values), len(column.categories)))
     seen = values >= 0

@@ -1,5 +1,6 @@
 """``orcu train``, ``orcu predict`` and ``orcu two-stage``."""
 
+import errno
 import importlib.util
 import json
 from dataclasses import fields
@@ -158,3 +159,105 @@ def test_split_settings_names_the_nearest_keys_of_both_kinds():
         split_settings({"clases": "a,b"}, "table")
     with pytest.raises(InputError, match=r"'epoch'.*training settings: epochs.*options of the data set 'lev': none"):
         split_settings({"epoch": "3"}, "lev")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A table of 90 rows and a linear model of it."""
+    folder = tmp_path_factory.mktemp("small")
+    rng = np.random.default_rng(0)
+    (folder / "rows").mkdir()
+    rows = "".join(f"{rng.normal(k % 3):.3f},{rng.normal():.3f},{k % 3}\n" for k in range(90))
+    (folder / "rows" / "t.csv").write_text("a,b,grade\n" + rows)
+    result = run(*LINEAR, "-o", "model", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    return folder
+
+
+LINEAR = ("train", "--data", "table", "--root", "rows", "--set", "label=grade", "--estimators", "linear", "--cv", 2)
+LINEAR = (*LINEAR, *QUICK)
+
+
+@pytest.mark.parametrize("writes", [1, 8])
+def test_train_on_a_full_disk_is_one_sentence_and_the_training_resumes(small, tmp_path, monkeypatch, writes):
+    from orcu.io import files
+
+    done, mkstemp = [], files.tempfile.mkstemp
+
+    def full(*arguments, **options):
+        done.append(1)
+        if len(done) > writes:
+            raise OSError(errno.ENOSPC, "No space left on device", "x.part")
+        return mkstemp(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files.tempfile, "mkstemp", full)
+        result = run(*LINEAR, "-o", tmp_path / "m", cwd=small)
+    assert_data_error(result, "the disk is full" if writes > 1 else "No space left")
+    assert_data_error(run("predict", tmp_path / "m", "rows/t.csv", "-o", tmp_path / "p.csv", cwd=small), "model.json")
+    assert run(*LINEAR, "-o", tmp_path / "m", cwd=small).returncode == 0
+    first, second = (
+        Predictions.read(folder / "test_calibrated.parquet") for folder in (small / "model", tmp_path / "m")
+    )
+    np.testing.assert_array_equal(first.probs, second.probs)
+
+
+def test_predict_on_a_full_disk_or_to_a_file_in_place_of_a_folder_is_one_sentence(small, monkeypatch):
+    from orcu.io import writing
+
+    def full(*arguments, **options):
+        raise OSError(errno.ENOSPC, "No space left on device", "p.csv")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writing, "atomic_write", full)
+        result = run("predict", "model", "rows/t.csv", "-o", "p.csv", cwd=small)
+    assert_data_error(result, "p.csv: the disk is full")
+    (small / "file").write_text("not a folder")
+    assert_usage_error(run("predict", "model", "rows/t.csv", "-o", "file/p.csv", cwd=small), "folder does not exist")
+    assert_data_error(run(*LINEAR, "-o", "file", cwd=small), "file/data: cannot be written")
+    assert_data_error(run("predict", "file", "rows/t.csv", "-o", "p.csv", cwd=small), "file: not a model")
+
+
+def test_train_in_a_folder_that_cannot_be_written_is_one_sentence(small, monkeypatch):
+    """The tests run as root, which may write everywhere."""
+    from orcu.training import run as run_module
+
+    def read_only(path, *arguments, **options):
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "write_json", read_only)
+        result = run(*LINEAR, "-o", "other", cwd=small)
+    assert_data_error(result, "other/run.json: cannot be read or written (Read-only file system)")
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("a,b\n1,inf\n", ["new.csv: column 'b': row 0 (from 0) is inf"]),
+        ("a,c\n1,2\n", ["new.csv: the table has no column 'b'", "It has 'a', 'c'."]),
+        ("A,b\n1,2\n", ["no column 'a'", "Is it 'A'?"]),
+        ("a,b\n2020-01-01,1\n", ["new.csv: column 'a': expected numbers, got '2020-01-01'"]),
+    ],
+)
+def test_predict_of_a_table_that_does_not_fit_the_model_is_a_data_error(small, table, words):
+    (small / "new.csv").write_text(table)
+    assert_data_error(run("predict", "model", "new.csv", "-o", "p.csv", cwd=small), *words)
+
+
+def test_predict_warns_of_missing_values_and_of_numbers_outside_of_the_training_range(small):
+    (small / "new.csv").write_text("a,b\n1e30,\n1,2\n")
+    result = run("predict", "model", "new.csv", "-o", "p.csv", cwd=small)
+    assert result.returncode == 0
+    assert "warning: column 'a': 1 of 2 values, such as 1e+30" in plain(result.stderr)
+    assert "warning: column 'b': 1 of 2 values are missing, but none was missing in training" in plain(result.stderr)
+    probs = Predictions.read(small / "p.csv", probs="prob_*").probs
+    assert np.isfinite(probs).all()
+
+
+def test_train_on_repeated_rows_prints_the_number_of_copies(small, tmp_path):
+    text = (small / "rows" / "t.csv").read_text().splitlines()
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows" / "t.csv").write_text("\n".join([text[0], *text[1:] * 5]) + "\n")
+    result = run(*LINEAR, "-o", "m", cwd=tmp_path)
+    assert "450 of 450 rows are copies of other rows; copies are kept in one split" in plain(result.stdout)

@@ -67,6 +67,48 @@ def test_copy_groups_leaves_natural_ties_apart():
     assert n_copies(place, np.random.default_rng(1).integers(4, size=500)) == 0
 
 
+@pytest.mark.parametrize("times", [2, 5])
+def test_copy_groups_of_a_repeated_table_of_few_levels_groups_each_case(times):
+    """Cases that were equal before stay apart: a group has as many rows as the table was repeated."""
+    x, y = few_levels()
+    for labels in (y, np.digitize(x.sum(axis=1), [3, 5, 7])):
+        for repeat in (lambda v: np.repeat(v, times, axis=0), lambda v: np.concatenate([v] * times)):
+            groups = copy_groups(repeat(x), repeat(labels))
+            assert np.bincount(groups).tolist() == [times] * 600
+            same = repeat(np.column_stack([x, labels]))
+            assert all(len(np.unique(same[groups == group], axis=0)) == 1 for group in range(0, 600, 50))
+
+
+def test_copy_groups_of_a_repeated_class_groups_its_cases_only():
+    x, y = few_levels()
+    rows = np.concatenate([np.arange(600), *[np.flatnonzero(y == 0)] * 2])
+    sizes = np.bincount(copy_groups(x[rows], y[rows]))
+    assert np.bincount(sizes).tolist() == [0, np.count_nonzero(y != 0), 0, np.count_nonzero(y == 0)]
+
+
+def test_copy_groups_of_a_repeated_table_with_further_copies_groups_both():
+    x, y = sample(100)
+    rows = np.tile(np.concatenate([np.arange(100), np.arange(50)]), 2)
+    sizes = np.bincount(copy_groups(x[rows], y[rows]))
+    assert sorted(sizes.tolist()) == [2] * 50 + [4] * 50
+
+
+def test_copy_groups_of_a_repeated_table_has_the_folds_of_the_table():
+    """Out-of-fold predictions of a table that was repeated are as good as those of the table, and no better."""
+    x, y = few_levels(200)
+    new, truth = few_levels(2000, seed=9)
+    covered, confidence = [], []
+    for times in (1, 5):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = OrdinalClassifier(**QUICK).fit(np.tile(x, (times, 1)), np.tile(y, times))
+        low, high = model.predict_sets(new, alpha=0.1).T
+        covered.append(((low <= truth) & (truth <= high)).mean())
+        confidence.append(model.predict_proba(new).max(axis=1).mean())
+    assert min(covered) > 0.86
+    assert abs(confidence[1] - confidence[0]) < 0.05  # without groups 0.13 more
+
+
 def test_copy_groups_of_few_distinct_rows_is_none():
     x, y = np.repeat([[0.1, 0.7], [0.3, 0.2]], 30, axis=0), np.repeat([0, 1], 30)
     assert copy_groups(x, y) is None

@@ -220,3 +220,21 @@ def test_onnx_file_with_no_rows_and_with_nan(name, tmp_path):
     both = probs([[np.nan, 0, 0], [1, 2, 3]])
     assert np.isnan(both[0]).all()
     assert both[1] == pytest.approx(probs([[1, 2, 3]])[0])
+
+
+def test_to_onnx_of_an_estimator_says_what_can_be_exported(tmp_path):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(60, 2)), np.arange(60) % 3
+    file, example = tmp_path / "model.onnx", torch.zeros(2, 2)
+    linear = orcu.OrdinalClassifier(estimators=["linear"], cv=2, random_state=0).fit(x, y)
+    with pytest.raises(InputError, match="^model: only torch modules .*OrdinalClassifier.*estimators='network'"):
+        to_onnx(linear, file, example=example)
+    network = orcu.OrdinalClassifier(estimators="network", loss="ce", cv=2, epochs=1, random_state=0).fit(x, y)
+    with pytest.raises(InputError, match=r"^model: .*estimator\.model_"):
+        to_onnx(network, file, example=example)
+    encoded = torch.from_numpy(network.encoder_.encode({"x0": x[:3, 0], "x1": x[:3, 1]}).features)
+    to_onnx(network.model_, file, example=encoded, calibrator=network.calibrator_)  # as the message says
+    with pytest.raises(InputError, match=r"^model: .*got str\. Pass a torch\.nn\.Module"):
+        to_onnx("model", file, example=example)
+    with pytest.raises(InputError, match="^calibrator: expected a fitted calibrator of orcu, got str"):
+        to_onnx(nn.Linear(2, 3), file, example=example, calibrator="temperature")

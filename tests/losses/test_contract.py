@@ -49,3 +49,22 @@ def test_create_unknown_name_suggests_the_nearest():
         losses.create("ocru", num_classes=5)
     with pytest.raises(UnknownNameError, match=r"'scal'.*'scale'"):
         losses.create("orcu", num_classes=5, scal=3.0)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_compiled_loss_with_invalid_targets_or_weights_raises(backend):
+    """A compiled graph cannot read values, so torch asserts them when it runs."""
+    torch.compiler.reset()
+    loss = losses.create("orcu", num_classes=3)
+    compiled = torch.compile(loss, fullgraph=True, backend=backend)
+    z, soft, hard = torch.randn(4, 3), torch.full((4, 3), 1 / 3), torch.tensor([0, 1, 2, 0])
+    torch.testing.assert_close(compiled(z, soft), loss(z, soft))
+    with pytest.raises(RuntimeError, match="y: a row is not a distribution"):
+        compiled(z, 2 * soft)
+    torch.testing.assert_close(compiled(z, hard), loss(z, hard))
+    with pytest.raises(RuntimeError, match=r"y: a label is outside 0\.\.2"):
+        compiled(z, hard + 1)
+    with pytest.raises(RuntimeError, match="sample_weight: expected finite weights"):
+        compiled(z, hard, sample_weight=torch.tensor([1.0, -1.0, 1.0, 1.0]))
+    ignoring = torch.compile(losses.create("ce", num_classes=3, ignore_index=-1), fullgraph=True, backend=backend)
+    assert ignoring(z, hard - 1).isfinite()

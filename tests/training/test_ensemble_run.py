@@ -17,6 +17,14 @@ FILES = {"trees": "txt", "forests": "npz", "linear": "json"}
 SHORT = {"training": {"epochs": 3}, "device": "cpu", "split": (60, 20, 20), "estimators": ["network"]}
 
 
+def edit_config(folder, change):
+    """Change model.json and remove its digests, as in a folder of orcu 0.2."""
+    config = json.loads((folder / "model.json").read_text())
+    for key in ("files", "sha256"):
+        config.pop(key, None)
+    (folder / "model.json").write_text(json.dumps(change(config) | {"version": 1}))
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A table with two rows per patient."""
@@ -136,9 +144,7 @@ def test_predict_with_missing_sets_or_wrong_weights_raises(folder, trained, tmp_
     (copy / "sets.json").unlink()
     with pytest.raises(InputError, match="sets.json:"):
         predict(copy, folder / "new.csv", device="cpu")
-    plan = json.loads((copy / "model.json").read_text())
-    plan["weights"] = plan["weights"] + [0.0]
-    (copy / "model.json").write_text(json.dumps(plan))
+    edit_config(copy, lambda config: config | {"weights": config["weights"] + [0.0] * 5})
     with pytest.raises(InputError, match="model.safetensors:"):
         predict(copy, folder / "new.csv", device="cpu")
     (tmp_path / "sets.json").write_text('{"prediction_sets": "ordinal"}')
@@ -200,12 +206,8 @@ def test_train_on_a_table_fits_the_default_estimators_and_predict_uses_them(fold
     train(data, out, **plain)
     assert len(calls) == 1
     # files of another model and damaged files
-    model = out / "model.json"
-    config = json.loads(model.read_text())
-    config["estimators"] = [
-        {"kind": "boosting", "name": "ce trees", "weight": 1.0, "library": "lightgbm", "start": [0.0, 0.0, 0.0]}
-    ]
-    model.write_text(json.dumps(config))
+    trees = {"kind": "boosting", "name": "ce trees", "weight": 1.0, "library": "lightgbm", "start": [0.0, 0.0, 0.0]}
+    edit_config(out, lambda config: config | {"estimators": [trees]})
     name = "ce_trees.1.txt"
     rng = np.random.default_rng(0)
     other = lgb.train({"verbosity": -1}, lgb.Dataset(rng.normal(size=(50, 5)), rng.normal(size=50)), 2)

@@ -8,10 +8,10 @@ import numpy as np
 
 from orcu.boosting.adapters import lightgbm_metric, lightgbm_objective, xgboost_metric, xgboost_objective
 from orcu.boosting.learner import BoostingConfig, BoostingLearner, EnsembleSize
+from orcu.boosting.model_text import check_lightgbm, check_xgboost
 from orcu.ensemble.learner import NO_DEADLINE, Deadline, TrainingData
-from orcu.errors import InputError
 from orcu.inputs import FloatArray
-from orcu.preprocessing import table_codes
+from orcu.preprocessing import float32_codes, table_codes
 from orcu.threads import cores
 
 # Largest step of a logit by one leaf, before the learning rate. The Hessian of a rare class is close to zero, and
@@ -111,7 +111,7 @@ class LightGBMLearner(BoostingLearner):
     def from_text(self, text: str) -> Any:  # noqa: D102
         import lightgbm as lgb
 
-        _check_complete(text)
+        check_lightgbm(text)
         booster = lgb.Booster(model_str=text)
         booster.best_iteration = booster.current_iteration()
         return booster
@@ -133,16 +133,6 @@ def _lightgbm_stop_at(deadline: Deadline) -> Callable[[Any], None]:
             raise EarlyStopException(best_round if scores else env.iteration, best_scores)
 
     return callback
-
-
-def _check_complete(text: str) -> None:
-    """Check that LightGBM's trees are as long as its header says; LightGBM itself reads past the end of the text."""
-    header, _, trees = text.partition("\nTree=0\n")
-    sizes = next((line for line in header.splitlines() if line.startswith("tree_sizes=")), "tree_sizes=")
-    expected = sum(int(size) for size in sizes.removeprefix("tree_sizes=").split())
-    length = len(f"Tree=0\n{trees.partition('end of trees')[0]}".encode())
-    if not trees or "end of trees" not in trees or expected != length:
-        raise InputError("the file is truncated")
 
 
 class XGBoostLearner(BoostingLearner):
@@ -211,7 +201,7 @@ class XGBoostLearner(BoostingLearner):
     def _dmatrix(self, data: TrainingData) -> Any:
         import xgboost as xgb
 
-        codes = table_codes(data.inputs)
+        codes = float32_codes(table_codes(data.inputs))  # XGBoost refuses numbers that float32 does not hold
         return xgb.DMatrix(
             codes,
             label=data.y,
@@ -225,7 +215,7 @@ class XGBoostLearner(BoostingLearner):
     def predict_raw(self, booster: Any, codes: FloatArray) -> FloatArray:  # noqa: D102
         import xgboost as xgb
 
-        data = xgb.DMatrix(codes, feature_types=booster.feature_types, enable_categorical=True)
+        data = xgb.DMatrix(float32_codes(codes), feature_types=booster.feature_types, enable_categorical=True)
         return np.asarray(booster.predict(data, output_margin=True), dtype=np.float64)
 
     def n_iter(self, model: Any) -> int:  # noqa: D102
@@ -247,6 +237,7 @@ class XGBoostLearner(BoostingLearner):
     def from_text(self, text: str) -> Any:  # noqa: D102
         import xgboost as xgb
 
+        check_xgboost(text)
         booster = xgb.Booster()
         booster.load_model(bytearray(text, "utf-8"))
         return booster

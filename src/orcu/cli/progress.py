@@ -60,6 +60,18 @@ class TrainingDisplay(Callback):
             say_problem("warning", f"class {name} has fewer than 20 rows")
         self._hint = "; --frozen is faster on a CPU" if slow else ""
 
+    def copies(self, rows: int, total: int, leaking: int) -> None:
+        """Print the number of copies, and warn of those that a protocol leaves in several splits."""
+        self._stop()
+        if not leaking:
+            say(f"{rows:,} of {total:,} rows are copies of other rows; copies are kept in one split and one fold")
+            return
+        say_problem(
+            "warning",
+            f"{leaking:,} test rows have a copy among the training and validation rows, so the test is too optimistic. "
+            "Remove duplicate rows, or use --split in place of --protocol, which keeps copies in one split",
+        )
+
     def features(self, done: int, total: int) -> None:
         """Show the number of batches whose features are computed."""
         self._bar("features", "features of the frozen backbone", done, total)

@@ -1,7 +1,9 @@
 """``orcu train``, ``orcu two-stage`` and ``orcu predict``."""
 
 import difflib
-from contextlib import closing
+import errno
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +17,7 @@ from orcu.cli.files import check_paths
 from orcu.cli.options import TableOptions, key_values, names, parse_value
 from orcu.errors import InputError
 
+RESUMES = "; parts that are trained are kept"
 Device = Annotated[str, Option("--device", help="Device: auto (the best available), cpu, cuda or mps.")]
 
 
@@ -49,6 +52,18 @@ class TrainOptions:
         training, options = split_settings(key_values(self.set_), self.data)
         others = {name: value for name, value in vars(self).items() if name != "set_"}
         return others | {"options": options, "training": training}
+
+
+@contextmanager
+def _writing(output: Path, after: str = "") -> Iterator[None]:
+    """Turn a full disk, a read-only folder and other errors of the file system into an `InputError`."""
+    try:
+        yield
+    except OSError as error:
+        path, reason = error.filename or output, error.strerror or str(error)
+        if error.errno == errno.ENOSPC:
+            raise InputError(f"{output}: the disk is full. Free some space and run the command again{after}.") from None
+        raise InputError(f"{path}: cannot be read or written ({reason}).") from None
 
 
 def split_settings(settings: dict[str, str], data: str) -> tuple[dict[str, Any], dict[str, str]]:
@@ -111,7 +126,7 @@ def train(
     if protocol is None:
         arguments["split"] = experiment.parse_split(split)
     display = TrainingDisplay(options.output if tensorboard else None)
-    with task(), closing(display):
+    with task(), closing(display), _writing(options.output, RESUMES):
         experiment.train(
             **arguments,
             skip_bad=skip_bad,
@@ -141,7 +156,7 @@ def two_stage(
     if not (first.isdigit() and second.isdigit() and int(first) and int(second)):
         raise InputError(f"--epochs: expected two numbers such as 50/50, got {epochs!r}.")
     arguments = options.arguments()
-    with task(), closing(TrainingDisplay()) as display:
+    with task(), closing(TrainingDisplay()) as display, _writing(options.output, RESUMES):
         diagnostic = train(
             **arguments,
             protocol=protocol,
@@ -190,6 +205,7 @@ def predict(
             skip_bad=skip_bad,
             progress=lambda done, total: bar.update(job, completed=done, total=total),
         )
-        table.write(result.to_arrow())
+        with _writing(table.output):
+            table.write(result.to_arrow())
     say(*result.predictions.notes, style="yellow")
     say_wrote(table.output, f"{len(result.predictions):,} rows")

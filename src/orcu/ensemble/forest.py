@@ -13,7 +13,7 @@ from orcu.ensemble.learner import NO_DEADLINE, Deadline, FoldLearner, TrainingDa
 from orcu.errors import InputError
 from orcu.inputs import FloatArray
 from orcu.model_selection import Fold
-from orcu.preprocessing import Inputs, table_codes
+from orcu.preprocessing import Inputs, float32_codes, table_codes
 from orcu.threads import cores
 
 # Trees of a fold: fewer on large tables, whose trees are large, so that a forest takes some 100 MB at most.
@@ -59,7 +59,9 @@ class ForestLearner(FoldLearner):
         forest = make(warm_start=True, n_jobs=cores(), random_state=(self.seed + fold.number) % 2**32, **options)
         n_trees = min(MAX_TREES, max(MIN_TREES, NODES_OF_ROWS // min(len(rows.y), MAX_ROWS)))
         for size in range(TREES_AT_ONCE, n_trees + 1, TREES_AT_ONCE):
-            forest.set_params(n_estimators=size).fit(_float32_codes(rows.inputs), targets, rows.sample_weight)
+            forest.set_params(n_estimators=size).fit(
+                float32_codes(table_codes(rows.inputs)), targets, rows.sample_weight
+            )
             if deadline.is_over():
                 break
         return [tree.tree_ for tree in forest.estimators_]
@@ -70,7 +72,7 @@ class ForestLearner(FoldLearner):
 
     def predict_log_proba(self, model: list[Tree], inputs: Inputs) -> FloatArray:
         """Smoothed log-probabilities of rows, (n, C)."""
-        codes = _float32_codes(inputs)
+        codes = float32_codes(table_codes(inputs))
         total = sum(tree.predict(codes).reshape(len(codes), -1) for tree in model)
         below = np.clip(total / len(model), 0.0, 1.0)
         probs = np.diff(below, prepend=0.0, append=1.0, axis=1).clip(min=0.0)
@@ -102,12 +104,6 @@ class ForestLearner(FoldLearner):
                 f"{path}: not the complete trees of a forest ({error}). Copy the whole folder that `orcu train` wrote, "
                 "or delete this file and train again."
             ) from None
-
-
-def _float32_codes(inputs: Inputs) -> npt.NDArray[np.float32]:
-    """The codes in the type that the trees compare with; numbers outside of its range become its largest one."""
-    largest = np.finfo(np.float32).max
-    return np.ascontiguousarray(np.clip(table_codes(inputs), -largest, largest), dtype=np.float32)
 
 
 def _read_trees(arrays: dict[str, npt.NDArray[Any]]) -> list[Tree]:

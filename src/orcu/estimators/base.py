@@ -23,7 +23,7 @@ from orcu.estimators.labels import carries_order, class_codes, ordered_labels
 from orcu.inputs import FloatArray, IntArray, as_count, as_fraction
 from orcu.io.frames import check_numeric_columns, columns_from_frame, is_frame
 from orcu.metrics.ordinal import accuracy, qwk
-from orcu.model_selection import check_share, copy_groups, is_splitter, merge_groups, take_rows
+from orcu.model_selection import check_share, copy_groups, is_splitter, merge_groups, n_copies, take_rows
 from orcu.predictions.labels import canonical_label, check_no_missing
 from orcu.preprocessing import Inputs, TableEncoder
 
@@ -259,7 +259,7 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         self.n_copies_ = 0
         if copies is None:
             return groups
-        self.n_copies_ = int(np.count_nonzero(np.bincount(copies)[copies] > 1))
+        self.n_copies_ = n_copies(copies)
         warnings.warn(
             f"X: {self.n_copies_:,} of {len(codes):,} rows are copies of other rows. "
             "Copies are kept in one fold. Test rows that have a copy among the training rows give scores that are too "

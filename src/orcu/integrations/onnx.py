@@ -103,6 +103,10 @@ def to_onnx(
         True
     """
     tolerance = as_positive(tolerance, name="tolerance")
+    if not isinstance(model, nn.Module):
+        raise InputError(f"model: {_module_hint(model)}")
+    if calibrator is not None and not isinstance(calibrator, Calibrator):
+        raise InputError(f"calibrator: expected a fitted calibrator of orcu, got {type(calibrator).__name__}.")
     inputs = _as_inputs(example, input_name)
     modes = [(module, module.training) for module in model.modules()]
     calibrated_model = CalibratedModel(model, calibrator).eval()
@@ -124,6 +128,23 @@ def to_onnx(
         if importlib.util.find_spec("onnxruntime") is not None:
             _check(temporary, inputs, logits, calibrator, tolerance)
     return path
+
+
+def _module_hint(model: Any) -> str:
+    """What can be exported in place of something that is not a torch module."""
+    text = f"only torch modules can be exported, got {type(model).__name__}."
+    if not hasattr(model, "predict_proba"):
+        return f"{text} Pass a torch.nn.Module that returns logits of shape (n, C)."
+    network = getattr(model, "model_", None)
+    if isinstance(network, nn.Module):
+        return (
+            f"{text} Export the network of this estimator: to_onnx(estimator.model_, path, example=encoded_rows, "
+            "calibrator=estimator.calibrator_). It takes rows that estimator.encoder_ has encoded."
+        )
+    return (
+        f"{text} An estimator with linear models, forests or boosted trees is none. Fit "
+        "OrdinalClassifier(estimators='network') and export its model_, or train with `orcu train --estimators network`."
+    )
 
 
 def _logits(output: Any) -> Tensor:

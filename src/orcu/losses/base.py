@@ -143,8 +143,9 @@ class OrdinalLoss(nn.Module):
             loss is 0 (torch returns NaN).
 
         Raises:
-            InputError: if a shape, a type, a label or a weight is invalid. Under `torch.compile` and `torch.func`
-                only shapes and types are checked; on CUDA an invalid label triggers an asynchronous assertion.
+            InputError: if a shape, a type, a label or a weight is invalid. Under `torch.compile` and on CUDA an invalid
+                label or distribution, and under `torch.compile` an invalid weight, is a RuntimeError of torch. Under
+                `torch.func` only shapes and types are checked.
         """
         ignored = self._check(logits, y, sample_weight)
         device = "cpu" if logits.is_cpu else logits.device.type  # reading device.type takes as long as an addition
@@ -287,7 +288,10 @@ class OrdinalLoss(nn.Module):
             )
         if sample_weight is not None and (not isinstance(sample_weight, Tensor) or sample_weight.shape != expected):
             raise InputError(f"sample_weight: expected a tensor of shape {expected}, got {_describe(sample_weight)}.")
-        if sample_weight is not None and not sample_weight.is_cuda and not is_traced():
+        if sample_weight is not None and torch.compiler.is_compiling():
+            valid = (sample_weight >= 0).all() & (sample_weight > 0).any() & sample_weight.isfinite().all()
+            _assert_later(valid, "sample_weight: expected finite weights of at least 0, not all 0")
+        elif sample_weight is not None and not sample_weight.is_cuda and not is_traced():
             lowest, highest = torch.aminmax(sample_weight)
             if not (lowest.item() >= 0 and 0 < highest.item() < math.inf):
                 raise InputError(
@@ -296,13 +300,15 @@ class OrdinalLoss(nn.Module):
                 )
         if not soft:
             return self._ignored_mask(_long(y))
-        if not is_traced():
-            self._check_distributions(y)
+        self._check_distributions(y)
         return None
 
     def _ignored_mask(self, y: Tensor) -> Tensor | None:
         if is_traced():
-            return None if self.ignore_index is None else y == self.ignore_index
+            ignored = None if self.ignore_index is None else y == self.ignore_index
+            valid = (y >= 0) & (y < self.num_classes)
+            _assert_later((valid if ignored is None else valid | ignored).all(), self._label_message)
+            return ignored
         on_cuda = y.is_cuda  # reading values would synchronise the GPU in each step
         if not on_cuda and (self.ignore_index is None or not 0 <= self.ignore_index < self.num_classes):
             lowest, highest = torch.aminmax(y)
@@ -313,7 +319,7 @@ class OrdinalLoss(nn.Module):
             ignored = y == self.ignore_index
             bad &= ~ignored
         if on_cuda:
-            torch._assert_async(~bad.any(), f"y: a label is outside 0..{self.num_classes - 1}")
+            _assert_later(~bad.any(), self._label_message)
             return ignored
         if bad.any():
             index = tuple(map(int, np.unravel_index(int(bad.flatten().int().argmax()), tuple(y.shape))))
@@ -321,12 +327,16 @@ class OrdinalLoss(nn.Module):
             raise InputError(label_range_message("y", row, int(y[index]), self.num_classes))
         return ignored if ignored is not None and ignored.any() else None
 
+    @property
+    def _label_message(self) -> str:
+        return f"y: a label is outside 0..{self.num_classes - 1}"
+
     def _check_distributions(self, y: Tensor) -> None:
         tolerance = max(SUM_TOLERANCE, self.num_classes * torch.finfo(y.dtype).eps / 2)
         y = as_rows(y)
         bad = ~((y >= 0).all(1) & ((y.float().sum(1) - 1).abs() <= tolerance))  # NaN is bad too
-        if y.is_cuda:
-            torch._assert_async(~bad.any(), "y: a row is not a distribution over the classes")
+        if y.is_cuda or is_traced():
+            _assert_later(~bad.any(), "y: a row is not a distribution over the classes")
         elif bad.any():
             row = int(bad.int().argmax())
             raise InputError(
@@ -343,6 +353,12 @@ def _long(y: Tensor) -> Tensor:
 def is_traced() -> bool:
     """Whether `torch.compile` or `torch.func` traces the code: it must not depend on values or cache tensors."""
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+
+
+def _assert_later(condition: Tensor, message: str) -> None:
+    """Assert a condition without reading its value: in compiled code and on CUDA; `torch.func` cannot."""
+    if not torch._C._are_functorch_transforms_active():
+        torch._assert_async(condition, message)
 
 
 def labels_shape(logits: Tensor) -> tuple[int, ...]:

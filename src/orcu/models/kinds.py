@@ -299,7 +299,10 @@ class TableModels(ModelKind):
         """The rows of a table."""
         columns = _read_columns(path, "a table")
         encoder = TableEncoder.from_dict(config.columns)
-        encoded = encoder.encode(columns)
+        try:
+            encoded = encoder.encode(columns)
+        except InputError as error:
+            raise InputError(f"{path.name}: {error}") from None
         matrix = torch.from_numpy(encoded.features)
         if len(matrix) == 0:
             raise InputError(f"{path}: no rows found.")

@@ -30,7 +30,7 @@ def save(folder: Path, *, model: nn.Module, optimizer: Optimizer, state: dict[st
     for index, moments in optimizer_state["state"].items():
         for name, value in moments.items():
             tensors[f"optimizer.{index}.{name}"] = torch.as_tensor(value)
-    save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, part / TENSORS)
+    _save_file(tensors, part / TENSORS)
     content = state | {"version": VERSION, "groups": optimizer_state["param_groups"]}
     (part / STATE).write_text(json.dumps(content))
     old = folder.with_name(f".{folder.name}.old")
@@ -95,4 +95,11 @@ def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
     """Write tensors to a safetensors file, atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as temporary:
-        save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, temporary)
+        _save_file(tensors, temporary)
+
+
+def _save_file(tensors: dict[str, Tensor], path: Path) -> None:
+    try:
+        save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, path)
+    except SafetensorError as error:  # of a full disk, too
+        raise OSError(f"{path}: {first_line(error)}") from None

@@ -19,17 +19,15 @@ from orcu.ensemble.kinds import BOOSTING, NETWORK, PRESETS, Preset
 from orcu.ensemble.learner import BaseLearner, CrossFitted, FoldLearner, Progress, TrainingData
 from orcu.errors import InputError
 from orcu.inputs import IntArray
-from orcu.model_selection import copy_groups, cross_fit_folds, merge_groups
+from orcu.model_selection import cross_fit_folds, merge_groups
 from orcu.models.ensemble import EnsembleClassifier
 from orcu.models.kinds import table_features
 from orcu.preprocessing import Inputs, TableEncoder
 from orcu.training.config import ENSEMBLE
-from orcu.training.model_file import save_model
+from orcu.training.model_file import check_members, save_weights, write_config
 from orcu.training.networks import PerceptronLearner, as_module, is_batchable, network_members
 from orcu.training.parallel import first_before_others, is_first
-from orcu.training.run import Result, Run, claim
-
-SETS = "sets.json"
+from orcu.training.run import Result, Run, claim, row_copies
 
 
 class EnsembleRun:
@@ -75,9 +73,10 @@ class EnsembleRun:
             columns = table_features(run.prepared.manifest)
             table = {name: np.array(values, dtype=object)[self.rows] for name, values in columns.items()}
             self.model_config = replace(run.model_config, columns=TableEncoder.fit(table).to_dict())
-            copies = copy_groups(table, self.labels)
-            if copies is not None:
-                self.groups = copies if self.groups is None else merge_groups(self.groups, copies)
+        copies = row_copies(run.prepared)
+        if copies is not None:
+            copies = copies[self.rows]
+            self.groups = copies if self.groups is None else merge_groups(self.groups, copies)
         self.folds = cross_fit_folds(self.labels, cv, groups=self.groups, random_state=run.config.seed)
 
     def spec(self) -> dict[str, Any]:
@@ -91,21 +90,27 @@ class EnsembleRun:
         return run | {"spec": run["spec"] | settings}
 
     def train(
-        self, folder: Path, *, calibrator: Any = None, progress: Progress | None = None
+        self, folder: Path, *, calibrator: Any = None, progress: Progress | None = None, complete: bool = True
     ) -> tuple[Result, Ensemble]:
         """Train the members that are not in the folder yet, pool and calibrate them, and write the model.
 
-        Writes model.safetensors and model.json, the files of the members (so that an interrupted training resumes),
-        and the out-of-fold and test predictions before the calibrator.
+        Writes model.safetensors, the files of the members (so that an interrupted training resumes), the out-of-fold
+        and test predictions before the calibrator, and at the end model.json.
 
         Args:
             folder: folder of the result.
             calibrator: unfitted calibrator, or ``None`` for none.
             progress: see `orcu.ensemble.learner.Progress`.
+            complete: whether to write model.json; otherwise the caller does, after the files that it adds.
+
+        Raises:
+            InputError: if the folder has members of other settings, or a file in it was changed.
         """
         folder.mkdir(parents=True, exist_ok=True)
         with first_before_others():
             claim(folder, self.spec())
+            if is_first():
+                check_members(folder)
         inputs, manifest = self._inputs(), self.run.prepared.manifest
         ensemble = fit_ensemble(
             self._learners(),
@@ -124,9 +129,11 @@ class EnsembleRun:
             "test": self.run.predictions(ensemble.predict_logits(inputs[test]), test, "test"),
         }
         if is_first():
-            save_model(folder, model, model_config)
+            save_weights(folder, model)
             for name, part in predictions.items():
                 part.write(folder / f"{name}.parquet")
+            if complete:
+                write_config(folder, model_config)
         return Result(folder, model, model_config, [], predictions, self.train_config), ensemble
 
     def _inputs(self) -> Inputs:

@@ -22,16 +22,17 @@ from orcu.errors import InputError, UnknownNameError
 from orcu.evaluation.evaluate import evaluate
 from orcu.evaluation.evaluation import Evaluation
 from orcu.io.files import atomic_write
+from orcu.model_selection import n_copies
 from orcu.models.backbones import RANDOM
 from orcu.models.heads import HEADS
 from orcu.models.kinds import model_kind
 from orcu.training.config import TrainConfig
-from orcu.training.ensemble_run import SETS, EnsembleRun
+from orcu.training.ensemble_run import EnsembleRun
 from orcu.training.loop import TrainingProgress
+from orcu.training.model_file import CALIBRATOR, SETS, write_config
 from orcu.training.networks import is_batchable
 from orcu.training.parallel import first_before_others, is_first, process_group
-from orcu.training.predict import CALIBRATOR
-from orcu.training.run import Result, Run, RunConfig, Splits, best_device
+from orcu.training.run import Result, Run, RunConfig, Splits, best_device, row_copies
 
 FEW_ROWS = 20  # rows of a class, in all splits, below which results for it are unreliable
 
@@ -62,6 +63,9 @@ class Callback:
 
     def starting(self, prepared: PreparedData, splits: Splits, *, slow: bool) -> None:
         """The training starts; ``slow`` if a whole backbone is trained on a CPU."""
+
+    def copies(self, rows: int, total: int, leaking: int) -> None:
+        """Some ``rows`` of a table are copies; ``leaking`` test rows of a protocol have a copy outside of the test."""
 
     def features(self, done: int, total: int) -> None:
         """A frozen backbone has computed the features of a batch."""
@@ -160,6 +164,8 @@ def train(
         if n_folds > 1 and "hidden_layer_sizes" not in config and prepared.manifest.about.kind == TABLE:
             run_config = replace(run_config, hidden_layer_sizes=HIDDEN_LAYER_SIZES)
         splits = prepared.split(protocol, fold) if protocol else split_rows(prepared, split, run_config.seed)
+        if prepared.manifest.about.kind == TABLE:
+            _report_copies(prepared, splits, callback)
         slow = model_kind(prepared.manifest.about.kind).has_backbone and not run_config.frozen and _on_cpu(device)
         callback.starting(prepared, splits, slow=slow)
         run = Run(prepared, splits, run_config, device=device)
@@ -333,7 +339,9 @@ def parse_split(text: str) -> tuple[float, float, float]:
 
 
 def split_rows(prepared: PreparedData, shares: Sequence[float], seed: int) -> Splits:
-    """Row numbers of train, validation and test: stratified, with clusters and duplicate images kept together.
+    """Row numbers of train, validation and test: stratified, with clusters and copies of rows kept together.
+
+    Copies are found by `row_copies`.
 
     Raises:
         InputError: if there are not three shares above 0, or a split would be empty.
@@ -341,12 +349,23 @@ def split_rows(prepared: PreparedData, shares: Sequence[float], seed: int) -> Sp
     if len(shares) != len(SPLITS) or min(shares) <= 0:
         raise InputError(f"split: expected three shares above 0 such as (70, 15, 15), got {tuple(shares)!r}.")
     train, validation, test = shares
-    folds, _ = HoldoutSplit(sizes=(train, validation, test), by_cluster=True).split(prepared.manifest.samples(), seed)
+    samples, copies = prepared.manifest.samples(), row_copies(prepared)
+    if copies is not None:
+        samples = replace(samples, contents=[str(group) for group in copies.tolist()])
+    folds, _ = HoldoutSplit(sizes=(train, validation, test), by_cluster=True).split(samples, seed)
     splits = {name: np.flatnonzero(folds[0] == code) for code, name in enumerate(SPLITS)}
     empty = [name for name, rows in splits.items() if len(rows) == 0]
     if empty:
         raise InputError(f"split: no rows are left for {empty[0]}; there are too few clusters or rows.")
     return splits
+
+
+def _report_copies(prepared: PreparedData, splits: Splits, callback: Callback) -> None:
+    """Report copies of rows of a table, and those that a protocol has put into several splits."""
+    copies = row_copies(prepared)
+    if copies is not None:
+        outside = np.isin(copies[splits["test"]], copies[np.concatenate([splits["train"], splits["validation"]])])
+        callback.copies(n_copies(copies), len(copies), int(np.count_nonzero(outside)))
 
 
 def small_classes(prepared: PreparedData) -> list[str]:
@@ -367,7 +386,7 @@ def train_network(run: Run, folder: Path, *, calibrator: str = "auto", callback:
         callback: receives the events of the training.
     """
     fitted: calibrators.Calibrator = calibrators.create(calibrator)
-    result = run.train(folder, progress=None if callback is None else callback.training)
+    result = run.train(folder, progress=None if callback is None else callback.training, complete=False)
     result.predictions["validation"].fit_calibrator(fitted)
     calibrator_card = {"name": calibrator, "fitted_on": "validation", "rows": len(run.splits["validation"])}
     if isinstance(fitted, calibrators.AutoCalibration):
@@ -391,7 +410,7 @@ def train_ensemble(
         callback: receives the events of the training.
     """
     progress = None if callback is None else callback.member
-    result, ensemble = ensemble_run.train(folder, calibrator=calibrator, progress=progress)
+    result, ensemble = ensemble_run.train(folder, calibrator=calibrator, progress=progress, complete=False)
     summary = ensemble.summary()
     if is_first():
         ensemble.sets.save(folder / SETS)
@@ -432,6 +451,7 @@ def _evaluate_and_write(
         temporary.write_text(evaluation.to_html(title=f"{name}: {title}", **about), encoding="utf-8")
     with atomic_write(folder / "card.json") as temporary:
         temporary.write_text(json.dumps(_card(experiment, training, calibrator_card), indent=1) + "\n")
+    write_config(folder, result.model_config)
     return experiment
 
 
@@ -443,7 +463,7 @@ def _card(experiment: Experiment, training: dict[str, Any], calibrator: dict[str
         name: dict(zip(classes, np.bincount(labels[part], minlength=len(classes)).tolist(), strict=True))
         for name, part in splits.items()
     }
-    clusters = manifest.clusters()
+    clusters, copies = manifest.clusters(), row_copies(experiment.prepared)
     (before,) = experiment.evaluation.others
     metrics = {
         name: {metric: asdict(value) for metric, value in evaluation.metrics.items()}
@@ -459,6 +479,7 @@ def _card(experiment: Experiment, training: dict[str, Any], calibrator: dict[str
             "rows": rows,
             "clusters": None if clusters is None else len(set(clusters)),
             "cluster_exclusive": clusters is not None,
+            "copies": 0 if copies is None else n_copies(copies),
         },
         "training": training,
         "calibrator": calibrator,

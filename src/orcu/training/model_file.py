@@ -1,6 +1,13 @@
-"""Trained models on disk: weights in safetensors, everything else in JSON."""
+"""Trained models on disk: weights in safetensors, everything else in JSON.
 
+model.json has the SHA-256 of every file of the model. It is written last, so that a training that was interrupted
+leaves no folder that predicts.
+"""
+
+import json
+from collections.abc import Mapping
 from dataclasses import asdict
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -27,8 +34,12 @@ from orcu.models.kinds import ModelConfig
 from orcu.preprocessing import TableEncoder
 from orcu.training.checkpoint import write_tensors
 
-VERSION = 1
+VERSION = 2
+WITHOUT_DIGESTS = 1  # version of the files of orcu 0.2, which have no SHA-256
 WEIGHTS, CONFIG = "model.safetensors", "model.json"
+CALIBRATOR, SETS = "calibrator.json", "sets.json"
+MEMBERS = ("linear", "forests", "trees", "catboost", "members")  # subfolders of the members of an ensemble
+AGAIN = "Copy the whole folder that `orcu train` wrote, or train again in a new folder."
 OLD_KEYS, OLD_HEADS = {"hidden": "hidden_layer_sizes"}, {"committee": "ensemble"}  # names in orcu 0.2
 
 
@@ -40,6 +51,8 @@ class _Column(Schema):
     categories: list[str] | None
     clip: bool
     edges: list[float] = Field(max_length=1000)
+    low: float | None = None
+    high: float | None = None
 
 
 class _Estimator(Schema):
@@ -53,7 +66,7 @@ class _Estimator(Schema):
 class _ModelFile(Schema):
     """Schema of model.json: the fields of `ModelConfig`."""
 
-    version: Literal[1]
+    version: Literal[1, 2]
     kind: Literal["images", "texts", "table"]
     classes: ClassNames
     backbone: str
@@ -71,9 +84,67 @@ class _ModelFile(Schema):
 
 
 def save_model(folder: Path, model: Classifier | EnsembleClassifier, config: ModelConfig) -> None:
-    """Write the weights and the config of a model, each file atomically."""
+    """Write the weights and model.json, each file atomically."""
+    save_weights(folder, model)
+    write_config(folder, config)
+
+
+def save_weights(folder: Path, model: Classifier | EnsembleClassifier) -> None:
+    """Write the weights of a model; `write_config` completes the folder."""
     write_tensors(folder / WEIGHTS, model.state_dict())
-    write_json(folder / CONFIG, asdict(config) | {"version": VERSION})
+
+
+def write_config(folder: Path, config: ModelConfig) -> None:
+    """Write model.json with the SHA-256 of the model's files, which must be in the folder."""
+    paths = [folder / name for name in (WEIGHTS, CALIBRATOR, SETS)]
+    for subfolder in MEMBERS:
+        paths += sorted(path for path in (folder / subfolder).glob("*") if not path.name.startswith("."))
+    files = {path.relative_to(folder).as_posix(): _digest(path) for path in paths if path.is_file()}
+    content = asdict(config) | {"version": VERSION, "files": files}
+    write_json(folder / CONFIG, content | {"sha256": _content_digest(content)})
+
+
+def check_members(folder: Path) -> None:
+    """Check the files of an ensemble's members before a finished training reads them again.
+
+    A folder without model.json is that of a training that was interrupted, and has no digests. Where a file is missing,
+    it is trained again, and model.json is removed until then.
+
+    Raises:
+        InputError: if a file was changed after the training.
+    """
+    if not (folder / CONFIG).exists():
+        return
+    files = read_json(folder / CONFIG, _parse_config)[1] or {}
+    members = [name for name in files if name.split("/")[0] in MEMBERS]
+    for name in members:
+        if (folder / name).exists():
+            _check_file(folder, name, files, fix="Delete this file to train its part again.")
+    if any(not (folder / name).exists() for name in members):
+        (folder / CONFIG).unlink()
+
+
+def _check_file(folder: Path, name: str, files: Mapping[str, str], *, fix: str = AGAIN) -> None:
+    path = folder / name
+    if not path.is_file():
+        raise InputError(f"{path}: file not found. {fix}")
+    if name not in files:
+        raise InputError(f"{path}: does not belong to this model, because {CONFIG} does not list it. {fix}")
+    if _digest(path) != files[name]:
+        raise InputError(
+            f"{path}: was changed after the training, or belongs to another model or fold (its SHA-256 is not the one "
+            f"in {CONFIG}). {fix}"
+        )
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+def _content_digest(content: Mapping[str, Any]) -> str:
+    """SHA-256 of the entries of model.json; it does not depend on their order."""
+    return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def load_model(folder: Path) -> tuple[Classifier | EnsembleClassifier, ModelConfig]:
@@ -92,19 +163,28 @@ def load_members(folder: Path) -> tuple[Classifier | EnsembleClassifier, ModelCo
     """Load the networks of a model, its config, and its other members."""
     if not (folder / CONFIG).exists():
         raise InputError(f"{folder}: not a model of `orcu train` ({CONFIG} is missing).")
-    config = read_json(folder / CONFIG, _parse_config)
+    config, files = read_json(folder / CONFIG, _parse_config)
+    learners = [_member_learner(entry, config) for entry in config.estimators]
+    if files is not None:
+        paths = [learner.path(folder, fold) for learner in learners for fold in range(config.folds)]
+        names = [WEIGHTS, *(path.relative_to(folder).as_posix() for path in paths)]
+        names += [name for name in (CALIBRATOR, SETS) if name in files or (folder / name).exists()]
+        for name in names:
+            _check_file(folder, name, files)
     with torch.random.fork_rng(devices=[]):
         model = config.build(weights=RANDOM)
     try:
-        model.load_state_dict(load_file(folder / WEIGHTS))
+        tensors = load_file(folder / WEIGHTS)
+        model.load_state_dict(tensors)
     except (OSError, RuntimeError, SafetensorError) as error:
         raise InputError(
-            f"{folder / WEIGHTS}: not the complete weights of the model in {CONFIG} ({first_line(error)}). Copy the "
-            "whole folder of `orcu train`, or train again."
+            f"{folder / WEIGHTS}: not the complete weights of the model in {CONFIG} ({first_line(error)}). {AGAIN}"
         ) from None
+    for name, values in tensors.items():
+        if not values.isfinite().all():
+            raise InputError(f"{folder / WEIGHTS}: the weights {name} have values that are not finite. {AGAIN}")
     others = []
-    for entry in config.estimators:
-        learner = _member_learner(entry, config)
+    for learner in learners:
         inputs = model.backbone.width if isinstance(learner, LinearLearner) else len(config.columns)
         others.append(learner.load_all(folder, config.folds, (inputs, len(config.classes))))
     return model.eval(), config, others
@@ -120,14 +200,29 @@ def _member_learner(entry: dict[str, Any], config: ModelConfig) -> FoldLearner:
     return ForestLearner(name) if entry["kind"] == FOREST else LinearLearner(name)
 
 
-def _parse_config(content: Any) -> ModelConfig:
+def _parse_config(content: Any) -> tuple[ModelConfig, dict[str, str] | None]:
+    """The config in the content of model.json, and the SHA-256 of each file; ``None`` for a model of orcu 0.2."""
     if not isinstance(content, dict):
         raise InputError("not a model of `orcu train`: expected a JSON object.")
-    if content.get("version") != VERSION:
+    if content.get("version") not in (WITHOUT_DIGESTS, VERSION):
         raise InputError(f"version: expected {VERSION}, got {content.get('version')!r}; train the model again.")
+    files = None
+    if content["version"] == VERSION:
+        digest, files = content.pop("sha256", None), content.pop("files", None)
+        if not isinstance(files, dict) or _content_digest(content | {"files": files}) != digest:
+            raise InputError(f"was changed after the training (its SHA-256 differs). {AGAIN}")
     content = {OLD_KEYS.get(key, key): value for key, value in content.items()}
     content["head"] = OLD_HEADS.get(str(content.get("head")), content.get("head"))
     if "estimators" not in content:  # files of 0.2
-        content["estimators"] = [{"kind": BOOSTING, **tree} for tree in content.pop("trees", [])]
-        content["columns"] = TableEncoder.from_dict(content["columns"]).to_dict()
-    return ModelConfig(**validate(_ModelFile, content, "the model's data").model_dump(exclude={"version"}))
+        try:
+            content["estimators"] = [{"kind": BOOSTING, **tree} for tree in content.pop("trees", [])]
+            content["columns"] = TableEncoder.from_dict(content["columns"]).to_dict()
+        except (KeyError, TypeError, ValueError):
+            raise InputError(f"the columns or trees are damaged. {AGAIN}") from None
+    config = validate(_ModelFile, content, "the model's data", fix=AGAIN)
+    if len(config.weights) % config.folds:
+        raise InputError(f"weights: expected one for each of {config.folds} folds, got {len(config.weights)}. {AGAIN}")
+    for entry in config.estimators:
+        if entry.kind == BOOSTING and (len(entry.start) != len(config.classes) or not entry.library):
+            raise InputError(f"estimators: {entry.name} needs a library and a start value for each class. {AGAIN}")
+    return ModelConfig(**config.model_dump(exclude={"version"})), files

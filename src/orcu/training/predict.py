@@ -20,11 +20,10 @@ from orcu.models.classifier import predict_batches
 from orcu.models.ensemble import EnsembleClassifier
 from orcu.models.kinds import PREDICT_BATCH, model_kind
 from orcu.predictions import Predictions
-from orcu.training.ensemble_run import SETS
-from orcu.training.model_file import load_members
+from orcu.training.model_file import AGAIN, CALIBRATOR, SETS, load_members
 from orcu.training.run import best_device
 
-CALIBRATOR, CARD = "calibrator.json", "card.json"
+CARD = "card.json"
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ def predict(
     if not isinstance(model, EnsembleClassifier):
         return result(predict_batches(model, batches())[0].double().numpy())
     if not (folder / SETS).exists():
-        raise InputError(f"{folder / SETS}: file not found; copy the whole folder of `orcu train`, or train again.")
+        raise InputError(f"{folder / SETS}: file not found. {AGAIN}")
     with torch.no_grad():
         parts = [model.eval().member_log_probs(batch).double().cpu() for (batch,) in batches()]
     members = torch.cat(parts, dim=1).numpy()
@@ -131,6 +130,6 @@ def load_calibrator(folder: Path) -> calibrators.Calibrator | None:
     if (folder / CARD).exists():
         raise InputError(
             f"{path}: file not found, but the model was evaluated with its calibrator, which changes the "
-            "probabilities. Copy the whole folder of `orcu train`, or train again."
+            f"probabilities. {AGAIN}"
         )
     return None

@@ -4,7 +4,7 @@ import json
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -17,23 +17,26 @@ from torch import Tensor
 
 import orcu
 from orcu import losses
+from orcu.data.base import TABLE
 from orcu.data.batches import Batches, RowNumbers
 from orcu.data.store import PreparedData
 from orcu.data.transforms import Augmentation
 from orcu.defaults import NETWORK_LOSSES
 from orcu.errors import InputError
-from orcu.io.files import write_json
+from orcu.inputs import IntArray
+from orcu.io.files import read_json, write_json
 from orcu.io.writing import write_table
 from orcu.losses.ensemble import EnsembleLoss
+from orcu.model_selection import copy_groups
 from orcu.models.backbones import PRETRAINED, RANDOM
 from orcu.models.classifier import Classifier, FrozenBackbone, predict_batches
 from orcu.models.ensemble import EnsembleClassifier
-from orcu.models.kinds import MakeBatches, ModelConfig, matrix_batches, model_kind
+from orcu.models.kinds import MakeBatches, ModelConfig, matrix_batches, model_kind, table_features
 from orcu.predictions import Predictions
 from orcu.training.checkpoint import write_tensors
 from orcu.training.config import TRAIN_CONFIGS, TrainConfig
 from orcu.training.loop import Curve, TrainingProgress, fit
-from orcu.training.model_file import save_model
+from orcu.training.model_file import MEMBERS, save_weights, write_config
 from orcu.training.parallel import first_before_others, is_first
 
 Splits = Mapping[str, RowNumbers]
@@ -270,11 +273,13 @@ class Run:
         *,
         progress: Callable[[TrainingProgress], None] | None = None,
         after_epoch: Callable[[int, Classifier], Curve] | None = None,
+        complete: bool = True,
     ) -> Result:
         """Train the network, or continue an interrupted training of this folder, and write the result.
 
-        Writes model.safetensors and model.json, curves.parquet, predictions of some training rows and of all
-        validation and test rows, and the features of the latter. ``progress`` and ``after_epoch`` are those of `fit`.
+        Writes model.safetensors, curves.parquet, predictions of some training rows and of all validation and test
+        rows, and the features of the latter. ``progress`` and ``after_epoch`` are those of `fit`. At the end writes
+        model.json if ``complete``; otherwise the caller does, after the files that it adds.
         """
         folder.mkdir(parents=True, exist_ok=True)
         with first_before_others():
@@ -298,11 +303,13 @@ class Run:
         predictions, features = self._predict_splits(network)
         result = Result(folder, self.model, self.model_config, curves, predictions, self.train_config)
         if is_first():
-            save_model(folder, self.model, self.model_config)
+            save_weights(folder, self.model)
             write_table(pa.Table.from_pylist(curves), folder / "curves.parquet")
             for split, part in predictions.items():
                 part.write(folder / f"{split}.parquet")
             write_tensors(folder / "features.safetensors", features)
+            if complete:
+                write_config(folder, self.model_config)
         return result
 
     def _trainable_part(self) -> Classifier:
@@ -354,12 +361,26 @@ class Run:
         return {"spec": spec, "versions": versions}
 
 
+@lru_cache(maxsize=1)  # splits, folds, messages and card need it
+def row_copies(prepared: PreparedData) -> IntArray | None:
+    """Number of each row, equal for copies of a row; ``None`` without copies.
+
+    Copies are images or texts of the same content, and the rows of a table that `copy_groups` finds.
+    """
+    manifest = prepared.manifest
+    if manifest.about.kind == TABLE:
+        table = {name: np.array(values, dtype=object) for name, values in table_features(manifest).items()}
+        return copy_groups(table, manifest.labels)
+    groups = manifest.samples().groups(by_cluster=False)
+    return groups if int(groups.max()) + 1 < len(groups) else None
+
+
 def claim(folder: Path, content: Mapping[str, Any]) -> None:
     """Write the settings of a run to run.json; `InputError` if the folder contains a run with other settings."""
     path = folder / "run.json"
-    started = any((folder / name).exists() for name in ("checkpoint", "members", "model.json"))
+    started = any((folder / name).exists() for name in ("checkpoint", "model.json", *MEMBERS))
     if path.exists() and started:
-        earlier = _upgrade(json.loads(path.read_text())["spec"])
+        earlier = read_json(path, _parse_spec)
         # Earlier versions do not record the digest of the pretrained weights.
         settings = {key: value for key, value in content["spec"].items() if key != "pretrained" or key in earlier}
         changed = _differences(earlier, settings)
@@ -369,6 +390,13 @@ def claim(folder: Path, content: Mapping[str, Any]) -> None:
             )
         return
     write_json(path, content)
+
+
+def _parse_spec(content: Any) -> dict[str, Any]:
+    try:
+        return _upgrade(content["spec"])
+    except (KeyError, TypeError, AttributeError):
+        raise InputError("not the settings of a run; delete the folder and train again.") from None
 
 
 def _upgrade(entries: Mapping[str, Any], table: str = "spec") -> dict[str, Any]:
