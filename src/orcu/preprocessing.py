@@ -1,14 +1,21 @@
 """Encoding of tables: columns of numbers and categories to the matrices that trees and networks take."""
 
-from collections.abc import Mapping, Sequence
+import datetime
+import math
+import numbers
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from orcu.errors import InputError
-from orcu.inputs import FloatArray, IntArray
+from orcu.inputs import FloatArray, IntArray, is_missing, is_null
+from orcu.io.frames import Category, category_text, date_message
 
 MISSING = "(missing)"
 _UNSEEN = -1.0  # code of a category that is not in the training rows
@@ -16,6 +23,14 @@ N_BINS = 16  # bins of the piecewise-linear encoding of a number
 MAX_BINNED_COLUMNS = 50  # wider tables are usually features of images or texts, which are not binned
 CLIP = 3.0  # bound of a scaled number; values within one are hardly changed
 IQR_OF_NORMAL = 1.349  # interquartile range of the standard normal distribution
+MAX_SCALED = 1e18  # of numbers that are not bounded; networks compute squares in single precision
+# A number in text. Numerals with leading zeros, such as 007 or a postal code, are names.
+_NUMBER = re.compile(
+    r"[+-]?(?:(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity)", re.IGNORECASE
+)
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}.*)?|[0-9]{1,2}[/.][0-9]{1,2}[/.][0-9]{4}")
+_DATE_TYPES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
+MAX_NAMED_NUMBERS = 0.5  # share of numbers among the cells of a column of names, above which `TableEncoder.fit` warns
 
 
 @dataclass(frozen=True)
@@ -69,6 +84,10 @@ class TableEncoder:
     interquartile range divided by that of the standard normal distribution, or half the range of the values. Missing
     numbers are filled by the median and marked, categories are one-hot, and an unseen category is all zeros.
 
+    A column is one of numbers if each of its cells is a number: of any numeric type, also ``Decimal``, ``Fraction`` and
+    booleans, or a text such as "12.5" (but not "007", which is a name). Otherwise each of its values is a category. To
+    keep numbers as categories, use a categorical type of pandas or polars. Dates, times and durations are refused.
+
     Args:
         columns: column statistics, from `fit`.
 
@@ -88,6 +107,12 @@ class TableEncoder:
 
         With ``robust=False`` numbers are standardised by mean and standard deviation, without bounds and bins. Single
         networks of benchmarks and of ``orcu train`` use this, as in orcu 0.2.
+
+        Raises:
+            InputError: if a column holds dates, times or durations, or an infinite number.
+
+        Warns:
+            UserWarning: for a column whose values become categories although most are numbers, or that are objects.
         """
         fit_column = _column if robust else _standardised_column
         binned = len(table) <= MAX_BINNED_COLUMNS
@@ -127,7 +152,7 @@ class TableEncoder:
             if column.categories is not None:
                 categories = set(column.categories)
                 values = table[column.name]
-                unseen = [value for value in values if value is not None and str(value) not in categories]
+                unseen = [value for value in values if not is_null(value) and category_text(value) not in categories]
                 if unseen:
                     notes.append(
                         f"column {column.name!r}: {len(unseen):,} of {len(values):,} values did not occur in training, "
@@ -161,29 +186,75 @@ def _is_float_array(values: Any) -> bool:
     return isinstance(values, np.ndarray) and values.dtype.kind == "f"
 
 
-def _categories(values: Any) -> tuple[str, ...] | None:
-    """The categories of a column, or ``None`` for numbers."""
+def _categories(name: str, values: Any) -> tuple[str, ...] | None:
+    """The categories of a column, or ``None`` for numbers; see `TableEncoder`."""
     if _is_float_array(values):
         return None
-    present = [value for value in values if value is not None]
-    if not any(isinstance(value, str) for value in present):
+    present = [value for value in values if not is_null(value)]
+    distinct = _distinct(present)
+    if all(_number(value) is not None for value in distinct):
         return None
-    names = sorted({str(value) for value in present})
+    if any(isinstance(value, _DATE_TYPES) or type(value).__name__ == "Period" for value in distinct):
+        raise InputError(date_message(name))
+    if all(type(value) is str and _DATE.fullmatch(value.strip()) for value in distinct):
+        raise InputError(date_message(name))
+    _warn_of_lost_numbers(name, present, distinct)
+    names = sorted({category_text(value) for value in distinct})
     return (*names, MISSING) if len(present) < len(values) else tuple(names)
+
+
+def _distinct(values: Sequence[Any]) -> Iterable[Any]:
+    """The distinct values, or all of them where they have no hash."""
+    try:
+        return set(values)
+    except TypeError:
+        return values
+
+
+def _number(value: Any) -> float | None:
+    """The number in a cell, NaN for a text that means a missing value; ``None`` if it is not a number."""
+    if isinstance(value, (numbers.Real, Decimal, np.bool_)):
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf
+    if not isinstance(value, str) or isinstance(value, Category):
+        return None
+    text = value.strip()
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    return math.nan if is_missing(text) else None
+
+
+def _warn_of_lost_numbers(name: str, present: Sequence[Any], distinct: Iterable[Any]) -> None:
+    """Warn of a column of categories most of whose cells are numbers, or in which a cell is neither text nor number."""
+    other = next((value for value in distinct if not isinstance(value, (str, numbers.Real, Decimal, np.bool_))), None)
+    if other is not None:
+        reason = f"has cells of type {type(other).__name__}"
+    else:
+        count = sum(_number(value) is not None and not is_missing(value) for value in present)
+        if count <= MAX_NAMED_NUMBERS * len(present):
+            return
+        text = next(value for value in present if _number(value) is None)
+        reason = f"{count:,} of {len(present):,} values are numbers, but others are not, such as {text!r}"
+    warnings.warn(
+        f"column {name!r}: {reason}, so that each value is a category. Convert the column to numbers with gaps, or to "
+        "a categorical type.",
+        UserWarning,
+        stacklevel=6,
+    )
 
 
 def _present_numbers(name: str, values: Any) -> tuple[FloatArray, bool]:
     """The numbers of a column without missing ones, and whether any is missing."""
     numbers = _numbers(name, values)
     present = numbers[~np.isnan(numbers)]
-    if not np.isfinite(present).all():
-        raise InputError(f"column {name!r}: has an infinite value; remove it or use a finite number.")
     return present, len(present) < len(numbers)
 
 
 def _standardised_column(name: str, values: Any, *, binned: bool) -> Column:
     values = values if _is_float_array(values) else list(values)
-    categories = _categories(values)
+    categories = _categories(name, values)
     if categories is not None:
         return Column(name, categories=categories)
     present, gaps = _present_numbers(name, values)
@@ -193,7 +264,7 @@ def _standardised_column(name: str, values: Any, *, binned: bool) -> Column:
 
 def _column(name: str, values: Any, *, binned: bool) -> Column:
     values = values if _is_float_array(values) else list(values)
-    categories = _categories(values)
+    categories = _categories(name, values)
     if categories is not None:
         return Column(name, categories=categories)
     present, gaps = _present_numbers(name, values)
@@ -216,17 +287,25 @@ def _parse(column: Column, values: Any) -> npt.NDArray[np.float64]:
             f"{column.categories[0]!r}."
         )
     codes = {name: float(code) for code, name in enumerate(column.categories)} | {MISSING: np.nan}
-    return np.array([np.nan if value is None else codes.get(str(value), _UNSEEN) for value in values], dtype=np.float64)
+    return np.array(
+        [np.nan if is_null(value) else codes.get(category_text(value), _UNSEEN) for value in values], dtype=np.float64
+    )
 
 
 def _numbers(name: str, values: Any) -> npt.NDArray[np.float64]:
+    """The numbers of a column, NaN where missing; `InputError` for other values and infinite numbers."""
     if _is_float_array(values):
-        return np.asarray(values, dtype=np.float64)
-    try:
-        return np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)
-    except (TypeError, ValueError):
-        text = next(value for value in values if isinstance(value, str))
-        raise InputError(f"column {name!r}: expected numbers, got {text!r}.") from None
+        array = np.asarray(values, dtype=np.float64)
+    else:
+        cells = [math.nan if is_null(value) else _number(value) for value in values]
+        if None in cells:
+            row = cells.index(None)
+            raise InputError(f"column {name!r}: row {row} has {values[row]!r}, expected a number as in training.")
+        array = np.array(cells, dtype=np.float64)
+    if np.isinf(array).any():
+        row = int(np.argmax(np.isinf(array)))
+        raise InputError(f"column {name!r}: row {row} is infinite, expected finite or missing numbers.")
+    return array
 
 
 def _features(column: Column, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -236,6 +315,12 @@ def _features(column: Column, values: npt.NDArray[np.float64]) -> npt.NDArray[np
         scaled = (filled - column.center) / column.scale
         if column.clip:
             scaled /= np.hypot(1.0, scaled / CLIP)
+        elif (np.abs(scaled) > MAX_SCALED).any():
+            row = int(np.argmax(np.abs(scaled) > MAX_SCALED))
+            raise InputError(
+                f"column {column.name!r}: row {row} has {values[row]:g}, which is too far from the training rows (mean "
+                f"{column.center:g}, standard deviation {column.scale:g}) to compute with; check the number."
+            )
         parts = [scaled[:, None], missing[:, None]] if column.gaps else [scaled[:, None]]
         if column.edges:
             edges = np.array(column.edges)
