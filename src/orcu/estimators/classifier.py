@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -22,7 +22,7 @@ from orcu.ensemble.kinds import KINDS, NETWORK, PRESETS, Preset, check_kinds, de
 from orcu.ensemble.learner import BaseLearner, TrainingData
 from orcu.errors import InputError, require
 from orcu.estimators.base import OrdinalEstimator
-from orcu.estimators.diagnosis import Diagnosis, compare_with_baseline
+from orcu.estimators.diagnosis import Diagnosis, HeldOutRows, compare_with_baseline
 from orcu.estimators.parameters import (
     COMMON_CHECKS,
     count,
@@ -45,6 +45,17 @@ if TYPE_CHECKING:
 MIN_DIAGNOSIS_ROWS = 80
 SETS = ("cv+", "split")
 MEMBER_NAMES = (*KINDS, *FORESTS, *NETWORK_LOSSES, *(f"{loss} trees" for loss in BOOSTING_LOSSES))
+
+
+@dataclass(frozen=True)
+class _TrainingRecord:
+    """What `OrdinalClassifier.diagnose` needs of the last fit."""
+
+    data: TrainingData
+    folds: list[Fold]  # empty for a single network
+    splits: dict[str, IntArray]  # of a single network
+    sample_weight: FloatArray | None  # without class weights
+    groups: npt.NDArray[Any] | None
 
 
 class OrdinalClassifier(OrdinalEstimator):
@@ -136,7 +147,7 @@ class OrdinalClassifier(OrdinalEstimator):
     n_iter_: int
     _set_rows: tuple[FloatArray, IntArray] | None  # logits and labels of the rows held out for sets
     _split_sets: dict[float, OrdinalPredictionSets]  # fitted sets by alpha
-    _training_rows: "tuple[TrainingData, list[Fold], dict[str, IntArray]] | None"  # with folds, or splits of cv=1
+    _training_rows: "_TrainingRecord | None"
 
     def __init__(
         self,
@@ -249,7 +260,7 @@ class OrdinalClassifier(OrdinalEstimator):
         self._set_rows = None
         if len(set_rows):
             self._set_rows = ensemble.predict_logits(inputs[set_rows]), codes[set_rows]
-        self._training_rows = data, folds, {}
+        self._training_rows = _TrainingRecord(data, folds, {}, weight, groups)
         return self
 
     def _learners(self, table: Any, folds: Sequence[Fold]) -> list[BaseLearner]:
@@ -334,7 +345,7 @@ class OrdinalClassifier(OrdinalEstimator):
         weight = self._training_weight(part.y, part.sample_weight) if len(part.y) else None
         self.calibrator_ = fit_calibrator(self.calibrator, logits, part.y, sample_weight=weight)
         self._set_rows = (predict_logits(self.model_, sets.inputs.features), sets.y) if len(sets.y) else None
-        self._training_rows = data, [], splits
+        self._training_rows = _TrainingRecord(data, [], splits, data.sample_weight, groups)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -440,10 +451,12 @@ class OrdinalClassifier(OrdinalEstimator):
         """Compare with plain cross-entropy and temperature scaling on rows that neither was trained on.
 
         The baseline is a single network trained on the same rows with the same early stopping. For an ensemble both
-        are compared out of fold, on all rows. Both calibrators are cross-fitted on the compared rows.
+        are compared out of fold, on all rows. Both calibrators are cross-fitted on the compared rows. The metrics use
+        the sample weights of ``fit``. Its groups, and copies of rows, stay together in the cross-fitting, and the
+        intervals resample them.
 
         Raises:
-            InputError: if the model was fitted without held-out rows.
+            InputError: if the model was fitted without held-out rows, or these are of one group.
         """
         check_is_fitted(self, "weights_")
         from orcu.training.networks import predict_logits
@@ -453,7 +466,8 @@ class OrdinalClassifier(OrdinalEstimator):
                 "diagnose: the training rows are not available; they are not saved with the model, and partial_fit "
                 "holds none out. Call diagnose on the fitted model itself, after fit."
             )
-        data, folds, splits = self._training_rows
+        record = self._training_rows
+        data, folds, splits, groups = record.data, record.folds, record.splits, record.groups
         calibrator = "none" if self.calibrator_ is None else self.calibrator
         if self.ensemble_ is not None:
             if len(data.y) < MIN_DIAGNOSIS_ROWS:
@@ -465,10 +479,12 @@ class OrdinalClassifier(OrdinalEstimator):
                 plain = copy.copy(self).set_params(loss="ce", time_limit=None)
                 (learner,) = plain._network_learners(folds, PRESETS[self.presets])
                 (baseline,) = learner.cross_fit(data, folds)
+            held_out = HeldOutRows(data.y, record.sample_weight, data.sample_weight, groups)
             return compare_with_baseline(
-                self.ensemble_.logits, baseline.log_probs, data.y, calibrator, name="the ensemble"
+                self.ensemble_.logits, baseline.log_probs, held_out, calibrator, name="the ensemble"
             )
-        rows = data[np.concatenate([splits["calibration"], splits["sets"]])]
+        numbers = np.concatenate([splits["calibration"], splits["sets"]])
+        rows = data[numbers]
         if len(rows.y) < MIN_DIAGNOSIS_ROWS:
             raise InputError(
                 f"diagnose: {len(rows.y)} rows were held out; at least {MIN_DIAGNOSIS_ROWS} are needed. Fit on more "
@@ -477,7 +493,13 @@ class OrdinalClassifier(OrdinalEstimator):
         plain = copy.copy(self).set_params(loss="ce", calibrator=None, warm_start=False)
         plain._train(data, splits, None)
         ours, theirs = (predict_logits(model.model_, rows.inputs.features) for model in (self, plain))
-        return compare_with_baseline(ours, theirs, rows.y, calibrator, name=self._loss_name(self._single_loss()))
+        held_out = HeldOutRows(
+            rows.y,
+            rows.sample_weight,
+            self._training_weight(rows.y, rows.sample_weight),
+            None if groups is None else groups[numbers],
+        )
+        return compare_with_baseline(ours, theirs, held_out, calibrator, name=self._loss_name(self._single_loss()))
 
     # --- parameters ---
 
