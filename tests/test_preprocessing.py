@@ -185,3 +185,48 @@ def test_user_table_refuses_dates_and_names_the_option(tmp_path):
     pq.write_table(pa.table({"y": [1, 2], "d": pa.array([1, 2], pa.duration("s"))}), tmp_path / "t.parquet")
     with pytest.raises(InputError, match="^column 'd': holds dates"):
         list(UserTable(label="y").rows(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.arange(50.0),
+        np.random.default_rng(0).permutation(50).astype(float),
+        np.random.default_rng(0).permutation(80)[:50].astype(float),
+        np.arange(50.0)[::-1] ** 3,
+        [f"patient {k}" for k in range(50)],
+        [str(1000 + k) for k in range(50)],
+    ],
+    ids=["counter", "permutation", "part of a permutation", "decreasing", "names", "texts"],
+)
+def test_encoder_fit_warns_of_ids(values):
+    with pytest.warns(UserWarning, match="^column 'key': every row has another value"):
+        TableEncoder.fit({"key": values, "x": np.random.default_rng(0).normal(size=50)})
+
+
+def test_encoder_fit_does_not_warn_of_other_columns():
+    rng = np.random.default_rng(0)
+    table = {
+        "number": rng.normal(size=50),
+        "sorted": np.sort(rng.normal(size=50)),
+        "count": rng.integers(50, size=50).astype(float),
+        "income": rng.integers(10**6, size=50).astype(float),
+        "name": [f"site {k % 40}" for k in range(50)],
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TableEncoder.fit(table)
+        TableEncoder.fit({"few": np.arange(10.0)})
+
+
+def test_unseen_notes_gaps_and_far_numbers_that_did_not_occur_in_training():
+    rng = np.random.default_rng(0)
+    encoder = TableEncoder.fit({"x": rng.normal(size=50), "site": ["n", "s"] * 25})
+    assert encoder.unseen({"x": np.array([0.0, 30.0]), "site": ["n", "s"]}) == []
+    notes = encoder.unseen({"x": np.array([np.nan, 1e30]), "site": ["w", None]})
+    assert notes == [
+        "column 'x': 1 of 2 values are far outside of the training rows, such as 1e+30",
+        "column 'x': 1 of 2 values are missing, but none was in training",
+        "column 'site': 1 of 2 values did not occur in training, such as 'w'",
+        "column 'site': 1 of 2 values are missing, but none was in training",
+    ]

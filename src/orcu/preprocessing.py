@@ -30,6 +30,9 @@ _NUMBER = re.compile(
 )
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}.*)?|[0-9]{1,2}[/.][0-9]{1,2}[/.][0-9]{4}")
 _DATE_TYPES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
+MIN_ID_ROWS = 20  # in fewer rows all values of a column may differ by chance
+MAX_ID_RANGE = 2  # range of distinct integers per row: random integers of such a range would have ties
+FAR = 1e4  # distance from the training rows, in units of the column's scale, of which `TableEncoder.unseen` tells
 MAX_NAMED_NUMBERS = 0.5  # share of numbers among the cells of a column of names, above which `TableEncoder.fit` warns
 
 
@@ -112,11 +115,22 @@ class TableEncoder:
             InputError: if a column holds dates, times or durations, or an infinite number.
 
         Warns:
-            UserWarning: for a column whose values become categories although most are numbers, or that are objects.
+            UserWarning: for a column whose values become categories although most are numbers, or that are objects;
+                and for columns that look like an id: every row has another name, or another integer of a dense range
+                or in increasing or decreasing order.
         """
         fit_column = _column if robust else _standardised_column
         binned = len(table) <= MAX_BINNED_COLUMNS
-        return cls([fit_column(name, values, binned=binned) for name, values in table.items()])
+        encoder = cls([fit_column(name, values, binned=binned) for name, values in table.items()])
+        ids = [repr(column.name) for column in encoder.columns if _is_id(column, table[column.name])]
+        if ids:
+            warnings.warn(
+                f"column {', '.join(ids)}: every row has another value, as in an id or a row number. A model learns "
+                "nothing from it that holds for new rows; drop the column.",
+                UserWarning,
+                stacklevel=5,
+            )
+        return encoder
 
     @property
     def width(self) -> int:
@@ -146,18 +160,33 @@ class TableEncoder:
         return Inputs(codes, encoded)
 
     def unseen(self, table: Mapping[str, Any]) -> list[str]:
-        """A note for each column with categories that are not in the training rows."""
+        """A note for each column with values unlike those in training: other categories, gaps, far numbers."""
         notes = []
         for column in self.columns:
+            values = table[column.name]
             if column.categories is not None:
                 categories = set(column.categories)
-                values = table[column.name]
-                unseen = [value for value in values if not is_null(value) and category_text(value) not in categories]
-                if unseen:
-                    notes.append(
-                        f"column {column.name!r}: {len(unseen):,} of {len(values):,} values did not occur in training, "
-                        f"such as {str(unseen[0])!r}"
-                    )
+                missing = np.array([is_null(value) for value in values], dtype=bool)
+                unlike = np.array([category_text(value) not in categories for value in values], dtype=bool) & ~missing
+                gaps = MISSING in categories
+            else:
+                numbers = _numbers(column.name, values)
+                missing = np.isnan(numbers)
+                unlike = np.abs(np.where(missing, column.center, numbers) - column.center) > FAR * column.scale
+                gaps = column.gaps
+            if unlike.any():
+                what = (
+                    "are far outside of the training rows" if column.categories is None else "did not occur in training"
+                )
+                notes.append(
+                    f"column {column.name!r}: {int(unlike.sum()):,} of {len(values):,} values {what}, such as "
+                    f"{_shown(values[int(np.argmax(unlike))])}"
+                )
+            if missing.any() and not gaps:
+                notes.append(
+                    f"column {column.name!r}: {int(missing.sum()):,} of {len(values):,} values are missing, but none "
+                    "was in training"
+                )
         return notes
 
     def to_dict(self) -> list[dict[str, Any]]:
@@ -201,6 +230,26 @@ def _categories(name: str, values: Any) -> tuple[str, ...] | None:
     _warn_of_lost_numbers(name, present, distinct)
     names = sorted({category_text(value) for value in distinct})
     return (*names, MISSING) if len(present) < len(values) else tuple(names)
+
+
+def _shown(value: Any) -> str:
+    """A value in a note."""
+    return f"{value:g}" if isinstance(value, float) else repr(str(value))
+
+
+def _is_id(column: Column, values: Any) -> bool:
+    """Whether a column looks like an id or a row number; see `TableEncoder.fit`."""
+    if len(values) < MIN_ID_ROWS:
+        return False
+    if column.categories is not None:
+        return len(column.categories) == len(values)
+    numbers = _numbers(column.name, values)
+    if np.isnan(numbers).any() or (numbers != np.floor(numbers)).any():
+        return False
+    steps = np.diff(numbers)
+    if (steps > 0).all() or (steps < 0).all():
+        return True
+    return bool(np.ptp(numbers) < MAX_ID_RANGE * len(numbers) and len(np.unique(numbers)) == len(numbers))
 
 
 def _distinct(values: Sequence[Any]) -> Iterable[Any]:
