@@ -258,3 +258,31 @@ def test_ordinal_classifier_without_a_column_to_split_drops_boosting_and_keeps_t
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert model.predict_proba(x).shape == (200, 3)
+
+
+@pytest.mark.parametrize("name", ["boosting", "single", "calibrated"])
+def test_fit_of_integer_labels_in_an_object_array_equals_fit_of_integers(name):
+    x, y, _ = sample()
+    expected = ESTIMATORS[name].fit(x, y).predict_proba(x)
+    model = ESTIMATORS[name].fit(x, y.astype(object))
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert (model.predict_proba(x) == expected).all()
+
+
+def test_fit_of_tensors_with_gradient_and_lazy_frames():
+    import polars as pl
+    import torch
+
+    x, y, _ = sample()
+    model = ESTIMATORS["boosting"]
+    expected = model.fit(x, y).predict_proba(x)
+    tensor = torch.tensor(x, requires_grad=True)
+    assert (model.fit(tensor, torch.tensor(y)).predict_proba(tensor) == expected).all()
+    with pytest.raises(InputError, match="^X: .* LazyFrame; call collect"):
+        model.fit(pl.DataFrame(x).lazy(), y)
+
+
+def test_calibrated_ordinal_with_one_class_raises():
+    x, y, _ = sample()
+    with pytest.raises(InputError, match="^y: every row has the same class"):
+        ESTIMATORS["calibrated"].fit(x, 0 * y)

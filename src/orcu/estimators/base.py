@@ -231,6 +231,7 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
         check_no_mask(y, "y")
+        y = y.detach() if hasattr(y, "detach") else y
         table = self._validate_rows(X, reset=reset)
         check_consistent_length(X, y)
         order = self.classes if classes is None else classes
@@ -241,9 +242,9 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
             y = np.asarray(y, dtype=object if carries_order(y) else np.int64)
         y = column_or_1d(y, warn=True)
         labels = ordered_labels(y, order)
-        if order is None:
-            check_classification_targets(y)
         codes = class_codes(y, labels)
+        if order is None:
+            check_classification_targets(labels[codes])
         group = group_codes(groups, len(codes))
         weight, rows = scaled_sample_weight(sample_weight, len(codes)), np.arange(len(codes))
         if weight is not None:
@@ -280,7 +281,9 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         """A dictionary of columns; an array where ``module`` takes the rows."""
         if self.module is not None:
             check_no_mask(X, "X")
-        X = without_mask(X)
+        X = X.detach() if hasattr(X, "detach") else without_mask(X)
+        if hasattr(X, "collect"):
+            raise InputError(f"X: expected a frame with rows in memory, got {type(X).__name__}; call collect() first.")
         if is_frame(X) and self.module is None:
             if not len(X) or not len(X.columns):
                 what = "columns" if len(X) else "rows"

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from orcu import calibrators
 from orcu.decisions.rules import decide_checked
+from orcu.errors import InputError
 from orcu.estimators.labels import class_codes, ordered_labels
 from orcu.estimators.parameters import COMMON_CHECKS, calibrator, check_parameters, valid_if
 from orcu.estimators.validation import check_no_mask, scaled_sample_weight, warn_of_empty_classes
@@ -87,6 +88,8 @@ class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes = ordered_labels(y, self.classes)
         codes = class_codes(y, classes)
         check_consistent_length(X, codes)
+        if len(np.unique(codes)) < 2:
+            raise InputError("y: every row has the same class; a classifier needs more than one class.")
         weight = scaled_sample_weight(sample_weight, len(codes))
         if weight is not None:
             warn_of_empty_classes(codes, weight, classes, stacklevel=2)

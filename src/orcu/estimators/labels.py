@@ -1,5 +1,6 @@
 """Labels of the estimators: the order of the classes, and the class code of each label."""
 
+import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,6 +42,8 @@ def ordered_labels(y: Any, classes: Sequence[Any] | None) -> npt.NDArray[Any]:
     values = np.asarray(y)
     if values.dtype == object:  # mixed types cannot be sorted
         _check_one_type(values)
+        if all(isinstance(label, numbers.Real) and not isinstance(label, bool) for label in values.ravel().tolist()):
+            values = np.array(values.tolist())
     labels = np.unique(values)
     if not np.issubdtype(labels.dtype, np.number):
         raise InputError(
