@@ -204,7 +204,7 @@ def as_codes(values: Any, *, rows: int, name: str) -> IntArray:
     code: dict[Any, int] = {}
     codes = np.empty(rows, dtype=np.int64)
     for row, value in enumerate(array.tolist()):
-        if value is None or value != value:
+        if is_null(value):
             raise InputError(missing_entry_message(name, row))
         codes[row] = code.setdefault(value, len(code))
     return codes
@@ -361,3 +361,15 @@ def half_ulp(values: Any) -> float:
     """Return the rounding error at 1 of a half-precision type, half a unit in the last place; 0 for other types."""
     dtype = str(getattr(values, "dtype", "float64"))
     return 2.0**-9 if "bfloat16" in dtype else 2.0**-12 if "float16" in dtype else 0.0
+
+
+def is_null(value: Any) -> bool:
+    """Return whether a value is None, NaN, or the missing value of pandas."""
+    if isinstance(value, (float, np.floating)):
+        return math.isnan(value)
+    return value is None or type(value).__name__ in {"NAType", "NaTType"}
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a cell is empty: a null, blanks, or a text that programs write for a null."""
+    return is_null(value) or str(value).strip() in {"", "nan", "NaN", "<NA>", "null"}

@@ -1,16 +1,22 @@
 """Encoding of tables: columns of numbers and categories to the matrices that trees and networks take."""
 
+import datetime
 import difflib
+import math
+import numbers
+import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from orcu.errors import InputError
-from orcu.inputs import FloatArray, IntArray
+from orcu.inputs import FloatArray, IntArray, is_missing, is_null
+from orcu.io.frames import Category, category_text, date_message
 
 MISSING = "(missing)"
 _UNSEEN = -1.0  # code of a category that is not in the training rows
@@ -20,6 +26,16 @@ CLIP = 3.0  # bound of a scaled number; values within one are hardly changed
 FAR = 10.0  # ranges of the training rows beyond which a number is reported
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 IQR_OF_NORMAL = 1.349  # interquartile range of the standard normal distribution
+MAX_SCALED = 1e18  # of numbers that are not bounded; networks compute squares in single precision
+# A number in text. Numerals with leading zeros, such as 007 or a postal code, are names.
+_NUMBER = re.compile(
+    r"[+-]?(?:(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity)", re.IGNORECASE
+)
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}.*)?|[0-9]{1,2}[/.][0-9]{1,2}[/.][0-9]{4}")
+_DATE_TYPES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
+MIN_ID_ROWS = 20  # in fewer rows all values of a column may differ by chance
+MAX_ID_RANGE = 2  # range of distinct integers per row: random integers of such a range would have ties
+MAX_NAMED_NUMBERS = 0.5  # share of numbers among the cells of a column of names, above which `TableEncoder.fit` warns
 
 
 @dataclass(frozen=True)
@@ -80,6 +96,10 @@ class TableEncoder:
     interquartile range divided by that of the standard normal distribution, or half the range of the values. Missing
     numbers are filled by the median and marked, categories are one-hot, and an unseen category is all zeros.
 
+    A column is one of numbers if each of its cells is a number: of any numeric type, also ``Decimal``, ``Fraction`` and
+    booleans, or a text such as "12.5" (but not "007", which is a name). Otherwise each of its values is a category. To
+    keep numbers as categories, use a categorical type of pandas or polars. Dates, times and durations are refused.
+
     Args:
         columns: column statistics, from `fit`.
 
@@ -99,10 +119,27 @@ class TableEncoder:
 
         With ``robust=False`` numbers are standardised by mean and standard deviation, without bounds and bins. Single
         networks of benchmarks and of ``orcu train`` use this, as in orcu 0.2.
+
+        Raises:
+            InputError: if a column holds dates, times or durations, or an infinite number.
+
+        Warns:
+            UserWarning: for a column whose values become categories although most are numbers, or that are objects;
+                and for columns that look like an id: every row has another name, or another integer of a dense range
+                or in increasing or decreasing order.
         """
         fit_column = _column if robust else _standardised_column
         binned = len(table) <= MAX_BINNED_COLUMNS
-        return cls([fit_column(name, values, binned=binned) for name, values in table.items()])
+        encoder = cls([fit_column(name, values, binned=binned) for name, values in table.items()])
+        ids = [repr(column.name) for column in encoder.columns if _is_id(column, table[column.name])]
+        if ids:
+            warnings.warn(
+                f"column {', '.join(ids)}: every row has another value, as in an id or a row number. A model learns "
+                "nothing from it that holds for new rows; drop the column.",
+                UserWarning,
+                stacklevel=5,
+            )
+        return encoder
 
     @property
     def width(self) -> int:
@@ -144,15 +181,15 @@ class TableEncoder:
         """A note for each column with categories that are not in the training rows."""
         notes = []
         for column in self.columns:
-            if column.categories is not None:
-                categories = set(column.categories)
-                values = table[column.name]
-                unseen = [value for value in values if value is not None and str(value) not in categories]
-                if unseen:
-                    notes.append(
-                        f"column {column.name!r}: {len(unseen):,} of {len(values):,} values did not occur in training, "
-                        f"such as {str(unseen[0])!r}"
-                    )
+            if column.categories is None:
+                continue
+            names = [None if is_null(value) else category_text(value) for value in table[column.name]]
+            unseen = [name for name in names if name is not None and name not in column.categories]
+            if unseen:
+                notes.append(
+                    f"column {column.name!r}: {len(unseen):,} of {len(names):,} values did not occur in training, such "
+                    f"as {unseen[0]!r}"
+                )
         return notes
 
     def to_dict(self) -> list[dict[str, Any]]:
@@ -181,15 +218,78 @@ def _is_float_array(values: Any) -> bool:
     return isinstance(values, np.ndarray) and values.dtype.kind == "f"
 
 
-def _categories(values: Any) -> tuple[str, ...] | None:
-    """The categories of a column, or ``None`` for numbers."""
+def _categories(name: str, values: Any) -> tuple[str, ...] | None:
+    """The categories of a column, or ``None`` for numbers; see `TableEncoder`."""
     if _is_float_array(values):
         return None
-    present = [value for value in values if value is not None]
-    if not any(isinstance(value, str) for value in present):
+    present = [value for value in values if not is_null(value)]
+    distinct = _distinct(present)
+    if all(_number(value) is not None for value in distinct):
         return None
-    names = sorted({str(value) for value in present})
+    if any(isinstance(value, _DATE_TYPES) or type(value).__name__ == "Period" for value in distinct):
+        raise InputError(date_message(name))
+    if all(type(value) is str and _DATE.fullmatch(value.strip()) for value in distinct):
+        raise InputError(date_message(name))
+    _warn_of_lost_numbers(name, present, distinct)
+    names = sorted({category_text(value) for value in distinct})
     return (*names, MISSING) if len(present) < len(values) else tuple(names)
+
+
+def _is_id(column: Column, values: Any) -> bool:
+    """Whether a column looks like an id or a row number; see `TableEncoder.fit`."""
+    if len(values) < MIN_ID_ROWS:
+        return False
+    if column.categories is not None:
+        return len(column.categories) == len(values)
+    numbers = _numbers(column.name, values)
+    if np.isnan(numbers).any() or (numbers != np.floor(numbers)).any():
+        return False
+    steps = np.diff(numbers)
+    if (steps > 0).all() or (steps < 0).all():
+        return True
+    return bool(np.ptp(numbers) < MAX_ID_RANGE * len(numbers) and len(np.unique(numbers)) == len(numbers))
+
+
+def _distinct(values: Sequence[Any]) -> Iterable[Any]:
+    """The distinct values, or all of them where they have no hash."""
+    try:
+        return set(values)
+    except TypeError:
+        return values
+
+
+def _number(value: Any) -> float | None:
+    """The number in a cell, NaN for a text that means a missing value; ``None`` if it is not a number."""
+    if isinstance(value, (numbers.Real, Decimal, np.bool_)):
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf
+    if not isinstance(value, str) or isinstance(value, Category):
+        return None
+    text = value.strip()
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    return math.nan if is_missing(text) else None
+
+
+def _warn_of_lost_numbers(name: str, present: Sequence[Any], distinct: Iterable[Any]) -> None:
+    """Warn of a column of categories most of whose cells are numbers, or in which a cell is neither text nor number."""
+    other = next((value for value in distinct if not isinstance(value, (str, numbers.Real, Decimal, np.bool_))), None)
+    if other is not None:
+        reason = f"has cells of type {type(other).__name__}"
+    else:
+        count = sum(_number(value) is not None and not is_missing(value) for value in present)
+        if count <= MAX_NAMED_NUMBERS * len(present):
+            return
+        text = next(value for value in present if _number(value) is None)
+        reason = f"{count:,} of {len(present):,} values are numbers, but others are not, such as {text!r}"
+    warnings.warn(
+        f"column {name!r}: {reason}, so that each value is a category. Convert the column to numbers with gaps, or to "
+        "a categorical type.",
+        UserWarning,
+        stacklevel=6,
+    )
 
 
 def _present_numbers(name: str, values: Any) -> tuple[FloatArray, bool]:
@@ -211,7 +311,7 @@ def _with_scale(column: Column) -> Column:
 
 def _standardised_column(name: str, values: Any, *, binned: bool) -> Column:
     values = values if _is_float_array(values) else list(values)
-    categories = _categories(values)
+    categories = _categories(name, values)
     if categories is not None:
         return Column(name, categories=categories)
     present, gaps = _present_numbers(name, values)
@@ -225,7 +325,7 @@ def _standardised_column(name: str, values: Any, *, binned: bool) -> Column:
 
 def _column(name: str, values: Any, *, binned: bool) -> Column:
     values = values if _is_float_array(values) else list(values)
-    categories = _categories(values)
+    categories = _categories(name, values)
     if categories is not None:
         return Column(name, categories=categories)
     present, gaps = _present_numbers(name, values)
@@ -282,28 +382,30 @@ def _parse(column: Column, values: Any) -> npt.NDArray[np.float64]:
             f"{column.categories[0]!r}."
         )
     codes = {name: float(code) for code, name in enumerate(column.categories)} | {MISSING: np.nan}
-    return np.array([np.nan if value is None else codes.get(str(value), _UNSEEN) for value in values], dtype=np.float64)
+    return np.array(
+        [np.nan if is_null(value) else codes.get(category_text(value), _UNSEEN) for value in values], dtype=np.float64
+    )
 
 
 def _numbers(name: str, values: Any) -> npt.NDArray[np.float64]:
-    numbers = _as_numbers(name, values)
-    infinite = np.isinf(numbers)
-    if infinite.any():
-        raise InputError(
-            f"column {name!r}: row {int(np.argmax(infinite))} (from 0) is {numbers[infinite][0]}, expected a finite "
-            "number. Leave missing values empty."
-        )
-    return numbers
-
-
-def _as_numbers(name: str, values: Any) -> npt.NDArray[np.float64]:
+    """The numbers of a column, NaN where missing; `InputError` for other values and infinite numbers."""
     if _is_float_array(values):
-        return np.asarray(values, dtype=np.float64)
-    try:
-        return np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)
-    except (TypeError, ValueError):
-        wrong = next(value for value in values if isinstance(value, str) or not hasattr(value, "__float__"))
-        raise InputError(f"column {name!r}: expected numbers, got {str(wrong)!r}.") from None
+        array = np.asarray(values, dtype=np.float64)
+    else:
+        cells = [math.nan if is_null(value) else _number(value) for value in values]
+        if None in cells:
+            row = cells.index(None)
+            raise InputError(
+                f"column {name!r}: row {row} (from 0) has {values[row]!r}, expected a number as in training."
+            )
+        array = np.array(cells, dtype=np.float64)
+    if np.isinf(array).any():
+        row = int(np.argmax(np.isinf(array)))
+        raise InputError(
+            f"column {name!r}: row {row} (from 0) is {array[row]}, expected a finite number. Leave missing values "
+            "empty."
+        )
+    return array
 
 
 def _features(column: Column, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -315,11 +417,11 @@ def _features(column: Column, values: npt.NDArray[np.float64]) -> npt.NDArray[np
         if column.clip:
             scaled = np.clip(scaled, -FLOAT32_MAX, FLOAT32_MAX)  # infinity / infinity would be NaN
             scaled /= np.hypot(1.0, scaled / CLIP)
-        elif (np.abs(scaled) > FLOAT32_MAX).any():
-            row = int(np.argmax(np.abs(scaled) > FLOAT32_MAX))
+        elif (np.abs(scaled) > MAX_SCALED).any():
+            row = int(np.argmax(np.abs(scaled) > MAX_SCALED))
             raise InputError(
-                f"column {column.name!r}: row {row} (from 0) is {values[row]:.4g}, which is too large for a network "
-                f"that was trained on values around {column.center:.4g}. Check units and placeholders."
+                f"column {column.name!r}: row {row} (from 0) is {values[row]:g}, which is too far from the training "
+                f"rows (mean {column.center:g}, standard deviation {column.scale:g}) to compute with; check the number."
             )
         parts = [scaled[:, None], missing[:, None]] if column.gaps else [scaled[:, None]]
         if column.edges:

@@ -1,5 +1,6 @@
 """`OrdinalClassifier`: scikit-learn's contract, tables, single networks, scales, sets."""
 
+import inspect
 import pickle
 
 import numpy as np
@@ -8,14 +9,17 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from orcu import OrdinalBoosting, OrdinalClassifier, metrics, model_selection
+from orcu import CalibratedOrdinal, OrdinalBoosting, OrdinalClassifier, metrics, model_selection
 from orcu.calibrators import CalibrationWarning, UnimodalProjection
 from orcu.errors import InputError, UnknownNameError
+from orcu.estimators import classifier
+from orcu.estimators.diagnosis import HeldOutRows, compare_with_baseline
 
 # Failures that follow from what the estimator is for, with the reason.
 EXPECTED = {
@@ -58,13 +62,32 @@ def test_predict_proba_is_unimodal_with_columns_in_the_order_of_classes():
         OrdinalClassifier().score(x, y)
 
 
+def public_members(estimator):
+    """Names of the methods and properties that need a fitted estimator."""
+    without_fit = {"fit", "partial_fit", "get_params", "set_params", "get_metadata_routing"}
+    members = {name: inspect.getattr_static(type(estimator), name) for name in dir(type(estimator))}
+    names = [name for name, value in members.items() if inspect.isfunction(value) or isinstance(value, property)]
+    return [name for name in names if not name.startswith(("_", "set_")) and name not in without_fit]
+
+
+def use(estimator, name):
+    """Read a property, or call a method with rows and labels."""
+    member, arguments = getattr(estimator, name), {"X": np.zeros((2, 3)), "y": np.zeros(2, int)}
+    parameters = inspect.signature(member).parameters
+    return member(**{key: value for key, value in arguments.items() if key in parameters})
+
+
 @pytest.mark.parametrize(
-    "method", ["predict", "predict_proba", "predict_logits", "predict_proba_members", "predict_sets"]
+    "estimator",
+    [OrdinalClassifier(), OrdinalClassifier(cv=1), OrdinalBoosting(), CalibratedOrdinal(LogisticRegression())],
+    ids=str,
 )
-@pytest.mark.parametrize("estimator", [OrdinalClassifier(), OrdinalClassifier(cv=1), OrdinalBoosting()], ids=str)
-def test_unfitted_estimator_raises_not_fitted_error(estimator, method):
-    with pytest.raises(NotFittedError):
-        getattr(estimator, method)(np.zeros((2, 3)))
+def test_unfitted_estimator_raises_not_fitted_error(estimator):
+    names = public_members(estimator)
+    assert {"predict", "predict_proba", "score"} <= set(names)
+    for name in names:
+        with pytest.raises(NotFittedError):
+            use(estimator, name)
 
 
 def test_fit_same_random_state_gives_the_same_bits_and_keeps_torch_state():
@@ -276,6 +299,47 @@ def test_diagnose_compares_with_cross_entropy():
     broken = OrdinalClassifier(**SINGLE | {"epochs": 1, "learning_rate": 1e-6}, patience=None).fit(x, y)
     verdict = broken.diagnose().verdict
     assert "not significantly better or worse" in verdict or "unimodality" in verdict
+
+
+def test_compare_with_baseline_counts_weights_as_rows_and_resamples_groups():
+    rng = np.random.default_rng(0)
+    logits, baseline = rng.normal(size=(2, 200, 3))
+    y, weight = (logits + rng.normal(size=(200, 3))).argmax(1), rng.integers(1, 4, size=200)
+    repeat = np.repeat(np.arange(200), weight)
+    weighted = compare_with_baseline(logits, baseline, HeldOutRows(y, weight, weight), "none", name="a")
+    repeated = compare_with_baseline(logits[repeat], baseline[repeat], HeldOutRows(y[repeat]), "none", name="a")
+    assert weighted.ours == pytest.approx(repeated.ours, abs=1e-9)
+    assert weighted.ours["accuracy"] != np.mean(logits.argmax(1) == y)
+    twice = np.repeat(np.arange(200), 2)
+    widths = [
+        difference.high - difference.low
+        for groups in (None, twice)
+        for difference in [
+            compare_with_baseline(
+                logits[twice], baseline[twice], HeldOutRows(y[twice], groups=groups), "none", name="a"
+            ).differences["rps"]
+        ]
+    ]
+    assert 1.2 < widths[1] / widths[0] < 1.6  # about the square root of 2
+    with pytest.raises(InputError, match="^diagnose: all held-out rows are of one group"):
+        compare_with_baseline(logits, baseline, HeldOutRows(y, groups=np.zeros(200, int)), "none", name="a")
+
+
+@pytest.mark.parametrize("options", [{"cv": 2}, {"cv": 1, "loss": "orcu", "scale": 3.0, "calibration_fraction": 0.2}])
+def test_diagnose_passes_weights_and_groups_of_fit(options, monkeypatch):
+    x, y = sample(400)
+    weight, groups = np.random.default_rng(0).uniform(1, 2, size=400), np.arange(400) // 2
+    passed = []
+    monkeypatch.setattr(
+        classifier, "compare_with_baseline", lambda ours, baseline, rows, *_, **__: passed.append((len(ours), rows))
+    )
+    model = OrdinalClassifier(**QUICK | {"epochs": 2} | options, class_weight="balanced")
+    model.fit(x, y, sample_weight=weight, groups=groups).diagnose()
+    ((n, rows),) = passed
+    assert n == len(rows.y) == len(rows.groups) == len(rows.sample_weight)
+    assert len(np.unique(rows.groups)) == n / 2
+    ratio = rows.calibration_weight / rows.sample_weight
+    assert len(np.unique(ratio.round(4))) == len(np.unique(rows.y))  # a class weight for each class
 
 
 def test_warm_start_and_partial_fit_continue_training():

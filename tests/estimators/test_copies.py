@@ -170,5 +170,5 @@ def test_boosting_and_single_network_keep_copies_together():
     assert (trees.ensemble_.fold[::2] == trees.ensemble_.fold[1::2]).all()
     with pytest.warns(UserWarning, match="copies"):
         network = OrdinalClassifier("orcu", cv=1, epochs=1, scale=3.0, random_state=0).fit(frame, labels)
-    for rows in network._training_rows[2].values():
+    for rows in network._training_rows.splits.values():
         assert (rows[::2] + 1 == rows[1::2]).all()

@@ -83,9 +83,9 @@ def test_ensemble_with_groups_keeps_each_group_in_one_fold():
     with pytest.raises(InputError, match="^groups: 4 groups .* 5 folds"):
         model.fit(x, y, groups=np.arange(300) % 4)
     single = OrdinalClassifier(**QUICK, cv=1).fit(x, y, groups=groups)
-    parts = [set(groups[rows]) for rows in single._training_rows[2].values()]
+    parts = [set(groups[rows]) for rows in single._training_rows.splits.values()]
     assert sum(map(len, parts)) == len(set.union(*parts)) == 30
-    with pytest.raises(ValueError, match="inconsistent numbers"):
+    with pytest.raises(ValueError, match="^groups: expected one entry per row"):
         model.fit(x, y, groups=groups[:-1])
 
 

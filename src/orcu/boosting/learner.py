@@ -1,7 +1,8 @@
 """Boosted trees of an ordinal objective as a base learner of an ensemble, for any boosting library."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -9,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from orcu import geometry
-from orcu.boosting.objective import Objective
+from orcu.boosting.objective import Objective, objective
 from orcu.ensemble.learner import NO_DEADLINE, CrossFitted, Deadline, FoldLearner, TrainingData
 from orcu.errors import InputError, UnknownNameError, first_line, import_problem
 from orcu.inputs import FloatArray, as_count, as_positive
@@ -158,7 +159,8 @@ class BoostingLearner(FoldLearner):
             num_leaves, fold = trainings[number]
             left = len(trainings) - number
             limit = deadline.share(min(n_jobs, left) / left)
-            return self.stop_early(data[fold.train], data[fold.early_stopping], num_leaves, limit)
+            with self._params_errors():
+                return self.stop_early(data[fold.train], data[fold.early_stopping], num_leaves, limit)
 
         for number, result in enumerate(map_ordered(train, range(len(trainings)), threads=n_jobs)):
             stopped[trainings[number][0]].append(result)
@@ -170,7 +172,26 @@ class BoostingLearner(FoldLearner):
     def fit(self, data: TrainingData, fold: Fold, deadline: Deadline = NO_DEADLINE) -> Any:
         """Train the booster of a fold."""
         assert self.size is not None  # noqa: S101 -- set by `prepare`
-        return self.train(data[fold.all_training], self.size, deadline)
+        with self._params_errors():
+            return self.train(data[fold.all_training], self.size, deadline)
+
+    @contextmanager
+    def _params_errors(self) -> Iterator[None]:
+        """Raise errors of the library as `InputError` where the user's ``params`` may be the reason."""
+        try:
+            yield
+        except InputError:
+            raise
+        except Exception as error:  # the libraries raise their own types, TypeError and AttributeError
+            if not self.config.params:
+                raise
+            raise InputError(
+                f"params: {self.config.library} cannot train with {dict(self.config.params)!r} ({first_line(error)})."
+            ) from error
+
+    def is_constant(self, model: Any) -> bool:
+        """Whether no tree has a split."""
+        return not self.total_gains(model, self.shape(model)[0]).any()
 
     def predict_log_proba(self, model: Any, inputs: Inputs) -> FloatArray:
         """Log-probabilities of rows, (n, C)."""
@@ -180,8 +201,14 @@ class BoostingLearner(FoldLearner):
     def cross_fitted(
         self, models: Sequence[Any], data: TrainingData, folds: Sequence[Fold], *, name: str = "", n_iter: int = 0
     ) -> CrossFitted:
-        """The boosters of all folds; their learner only predicts, so that it can be pickled."""
+        """The boosters of all folds; their learner only predicts, so that it can be pickled.
+
+        Without any split the initial score is that of the class frequencies, under every objective.
+        """
         predictor = replace(self, objective=None)
+        if all(map(self.is_constant, models)):
+            frequencies = objective("ce", num_classes=data.num_classes).init_score(data.y, data.sample_weight)
+            predictor = replace(predictor, init_score=frequencies)
         return super(BoostingLearner, predictor).cross_fitted(models, data, folds, name=name, n_iter=n_iter)
 
     def save(self, model: Any, path: Path) -> None:

@@ -30,12 +30,13 @@ class LightGBMLearner(BoostingLearner):
     ) -> tuple[int, float]:
         import lightgbm as lgb
 
-        dataset = self._dataset(train)
+        params = self._params(train, num_leaves)
+        dataset = self._dataset(train, params)
         booster = lgb.train(
-            self._params(train, num_leaves),
+            params | self._objective(dataset, train.num_classes),
             dataset,
             num_boost_round=self.config.n_estimators,
-            valid_sets=[self._dataset(stopping, dataset)],
+            valid_sets=[self._dataset(stopping, params, dataset)],
             feval=lightgbm_metric("rps", num_classes=train.num_classes),
             callbacks=[
                 lgb.early_stopping(self.config.early_stopping_rounds, verbose=False),
@@ -48,12 +49,29 @@ class LightGBMLearner(BoostingLearner):
         import lightgbm as lgb
 
         params = self._params(data, size.num_leaves)
-        callbacks = [_lightgbm_stop_at(deadline)]
-        booster = lgb.train(params, self._dataset(data), num_boost_round=size.n_estimators, callbacks=callbacks)
+        dataset = self._dataset(data, params)
+        booster = lgb.train(
+            params | self._objective(dataset, data.num_classes),
+            dataset,
+            num_boost_round=size.n_estimators,
+            callbacks=[_lightgbm_stop_at(deadline)],
+        )
         booster.best_iteration = booster.current_iteration()
         return booster
 
-    def _dataset(self, data: TrainingData, reference: Any = None) -> Any:
+    def _objective(self, dataset: Any, num_classes: int) -> dict[str, Any]:
+        """LightGBM's own objective for cross-entropy, and where no column can be split, which it refuses in others.
+
+        Without a split the trees are empty under every objective, and the initial score alone predicts.
+        """
+        assert self.objective is not None  # noqa: S101
+        dataset.construct()
+        can_split = any(dataset.feature_num_bin(column) > 1 for column in range(dataset.num_feature()))
+        if self.objective.name == "ce" or not can_split:
+            return {"objective": "multiclass"}
+        return {"objective": lightgbm_objective(self.objective, num_classes=num_classes)}
+
+    def _dataset(self, data: TrainingData, params: dict[str, Any], reference: Any = None) -> Any:
         import lightgbm as lgb
 
         return lgb.Dataset(
@@ -63,14 +81,11 @@ class LightGBMLearner(BoostingLearner):
             init_score=np.tile(self.init_score, (len(data.y), 1)),
             categorical_feature=list(self.categorical) or "auto",
             reference=reference,
-            params={"verbosity": -1},
+            params={"objective": "multiclass"} | params,  # LightGBM checks the number of classes here too
         )
 
     def _params(self, data: TrainingData, num_leaves: int) -> dict[str, Any]:
-        assert self.objective is not None  # noqa: S101
-        plain = self.objective.name == "ce"
         return {
-            "objective": "multiclass" if plain else lightgbm_objective(self.objective, num_classes=data.num_classes),
             "num_class": data.num_classes,
             "learning_rate": self.config.learning_rate,
             "num_leaves": num_leaves,

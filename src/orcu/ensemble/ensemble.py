@@ -34,6 +34,7 @@ class Ensemble:
         y: labels of these rows, (n,).
         fold: fold number of these rows, (n,).
         calibrator: calibrator fitted on the out-of-fold logits, or ``None``.
+        notes: what the user should know about the fit, such as members that were dropped and why.
     """
 
     members: list[CrossFitted]
@@ -43,6 +44,7 @@ class Ensemble:
     y: IntArray
     fold: IntArray
     calibrator: Any = None
+    notes: tuple[str, ...] = ()
 
     @property
     def n_folds(self) -> int:
@@ -86,7 +88,8 @@ class Ensemble:
         text = f"{self.n_folds} folds; weights {weights}"
         text += f" (weight 0: {', '.join(dropped)})" if dropped else ""
         name = "none." if self.calibrator is None else f"{self.calibrator.name}."
-        return f"{text}. Calibrator: {getattr(self.calibrator, 'reason_', '') or name}"
+        text += f". Calibrator: {getattr(self.calibrator, 'reason_', '') or name}"
+        return " ".join([text, *self.notes])
 
 
 def fit_ensemble(
@@ -105,7 +108,7 @@ def fit_ensemble(
     """Cross-fit base learners, weight them and fit one calibrator, all on out-of-fold predictions.
 
     Each member is first brought to its own best temperature; otherwise overconfident trees would dominate the pool,
-    or be dropped from it.
+    or be dropped from it. Members that have learnt nothing from the columns are dropped unless all are such.
 
     Args:
         learners: base learners, the most useful first.
@@ -122,6 +125,9 @@ def fit_ensemble(
 
     Raises:
         InputError: if a file in the folder cannot be read, or a training diverges.
+
+    Warns:
+        UserWarning: if a member has learnt nothing from the columns.
     """
     deadline = NO_DEADLINE if time_limit is None else Deadline.after(time_limit)
     fitted: list[CrossFitted] = []
@@ -130,21 +136,36 @@ def fit_ensemble(
             break
         part = deadline.share(1 / (len(learners) - index))
         fitted += learner.cross_fit(data, folds, folder=folder, progress=progress, deadline=part)
-    log_probs = np.stack([member.log_probs for member in fitted])
+    used, notes = _without_constant_members(fitted)
+    log_probs = np.stack([member.log_probs for member in used])
     inverse_temperature = inverse_temperatures(log_probs, data.y, sample_weight)
     weights = pool_weights(geometry.log_probs(inverse_temperature[:, None, None] * log_probs), data.y, sample_weight)
-    names = [member.name for member in fitted]
-    by_name = dict(zip(names, weights.tolist(), strict=True))
+    names = [member.name for member in used]
+    dropped = {member.name: 0.0 for member in fitted}
+    by_name = dropped | dict(zip(names, weights.tolist(), strict=True))
     logits = log_pool(log_probs, weights * inverse_temperature)
     return Ensemble(
-        members=[member for member in fitted if by_name[member.name] > 0],
+        members=[member for member in used if by_name[member.name] > 0],
         weights=by_name,
-        factors=dict(zip(names, (weights * inverse_temperature).tolist(), strict=True)),
+        factors=dropped | dict(zip(names, (weights * inverse_temperature).tolist(), strict=True)),
         logits=logits,
         y=data.y,
         fold=fold_numbers(folds, len(data.y)),
         calibrator=fit_calibrator(calibrator, logits, data.y, sample_weight=sample_weight, groups=groups, ids=ids),
+        notes=notes,
     )
+
+
+def _without_constant_members(fitted: list[CrossFitted]) -> tuple[list[CrossFitted], tuple[str, ...]]:
+    """The members to pool, and a note on those that have learnt nothing, which is also a warning."""
+    constant = [member.name for member in fitted if member.is_constant]
+    if not constant:
+        return fitted, ()
+    others = [member for member in fitted if member.name not in constant]
+    effect = "dropped from the ensemble" if others else "the predictions are the class frequencies"
+    note = f"{', '.join(constant)}: no column has enough rows with different values for a split; {effect}."
+    warnings.warn(note, UserWarning, stacklevel=5)
+    return others or fitted, (note,)
 
 
 def fit_calibrator(

@@ -111,6 +111,10 @@ class BaseLearner(ABC):
     def predict_log_proba(self, model: Any, inputs: Inputs) -> FloatArray:
         """Log-probabilities of rows, (n, C)."""
 
+    def is_constant(self, model: Any) -> bool:
+        """Whether a model gives every row the same prediction, because it has learnt nothing from the columns."""
+        return False
+
     def cross_fitted(
         self, models: Sequence[Any], data: TrainingData, folds: Sequence[Fold], *, name: str = "", n_iter: int = 0
     ) -> "CrossFitted":
@@ -260,6 +264,11 @@ class CrossFitted:
     models: list[Any]
     log_probs: FloatArray
     n_iter: int = 0
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the models of all folds are constant."""
+        return all(map(self.learner.is_constant, self.models))
 
     def predict_log_proba(self, inputs: Inputs) -> FloatArray:
         """Log-probabilities of new rows by the model of each fold, (K, n, C)."""

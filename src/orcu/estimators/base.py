@@ -4,37 +4,56 @@ import copy
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
-from orcu import calibrators
 from orcu.boosting.learner import BoostingConfig, BoostingLearner
 from orcu.boosting.libraries import boosting_learner
 from orcu.boosting.objective import objective
-from orcu.decisions.rules import RULES, decide_checked
+from orcu.decisions.rules import decide_checked
 from orcu.defaults import SCALE
 from orcu.ensemble.ensemble import Ensemble, calibrated_probs
-from orcu.errors import CalibrationWarning, InputError, UnknownNameError
+from orcu.errors import CalibrationWarning, InputError
 from orcu.estimators.labels import carries_order, class_codes, ordered_labels
-from orcu.inputs import FloatArray, IntArray, as_count, as_fraction
+from orcu.estimators.parameters import SCORERS, Check, check_parameters
+from orcu.estimators.validation import (
+    check_no_mask,
+    group_codes,
+    scaled_sample_weight,
+    warn_of_empty_classes,
+    without_mask,
+)
+from orcu.inputs import FloatArray, IntArray, as_array, as_fraction
 from orcu.io.frames import check_numeric_columns, columns_from_frame, is_frame
-from orcu.metrics.ordinal import accuracy, qwk
-from orcu.model_selection import check_share, copy_groups, is_splitter, merge_groups, n_copies, take_rows
+from orcu.model_selection import copy_groups, is_splitter, merge_groups, n_copies, take_rows
 from orcu.predictions.labels import canonical_label, check_no_missing
 from orcu.preprocessing import Inputs, TableEncoder
 
 MIN_ROWS_PER_FOLD = 4
-SCORERS = {"accuracy": accuracy, "qwk": qwk}
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """Validated arguments of ``fit``, without the rows of weight 0."""
+
+    table: Any
+    codes: IntArray
+    weight: FloatArray | None  # with mean one
+    classes: npt.NDArray[Any]
+    groups: npt.NDArray[Any] | None
+    rows: IntArray  # numbers of these rows in the arguments of ``fit``
 
 
 class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Base of `OrdinalClassifier` and `OrdinalBoosting`, which define ``fit``, their parameters and base learners."""
 
     knows_order = True  # classes_ are in their order, not sorted alphabetically
+    parameter_checks: ClassVar[Mapping[str, Check]]  # the constraint of each parameter
     module: Any = None
     loss: Any
     cv: Any
@@ -58,7 +77,8 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         Args:
             X: array of numbers (NaN where missing), or a frame of numbers and categories.
             y: labels.
-            sample_weight: weight of each row.
+            sample_weight: weight of each row, scaled to mean one; a common factor changes nothing. Rows of weight 0
+                are left out, and their labels stay in ``classes_``.
             groups: group of each row, such as its patient; the rows of a group stay in one fold.
 
         Raises:
@@ -122,24 +142,13 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
     def _inputs(self, table: Any, X: Any = None) -> Inputs:
         """Validated rows in the form that the base learners take; ``X`` is the rows as the user passed them."""
 
-    @abstractmethod
     def _check_parameters(self) -> None:
         """Check the constructor's parameters and required packages; scikit-learn wants this in ``fit``."""
-
-    def _check_common_parameters(self, min_folds: int) -> None:
+        check_parameters(self, self.parameter_checks)
         names = [self._loss_name(loss) for loss in self._loss_list()]
         duplicate = next((name for index, name in enumerate(names) if name in names[:index]), None)
         if duplicate is not None:
             raise InputError(f"loss: duplicate loss {duplicate!r}; give one of them a label in its table.")
-        if not is_splitter(self.cv):
-            as_count(self.cv, name="cv", minimum=min_folds)
-        check_share(self.validation_fraction, "validation_fraction")
-        if isinstance(self.calibrator, (str, dict)):
-            calibrators.create(self.calibrator)
-        if isinstance(self.rule, str) and self.rule not in RULES:
-            raise UnknownNameError("rule", self.rule, list(RULES))
-        if self.scoring not in SCORERS:
-            raise UnknownNameError("scoring", self.scoring, SCORERS)
 
     def _loss_list(self) -> list[Any]:
         """The losses, each a name or a table."""
@@ -214,13 +223,15 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
 
     def _validate_training(
         self, X: Any, y: Any, sample_weight: Any, *, classes: Any = None, groups: Any = None, reset: bool = True
-    ) -> tuple[Any, IntArray, FloatArray | None, npt.NDArray[Any], npt.NDArray[Any] | None]:
-        """Validated rows, class codes, sample weights, labels in order, and groups."""
+    ) -> TrainingRows:
+        """Validated rows of positive weight; labels that have rows of weight 0 only stay among the classes."""
         from sklearn.utils.multiclass import check_classification_targets
-        from sklearn.utils.validation import _check_sample_weight, column_or_1d
+        from sklearn.utils.validation import column_or_1d
 
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
+        check_no_mask(y, "y")
+        y = y.detach() if hasattr(y, "detach") else y
         table = self._validate_rows(X, reset=reset)
         check_consistent_length(X, y)
         order = self.classes if classes is None else classes
@@ -230,28 +241,22 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         if carries_order(y) or getattr(getattr(y, "dtype", None), "kind", "") == "i":  # also pandas' Int64
             y = np.asarray(y, dtype=object if carries_order(y) else np.int64)
         y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        weight = None
-        if groups is not None:
-            check_no_missing(groups, None)
-            groups = column_or_1d(np.asarray(groups))
-            check_consistent_length(X, groups)
-        if sample_weight is not None:
-            if not np.asarray(sample_weight).any():
-                raise InputError("sample_weight: every weight is zero; at least one must be positive.")
-            weight = _check_sample_weight(
-                sample_weight, np.zeros((len(y), 1)), dtype=np.float64, ensure_non_negative=True
-            )
-            positive = np.flatnonzero(weight > 0)  # rows of weight 0 are left out
-            table, y, weight = take_rows(table, positive), y[positive], weight[positive]
-            groups = None if groups is None else groups[positive]
         labels = ordered_labels(y, order)
         codes = class_codes(y, labels)
+        if order is None:
+            check_classification_targets(labels[codes])
+        group = group_codes(groups, len(codes))
+        weight, rows = scaled_sample_weight(sample_weight, len(codes)), np.arange(len(codes))
+        if weight is not None:
+            warn_of_empty_classes(codes, weight, labels, stacklevel=5)
+            rows = np.flatnonzero(weight > 0)
+            table, codes, weight = take_rows(table, rows), codes[rows], weight[rows]
+            group = None if group is None else group[rows]
         if classes is None and len(np.unique(codes)) < 2:
             raise InputError(
                 f"y: every row has the class {labels.tolist()[codes[0]]!r}; a classifier needs more than one class."
             )
-        return table, codes, weight, labels, groups
+        return TrainingRows(table, codes, weight, labels, group, rows)
 
     def _group_copies(self, table: Any, codes: IntArray, groups: npt.NDArray[Any] | None) -> Any:
         """Groups that keep copies of rows together, within the groups of the user; warns of copies."""
@@ -274,17 +279,30 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
 
     def _validate_rows(self, X: Any, *, reset: bool) -> Any:
         """A dictionary of columns; an array where ``module`` takes the rows."""
+        if self.module is not None:
+            check_no_mask(X, "X")
+        X = X.detach() if hasattr(X, "detach") else without_mask(X)
+        if hasattr(X, "collect"):
+            raise InputError(f"X: expected a frame with rows in memory, got {type(X).__name__}; call collect() first.")
         if is_frame(X) and self.module is None:
-            if not len(X):
-                raise InputError("X: has no rows; at least one is needed.")
+            if not len(X) or not len(X.columns):
+                what = "columns" if len(X) else "rows"
+                raise InputError(f"X: the frame has no {what}; at least one is needed.")
+            columns = columns_from_frame(X)
             validate_data(self, X, reset=reset, skip_check_array=True)
-            return columns_from_frame(X)
+            return columns
         if is_frame(X):
             check_numeric_columns(X, "module=")
         if self.module is not None and np.ndim(X) != 2:  # images, sequences
             return check_array(X, dtype=np.float32, allow_nd=True, ensure_2d=False)
         finite = "allow-nan" if self.module is None else True
-        array = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite=finite)
+        cells = None if self.module is not None or hasattr(X, "toarray") else as_array(X, "X")
+        if cells is not None and cells.dtype.kind in "mM":
+            raise InputError("X: holds dates or durations. Convert them to numbers, such as days since a date.")
+        if cells is not None and cells.dtype.kind in "OUS":  # objects and texts follow the rule of frames
+            array = validate_data(self, cells.astype(object), reset=reset, dtype=object, ensure_all_finite=False)
+        else:
+            array = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite=finite)
         if self.module is not None:
             return array
         names = getattr(self, "feature_names_in_", [f"x{k}" for k in range(array.shape[1])])
@@ -308,7 +326,10 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         if self.class_weight is None:
             return sample_weight
         by_class = np.array(self._class_weights(codes))[codes]
-        return by_class if sample_weight is None else sample_weight * by_class
+        product = by_class if sample_weight is None else sample_weight * by_class
+        if not product.any():
+            raise InputError("class_weight: every row has weight 0; at least one class must have a positive weight.")
+        return scaled_sample_weight(product, len(codes))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -316,8 +337,3 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
-
-
-def is_name_or_table(loss: Any) -> bool:
-    """Whether a loss is given by name or by a table of options."""
-    return isinstance(loss, (str, Mapping))

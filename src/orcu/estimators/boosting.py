@@ -7,14 +7,15 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from orcu.boosting.learner import BoostingConfig, BoostingLearner
+from orcu.boosting.learner import LIBRARIES, BoostingConfig, BoostingLearner
 from orcu.boosting.objective import objective
 from orcu.defaults import BOOSTING_LOSSES, CV
 from orcu.ensemble.ensemble import fit_ensemble
 from orcu.ensemble.learner import TrainingData
 from orcu.errors import InputError, require
-from orcu.estimators.base import OrdinalEstimator, is_name_or_table
-from orcu.inputs import FloatArray, as_positive
+from orcu.estimators.base import OrdinalEstimator
+from orcu.estimators.parameters import COMMON_CHECKS, count, fold_count, one_of, optional, valid_if
+from orcu.inputs import FloatArray
 from orcu.model_selection import cross_fit_folds
 from orcu.preprocessing import Inputs, TableEncoder
 
@@ -57,6 +58,23 @@ class OrdinalBoosting(OrdinalEstimator):
         ((600, 4), 1.0)
     """
 
+    parameter_checks = COMMON_CHECKS | {
+        "library": one_of("boosting library", LIBRARIES),
+        "cv": fold_count(2),
+        "n_estimators": count(1),
+        "num_leaves": optional(count(2)),
+        "early_stopping_rounds": count(1),
+        "params": optional(
+            valid_if(
+                lambda params: (
+                    isinstance(params, Mapping)
+                    and all(isinstance(name, str) and name not in ("objective", "num_class") for name in params)
+                ),
+                "a dictionary from names of the library's parameters, other than objective and num_class, to values",
+            )
+        ),
+    }
+
     def __init__(
         self,
         loss: Any = BOOSTING_LOSSES,
@@ -95,15 +113,16 @@ class OrdinalBoosting(OrdinalEstimator):
         self.random_state = random_state
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
-        table, codes, weight, self.classes_, groups = self._validate_training(X, y, sample_weight, groups=groups)
-        groups = self._group_copies(table, codes, groups)
+        training = self._validate_training(X, y, sample_weight, groups=groups)
+        table, codes, self.classes_ = training.table, training.codes, training.classes
+        groups = self._group_copies(table, codes, training.groups)
         seed = int(check_random_state(self.random_state).randint(2**31))
         self.encoder_ = TableEncoder.fit(table)
         n_folds = self._n_folds(len(codes), min_folds=2)
         folds = cross_fit_folds(
             codes, n_folds, early_stopping=self.validation_fraction, groups=groups, random_state=seed
         )
-        training_weight = self._training_weight(codes, weight)
+        training_weight = self._training_weight(codes, training.weight)
         ensemble = fit_ensemble(
             [self._boosting_learner(loss, self._loss_name(loss), self._config(), seed) for loss in self._loss_list()],
             TrainingData(self._inputs(table), codes, len(self.classes_), training_weight),
@@ -146,17 +165,10 @@ class OrdinalBoosting(OrdinalEstimator):
         )
 
     def _check_parameters(self) -> None:
-        as_positive(self._default_scale(), name="scale")
-        self._config()
-        losses = self._loss_list()
-        if not losses:
-            raise InputError("loss: expected at least one loss, got none.")
-        for loss in losses:
-            if not is_name_or_table(loss):
-                raise InputError(f"loss: expected a name or a table, got {loss!r}.")
+        super()._check_parameters()
+        for loss in self._loss_list():
             try:
                 objective(self._loss_table(loss), num_classes=3)
             except InputError as error:
                 raise InputError(f"loss: {error}") from None
-        self._check_common_parameters(min_folds=2)
         require(self.library, extra="boosting" if self.library == "lightgbm" else None, feature="OrdinalBoosting")

@@ -7,12 +7,25 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import cross_val_predict
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from orcu import calibrators
 from orcu.decisions.rules import decide_checked
+from orcu.errors import InputError
 from orcu.estimators.labels import class_codes, ordered_labels
+from orcu.estimators.parameters import COMMON_CHECKS, calibrator, check_parameters, valid_if
+from orcu.estimators.validation import check_no_mask, scaled_sample_weight, warn_of_empty_classes
 from orcu.inputs import FloatArray
+
+PARAMETER_CHECKS = {
+    "estimator": valid_if(
+        lambda estimator: not isinstance(estimator, type) and hasattr(estimator, "fit"),
+        "a scikit-learn classifier with predict_proba",
+    ),
+    "calibrator": calibrator,
+    "rule": COMMON_CHECKS["rule"],
+    "classes": COMMON_CHECKS["classes"],
+}
 
 
 class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -64,24 +77,33 @@ class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Args:
             X: rows as the estimator takes them.
             y: labels.
-            sample_weight: weight of each row, for both.
+            sample_weight: weight of each row, for both, scaled to mean one; a common factor changes nothing.
 
         Raises:
             InputError: if the order of the classes is unknown, or a label is not a class.
         """
+        check_parameters(self, PARAMETER_CHECKS)
+        for values, name in ((X, "X"), (y, "y")):
+            check_no_mask(values, name)
         classes = ordered_labels(y, self.classes)
         codes = class_codes(y, classes)
-        params = None if sample_weight is None else {"sample_weight": sample_weight}
+        check_consistent_length(X, codes)
+        if len(np.unique(codes)) < 2:
+            raise InputError("y: every row has the same class; a classifier needs more than one class.")
+        weight = scaled_sample_weight(sample_weight, len(codes))
+        if weight is not None:
+            warn_of_empty_classes(codes, weight, classes, stacklevel=2)
+        params = None if weight is None else {"sample_weight": weight}
         out_of_fold = np.zeros((len(codes), len(classes)))
         out_of_fold[:, np.unique(codes)] = cross_val_predict(
             self.estimator, X, codes, cv=self.cv, method="predict_proba", params=params
         )
-        named = isinstance(self.calibrator, str)
-        calibrator = calibrators.create(self.calibrator) if named else clone(self.calibrator)
-        calibrator.fit(probs=out_of_fold, y=codes, sample_weight=sample_weight)
+        named = isinstance(self.calibrator, (str, dict))
+        fitted = calibrators.create(self.calibrator) if named else clone(self.calibrator)
+        fitted.fit(probs=out_of_fold, y=codes, sample_weight=weight)
         estimator = clone(self.estimator).fit(X, codes, **(params or {}))
         # Set last, so that a fit that fails changes nothing.
-        self.classes_, self.calibrator_, self.estimator_ = classes, calibrator, estimator
+        self.classes_, self.calibrator_, self.estimator_ = classes, fitted, estimator
         self.n_features_in_ = getattr(self.estimator_, "n_features_in_", None)
         return self
 

@@ -1,8 +1,8 @@
 """`OrdinalClassifier`: a scikit-learn classifier whose probabilities are unimodal and calibrated."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -20,11 +20,22 @@ from orcu.ensemble.estimator import EstimatorLearner
 from orcu.ensemble.forest import FORESTS
 from orcu.ensemble.kinds import KINDS, NETWORK, PRESETS, Preset, check_kinds, default_kinds
 from orcu.ensemble.learner import BaseLearner, TrainingData
-from orcu.errors import InputError, UnknownNameError, require
-from orcu.estimators.base import OrdinalEstimator, is_name_or_table
-from orcu.estimators.diagnosis import Diagnosis, compare_with_baseline
-from orcu.inputs import FloatArray, IntArray, as_count, as_fraction, as_positive
-from orcu.model_selection import Fold, check_share, cross_fit_folds, first_rows, take_rows, train_calibration_split
+from orcu.errors import InputError, require
+from orcu.estimators.base import OrdinalEstimator
+from orcu.estimators.diagnosis import Diagnosis, HeldOutRows, compare_with_baseline
+from orcu.estimators.parameters import (
+    COMMON_CHECKS,
+    count,
+    fold_count,
+    is_number,
+    one_of,
+    optional,
+    positive,
+    share,
+    valid_if,
+)
+from orcu.inputs import FloatArray, IntArray, as_fraction
+from orcu.model_selection import Fold, cross_fit_folds, first_rows, take_rows, train_calibration_split
 from orcu.predictions.labels import canonical_label
 from orcu.preprocessing import Inputs, TableEncoder
 
@@ -34,32 +45,17 @@ if TYPE_CHECKING:
 MIN_DIAGNOSIS_ROWS = 80
 SETS = ("cv+", "split")
 MEMBER_NAMES = (*KINDS, *FORESTS, *NETWORK_LOSSES, *(f"{loss} trees" for loss in BOOSTING_LOSSES))
-# Parameters that are neither numbers nor names of a list: a check, and the expected value in words.
-PARAMETER_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "loss": (
-        lambda loss: (
-            is_name_or_table(loss)
-            or (isinstance(loss, (tuple, list)) and len(loss) > 0 and all(map(is_name_or_table, loss)))
-        ),
-        "a name or a table, or several of them",
-    ),
-    "calibrator": (
-        lambda calibrator: calibrator is None or isinstance(calibrator, (str, dict)) or hasattr(calibrator, "fit"),
-        "a name or a calibrator",
-    ),
-    "hidden_layer_sizes": (
-        lambda sizes: np.iterable(sizes) and all(isinstance(size, (int, np.integer)) and size > 0 for size in sizes),
-        "the number of units of each layer such as (128, 128)",
-    ),
-    "module": (
-        lambda module: module is None or (hasattr(module, "state_dict") and not isinstance(module, type)),
-        "an nn.Module",
-    ),
-    "class_weight": (
-        lambda weight: isinstance(weight, Mapping) or weight in (None, "balanced"),
-        "None, 'balanced' or a dictionary",
-    ),
-}
+
+
+@dataclass(frozen=True)
+class _TrainingRecord:
+    """What `OrdinalClassifier.diagnose` needs of the last fit."""
+
+    data: TrainingData
+    folds: list[Fold]  # empty for a single network
+    splits: dict[str, IntArray]  # of a single network
+    sample_weight: FloatArray | None  # without class weights
+    groups: npt.NDArray[Any] | None
 
 
 class OrdinalClassifier(OrdinalEstimator):
@@ -123,13 +119,35 @@ class OrdinalClassifier(OrdinalEstimator):
         ((400, 4), 1.0)
     """
 
+    parameter_checks = COMMON_CHECKS | {
+        "epochs": count(1),
+        "batch_size": count(2),
+        "weight_decay": valid_if(lambda decay: is_number(decay) and 0 <= decay < np.inf, "a finite number >= 0"),
+        "patience": optional(count(0)),
+        "hidden_layer_sizes": valid_if(
+            lambda sizes: (
+                np.iterable(sizes) and all(isinstance(size, (int, np.integer)) and size > 0 for size in sizes)
+            ),
+            "the number of units of each layer such as (128, 128)",
+        ),
+        "module": valid_if(
+            lambda module: module is None or (hasattr(module, "state_dict") and not isinstance(module, type)),
+            "an nn.Module",
+        ),
+        "cv": fold_count(1),
+        "presets": one_of("preset", PRESETS),
+        "sets": one_of("conformal method of sets", SETS),
+        "time_limit": optional(positive),
+        "calibration_fraction": share,
+        "warm_start": valid_if(lambda warm: isinstance(warm, (bool, np.bool_)), "True or False"),
+    }
     model_: Any  # nn.Module; not set for an ensemble with trees
     scale_: float | str | None
     scale_choice_: Any  # from `orcu.training.choose_scale`, where the scale was chosen
     n_iter_: int
     _set_rows: tuple[FloatArray, IntArray] | None  # logits and labels of the rows held out for sets
     _split_sets: dict[float, OrdinalPredictionSets]  # fitted sets by alpha
-    _training_rows: "tuple[TrainingData, list[Fold], dict[str, IntArray]] | None"  # with folds, or splits of cv=1
+    _training_rows: "_TrainingRecord | None"
 
     def __init__(
         self,
@@ -183,15 +201,16 @@ class OrdinalClassifier(OrdinalEstimator):
         self.random_state = random_state
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
-        table, codes, weight, classes, groups = self._validate_training(X, y, sample_weight, groups=groups)
+        training = self._validate_training(X, y, sample_weight, groups=groups)
+        table, codes, weight, classes = training.table, training.codes, training.weight, training.classes
         n_folds = self._n_folds(len(codes), min_folds=1)
         self._seed = int(check_random_state(self.random_state).randint(2**31))
         self._partial_fits, self._split_sets = 0, {}
-        groups = self._group_copies(table, codes, groups)
+        groups = self._group_copies(table, codes, training.groups)
         if n_folds == 1:
             return self._fit_single(table, codes, weight, classes, groups)
         if sample_weight is not None:  # rows of weight 0 are left out of the table too
-            X = take_rows(X, np.flatnonzero(np.asarray(sample_weight) > 0))
+            X = take_rows(X, training.rows)
         return self._fit_ensemble(table, X, codes, weight, classes, groups, n_folds)
 
     def _fit_ensemble(
@@ -241,7 +260,7 @@ class OrdinalClassifier(OrdinalEstimator):
         self._set_rows = None
         if len(set_rows):
             self._set_rows = ensemble.predict_logits(inputs[set_rows]), codes[set_rows]
-        self._training_rows = data, folds, {}
+        self._training_rows = _TrainingRecord(data, folds, {}, weight, groups)
         return self
 
     def _learners(self, table: Any, folds: Sequence[Fold]) -> list[BaseLearner]:
@@ -326,7 +345,7 @@ class OrdinalClassifier(OrdinalEstimator):
         weight = self._training_weight(part.y, part.sample_weight) if len(part.y) else None
         self.calibrator_ = fit_calibrator(self.calibrator, logits, part.y, sample_weight=weight)
         self._set_rows = (predict_logits(self.model_, sets.inputs.features), sets.y) if len(sets.y) else None
-        self._training_rows = data, [], splits
+        self._training_rows = _TrainingRecord(data, [], splits, data.sample_weight, groups)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -339,7 +358,8 @@ class OrdinalClassifier(OrdinalEstimator):
             X: rows.
             y: labels.
             classes: all labels from lowest to highest; needed in the first call unless given to the constructor.
-            sample_weight: weight of each row.
+            sample_weight: weight of each row, scaled to mean one; a common factor changes nothing. Rows of weight 0
+                are left out, and their labels stay in ``classes_``.
         """
         self._check_parameters()
         return self._adopt(copy.copy(self)._partial_fit(X, y, classes, sample_weight))
@@ -357,9 +377,8 @@ class OrdinalClassifier(OrdinalEstimator):
                 f"{', '.join(map(str, classes))}."
             )
         model_classes = classes if model_classes is None else model_classes
-        table, codes, weight, self.classes_, _ = self._validate_training(
-            X, y, sample_weight, classes=model_classes, reset=first
-        )
+        training = self._validate_training(X, y, sample_weight, classes=model_classes, reset=first)
+        table, codes, self.classes_ = training.table, training.codes, training.classes
         if first:
             self._seed = int(check_random_state(self.random_state).randint(2**31))
             self._fit_encoder(table, np.arange(len(codes)))
@@ -374,7 +393,7 @@ class OrdinalClassifier(OrdinalEstimator):
         self._partial_fits, self._split_sets = self._partial_fits + 1, {}
         # The last pass is not known in advance, so the learning rate is constant.
         config = self._train_config(early_stopping=False).replace(epochs=1, scheduler="constant")
-        data = TrainingData(self._inputs(table), codes, len(self.classes_), weight)
+        data = TrainingData(self._inputs(table), codes, len(self.classes_), training.weight)
         criterion = self._single_criterion(self.scale_, codes)
         train_network(self.model_, criterion, data, data[np.arange(0)], config, seed=self._seed + self._partial_fits)
         return self
@@ -432,10 +451,12 @@ class OrdinalClassifier(OrdinalEstimator):
         """Compare with plain cross-entropy and temperature scaling on rows that neither was trained on.
 
         The baseline is a single network trained on the same rows with the same early stopping. For an ensemble both
-        are compared out of fold, on all rows. Both calibrators are cross-fitted on the compared rows.
+        are compared out of fold, on all rows. Both calibrators are cross-fitted on the compared rows. The metrics use
+        the sample weights of ``fit``. Its groups, and copies of rows, stay together in the cross-fitting, and the
+        intervals resample them.
 
         Raises:
-            InputError: if the model was fitted without held-out rows.
+            InputError: if the model was fitted without held-out rows, or these are of one group.
         """
         check_is_fitted(self, "weights_")
         from orcu.training.networks import predict_logits
@@ -445,7 +466,8 @@ class OrdinalClassifier(OrdinalEstimator):
                 "diagnose: the training rows are not available; they are not saved with the model, and partial_fit "
                 "holds none out. Call diagnose on the fitted model itself, after fit."
             )
-        data, folds, splits = self._training_rows
+        record = self._training_rows
+        data, folds, splits, groups = record.data, record.folds, record.splits, record.groups
         calibrator = "none" if self.calibrator_ is None else self.calibrator
         if self.ensemble_ is not None:
             if len(data.y) < MIN_DIAGNOSIS_ROWS:
@@ -457,10 +479,12 @@ class OrdinalClassifier(OrdinalEstimator):
                 plain = copy.copy(self).set_params(loss="ce", time_limit=None)
                 (learner,) = plain._network_learners(folds, PRESETS[self.presets])
                 (baseline,) = learner.cross_fit(data, folds)
+            held_out = HeldOutRows(data.y, record.sample_weight, data.sample_weight, groups)
             return compare_with_baseline(
-                self.ensemble_.logits, baseline.log_probs, data.y, calibrator, name="the ensemble"
+                self.ensemble_.logits, baseline.log_probs, held_out, calibrator, name="the ensemble"
             )
-        rows = data[np.concatenate([splits["calibration"], splits["sets"]])]
+        numbers = np.concatenate([splits["calibration"], splits["sets"]])
+        rows = data[numbers]
         if len(rows.y) < MIN_DIAGNOSIS_ROWS:
             raise InputError(
                 f"diagnose: {len(rows.y)} rows were held out; at least {MIN_DIAGNOSIS_ROWS} are needed. Fit on more "
@@ -469,32 +493,22 @@ class OrdinalClassifier(OrdinalEstimator):
         plain = copy.copy(self).set_params(loss="ce", calibrator=None, warm_start=False)
         plain._train(data, splits, None)
         ours, theirs = (predict_logits(model.model_, rows.inputs.features) for model in (self, plain))
-        return compare_with_baseline(ours, theirs, rows.y, calibrator, name=self._loss_name(self._single_loss()))
+        held_out = HeldOutRows(
+            rows.y,
+            rows.sample_weight,
+            self._training_weight(rows.y, rows.sample_weight),
+            None if groups is None else groups[numbers],
+        )
+        return compare_with_baseline(ours, theirs, held_out, calibrator, name=self._loss_name(self._single_loss()))
 
     # --- parameters ---
 
     def _check_parameters(self) -> None:
         require("torch", extra="train", feature="OrdinalClassifier")
-        as_count(self.epochs, name="epochs", minimum=1)
-        as_count(self.batch_size, name="batch_size", minimum=2)
-        as_positive(self.learning_rate, name="learning_rate")
-        if self.scale != "auto":
-            as_positive(self.scale, name="scale")
-        for name, (is_valid, expected) in PARAMETER_CHECKS.items():
-            value = getattr(self, name)
-            if not is_valid(value):
-                raise InputError(f"{name}: expected {expected}, got {value!r}.")
-        self._check_common_parameters(min_folds=1)
+        super()._check_parameters()
         self._check_estimators()
-        if self.sets not in SETS:
-            raise UnknownNameError("conformal method of sets", self.sets, SETS)
-        if self.time_limit is not None:
-            as_positive(self.time_limit, name="time_limit")
-        check_share(self.calibration_fraction, "calibration_fraction")
 
     def _check_estimators(self) -> None:
-        if self.presets not in PRESETS:
-            raise UnknownNameError("preset", self.presets, PRESETS)
         if self.estimators is None or not (isinstance(self.estimators, str) or np.iterable(self.estimators)):
             raise InputError(
                 f"estimators: expected 'auto', or a list of names and (name, estimator); got {self.estimators!r}."

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from orcu import calibrators, geometry
-from orcu.calibrators.recommend import cross_val_predict_proba
+from orcu.calibrators.base import clone
+from orcu.calibrators.cross_validation import N_FOLDS
+from orcu.errors import InputError
 from orcu.evaluation.comparison import Difference, paired_differences
 from orcu.evaluation.statistics import collect
 from orcu.inputs import FloatArray, IntArray
 from orcu.metrics.base import METRICS
+from orcu.model_selection import cross_fit_folds
 from orcu.predictions import Predictions
 
 COMPARED_METRICS = ("accuracy", "mae", "qwk", "nll", "rps", "ece", "sce", "unimodality")
@@ -36,24 +39,50 @@ class Diagnosis:
         return "\n".join([*lines, "", self.verdict])
 
 
+@dataclass(frozen=True)
+class HeldOutRows:
+    """Rows that neither model was trained on.
+
+    Attributes:
+        y: labels 0..C-1, (n,).
+        sample_weight: weight of each row in the metrics, or ``None``.
+        calibration_weight: weight of each row for the calibrators, class weights included, or ``None``.
+        groups: group of each row, or ``None``; the intervals resample groups, and calibrators are cross-fitted by them.
+    """
+
+    y: IntArray
+    sample_weight: FloatArray | None = None
+    calibration_weight: FloatArray | None = None
+    groups: IntArray | None = None
+
+
 def compare_with_baseline(
-    ours: FloatArray, baseline: FloatArray, y: IntArray, calibrator: Any, *, name: str
+    ours: FloatArray, baseline: FloatArray, rows: HeldOutRows, calibrator: Any, *, name: str
 ) -> Diagnosis:
     """Compare the held-out logits of a model and of the baseline, each after its cross-fitted calibrator.
 
     ``calibrator`` is that of the model, or "none"; ``name`` is the name of the model in the conclusion.
 
+    Raises:
+        InputError: if the rows have one group only.
+
     Example:
         >>> rng = np.random.default_rng(0)
         >>> z = rng.normal(size=(300, 3))
         >>> y = (z + rng.normal(size=z.shape)).argmax(1)
-        >>> diagnosis = compare_with_baseline(z, rng.normal(size=(300, 3)), y, "temperature", name="ours")
+        >>> diagnosis = compare_with_baseline(
+        ...     z, rng.normal(size=(300, 3)), HeldOutRows(y), "temperature", name="ours"
+        ... )
         >>> diagnosis.rows, "better in accuracy" in diagnosis.verdict
         (300, True)
     """
-    our_probs = geometry.probs(ours) if calibrator == "none" else _cross_fitted_probs(calibrator, ours, y)
-    all_probs = (our_probs, _cross_fitted_probs("temperature", baseline, y))
-    statistics = [collect(Predictions(probs=probs, y=y), n_bins=15)[0] for probs in all_probs]
+    plain = isinstance(calibrator, str) and calibrator == "none"
+    our_probs = geometry.probs(ours) if plain else _cross_fitted_probs(calibrator, ours, rows)
+    all_probs = (our_probs, _cross_fitted_probs("temperature", baseline, rows))
+    statistics = [
+        collect(Predictions(probs=probs, y=rows.y, sample_weight=rows.sample_weight, cluster=rows.groups), n_bins=15)[0]
+        for probs in all_probs
+    ]
     values = [{metric: float(METRICS.get(metric)(part.totals)) for metric in COMPARED_METRICS} for part in statistics]
     all_differences = paired_differences(statistics[0], statistics[1], N_RESAMPLES, 0)
     differences = {metric: all_differences[metric] for metric in COMPARED_METRICS}
@@ -63,7 +92,8 @@ def compare_with_baseline(
     }
     better = [metric for metric, (low, high) in costs.items() if max(low, high) < 0]
     worse = [metric for metric, (low, high) in costs.items() if min(low, high) > 0]
-    return Diagnosis(values[0], values[1], differences, len(y), _verdict(name, better, worse, len(y)))
+    n = len(rows.y)
+    return Diagnosis(values[0], values[1], differences, n, _verdict(name, better, worse, n))
 
 
 def _verdict(name: str, better: list[str], worse: list[str], rows: int) -> str:
@@ -79,8 +109,17 @@ def _verdict(name: str, better: list[str], worse: list[str], rows: int) -> str:
     return text
 
 
-def _cross_fitted_probs(calibrator: Any, logits: FloatArray, y: IntArray) -> FloatArray:
+def _cross_fitted_probs(calibrator: Any, logits: FloatArray, rows: HeldOutRows) -> FloatArray:
+    """Out-of-fold calibrated probabilities, (n, C)."""
     unfitted = calibrators.create(calibrator) if isinstance(calibrator, (str, dict)) else calibrator
+    n_groups = N_FOLDS if rows.groups is None else len(np.unique(rows.groups))
+    if n_groups < 2:
+        raise InputError("diagnose: all held-out rows are of one group; at least two groups are needed.")
+    probs = np.empty(logits.shape)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", calibrators.CalibrationWarning)  # each fold has few rows
-        return cross_val_predict_proba(unfitted, logits, y)
+        for fold in cross_fit_folds(rows.y, min(N_FOLDS, n_groups), early_stopping=0.0, groups=rows.groups):
+            weight = None if rows.calibration_weight is None else rows.calibration_weight[fold.train]
+            fitted = clone(unfitted).fit(logits[fold.train], rows.y[fold.train], sample_weight=weight)
+            probs[fold.test] = fitted.predict_proba(logits[fold.test])
+    return probs

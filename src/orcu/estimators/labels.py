@@ -1,5 +1,6 @@
 """Labels of the estimators: the order of the classes, and the class code of each label."""
 
+import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,13 +39,29 @@ def ordered_labels(y: Any, classes: Sequence[Any] | None) -> npt.NDArray[Any]:
     if carries_order(y):
         return np.asarray(y.dtype.categories)
     check_no_missing(y)
-    labels = np.unique(np.asarray(y))
+    values = np.asarray(y)
+    if values.dtype == object:  # mixed types cannot be sorted
+        _check_one_type(values)
+        if all(isinstance(label, numbers.Real) and not isinstance(label, bool) for label in values.ravel().tolist()):
+            values = np.array(values.tolist())
+    labels = np.unique(values)
     if not np.issubdtype(labels.dtype, np.number):
         raise InputError(
             f"classes: the labels are {', '.join(map(str, labels[:5].tolist()))}; their alphabetical "
             "order may be wrong. Give classes=[lowest, ..., highest]."
         )
     return labels
+
+
+def _check_one_type(labels: npt.NDArray[Any]) -> None:
+    """Raise `InputError` if some labels are text and others are not."""
+    is_text = np.array([isinstance(label, str) for label in labels.ravel().tolist()], dtype=bool)
+    if is_text.any() and not is_text.all():
+        number, text = (int(np.argmax(is_text == kind)) for kind in (False, True))
+        raise InputError(
+            f"y: labels are both numbers and text (row {number} has {labels.ravel()[number]!r}, row {text} has "
+            f"{labels.ravel()[text]!r}). Use one type, or give classes=[lowest, ..., highest]."
+        )
 
 
 def class_codes(y: Any, classes: npt.NDArray[Any]) -> IntArray:

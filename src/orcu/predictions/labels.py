@@ -13,6 +13,8 @@ import numpy.typing as npt
 
 from orcu.errors import InputError
 from orcu.inputs import IntArray, as_array
+from orcu.inputs import is_missing as is_missing
+from orcu.inputs import is_null as is_null
 
 BY_VALUE = "labels matched to class names by value"
 POSITIONS = "integer labels taken as positions 0, 1, ... of the class names"
@@ -151,18 +153,6 @@ def check_class_order(estimator: Any) -> None:
         f"classes: the classes of {type(inner).__name__} are in alphabetical order ({', '.join(names)}), which may not "
         "be their order. Use integer labels, or CalibratedOrdinal(estimator, classes=[lowest, ..., highest])."
     )
-
-
-def is_null(value: Any) -> bool:
-    """Return whether a value is None, NaN, or the missing value of pandas."""
-    if isinstance(value, float):
-        return math.isnan(value)
-    return value is None or type(value).__name__ in {"NAType", "NaTType"}
-
-
-def is_missing(value: Any) -> bool:
-    """Return whether a cell is empty: a null, blanks, or a text that programs write for a null."""
-    return is_null(value) or str(value).strip() in {"", "nan", "NaN", "<NA>", "null"}
 
 
 def _is_integer(text: str) -> bool:

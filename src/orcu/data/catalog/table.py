@@ -9,8 +9,10 @@ import pyarrow as pa
 
 from orcu.data.base import DATASETS, TABLE, Card, Dataset, Row
 from orcu.errors import InputError, UnknownNameError
+from orcu.inputs import is_missing
+from orcu.io.frames import date_message
 from orcu.io.reading import open_table, read_table
-from orcu.predictions.labels import class_names, is_missing, label_codes
+from orcu.predictions.labels import class_names, label_codes
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 
@@ -89,7 +91,9 @@ class UserTable(Dataset):
             codes, _ = label_codes(labels, self._classes, explicit_order=True)
         except InputError as error:
             raise InputError(f"{path}: column {self.label!r}: {error}") from None
-        features = {name: _feature_values(table.column(name)) for name in table.column_names if name not in special}
+        features = {
+            name: _feature_values(name, table.column(name)) for name in table.column_names if name not in special
+        }
         if not features:
             raise InputError(f"{path}: no feature columns are left besides {', '.join(special)}.")
         ids, clusters = (
@@ -126,8 +130,10 @@ class UserTable(Dataset):
         return class_names(distinct.tolist(), len(distinct))
 
 
-def _feature_values(column: pa.ChunkedArray) -> list[Any]:
-    """Numbers and booleans as floats, other values as text, missing values as ``None``."""
+def _feature_values(name: str, column: pa.ChunkedArray) -> list[Any]:
+    """Numbers and booleans as floats, other values as text, missing values as ``None``; dates are refused."""
+    if pa.types.is_temporal(column.type):
+        raise InputError(f"{date_message(name)} To leave the column out, use drop={name}.")
     numeric = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating)
     convert = float if any(is_type(column.type) for is_type in numeric) else str
     return [None if value is None else convert(value) for value in column.to_pylist()]
