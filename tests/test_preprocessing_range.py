@@ -86,6 +86,7 @@ def test_predict_of_an_estimator_with_unlike_rows_warns():
 
 def test_xgboost_with_numbers_beyond_float32_is_fitted():
     pytest.importorskip("xgboost", reason="pip install 'orcu[boosting]'")
-    x = np.repeat(np.linspace(-1, 1, 30), 2)[:, None] * [[1e300]]
-    model = OrdinalBoosting(library="xgboost", n_estimators=3, cv=2, random_state=0).fit(x, np.arange(60) // 20)
-    assert model.predict(x[:1])[0] == 0
+    x = np.linspace(-1, 1, 60)[np.random.default_rng(0).permutation(60)][:, None] * [[1e300]]
+    y = np.digitize(x[:, 0], [-3e299, 3e299])
+    model = OrdinalBoosting(library="xgboost", n_estimators=3, cv=2, random_state=0).fit(x, y)
+    assert model.predict([[-1e300]])[0] == 0
