@@ -227,3 +227,17 @@ def test_discovery_does_not_import_modules_with_an_underscore(tmp_path, monkeypa
     monkeypatch.syspath_prepend(tmp_path)
     modules = {"square": REGISTERS.format("square"), "_schemas": "raise RuntimeError('imported')"}
     assert package_of(tmp_path, "shapes_with_private_module", modules).SHAPES.names() == ["square"]
+
+
+@pytest.mark.parametrize(("end", "reason"), [("sys.exit(3)", "SystemExit: 3"), ("raise OSError('no GPU')", "OSError")])
+def test_plugin_that_ends_or_raises_is_skipped_and_fails_only_by_name(end, reason, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    name = f"shapes_beside_{reason[:3].lower()}"
+    package = package_of(tmp_path, name, {"square": REGISTERS.format("square")})
+    code = f"import sys\nfrom {name} import SHAPES\n{end}\n"
+    plugin(tmp_path, name, f"{name}_plugin", code)
+    with pytest.warns(PluginWarning, match=rf"the plugin {name}_plugin .* cannot be loaded \({reason}"):
+        assert package.SHAPES.names() == ["square"]
+    assert package.SHAPES.create("square") == "square"
+    with pytest.raises(InputError, match=rf"shape '{name}_plugin': the plugin .*{reason}"):
+        package.SHAPES.get(f"{name}_plugin")

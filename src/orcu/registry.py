@@ -51,6 +51,7 @@ class Registry(Generic[T]):
         self._package, self._plugins = package, plugins
         self._components: dict[str, T] = {}
         self._origins: dict[str, tuple[str, str]] = {}
+        self._failures: dict[str, str] = {}  # messages about plugins that cannot be loaded, by their names
         self._complete = package is None and plugins is None
         self._discovery = threading.local()
 
@@ -91,8 +92,11 @@ class Registry(Generic[T]):
 
         Raises:
             UnknownNameError: if the name does not exist; the message suggests the closest one.
+            InputError: if it is the name of a plugin that cannot be loaded.
         """
         self._discover()
+        if name not in self._components and name in self._failures:
+            raise InputError(f"{self.kind} {name!r}: {self._failures[name]}")
         if name not in self._components:
             raise UnknownNameError(self.kind, name, self.names())
         return self._components[name]
@@ -132,24 +136,26 @@ class Registry(Generic[T]):
                         importlib.import_module(f"{self._package}.{module.name}")
             if self._plugins is not None:
                 for entry in importlib.metadata.entry_points(group=self._plugins):
-                    _load_plugin(entry)
+                    if failure := _load_plugin(entry):
+                        self._failures[entry.name] = failure
             self._complete = True
         finally:
             self._discovery.active = False
 
 
-def _load_plugin(entry: importlib.metadata.EntryPoint) -> None:
-    """Import a plugin, and warn if the import fails or registers nothing."""
+def _load_plugin(entry: importlib.metadata.EntryPoint) -> str:
+    """Import a plugin, and warn if the import fails or registers nothing; returns the message of a failure."""
     imported_before, count = entry.module in sys.modules, len(_modules)
     plugin = f"the plugin {entry.value} of the package {'?' if entry.dist is None else entry.dist.name}"
     try:
         entry.load()
-    except Exception as error:
-        _warn(
+    except (Exception, SystemExit) as error:  # sys.exit in a plugin must not end the command
+        message = (
             f"{plugin} cannot be loaded ({type(error).__name__}: {error}); its components are unavailable until it is "
             "fixed."
         )
-        return
+        _warn(message)
+        return message
     package = entry.module.partition(".")[0]
     # A module that was imported before has registered then; only its package is known.
     registered_before = imported_before and package in {name.partition(".")[0] for name in _modules}
@@ -158,6 +164,7 @@ def _load_plugin(entry: importlib.metadata.EntryPoint) -> None:
             f"{plugin} registers nothing. Its entry point in the group {entry.group} should name the module that "
             "registers components when imported."
         )
+    return ""
 
 
 def construct(kind: str, name: str, component: Callable[..., Any], options: Mapping[str, Any]) -> Any:

@@ -83,3 +83,46 @@ def test_evaluate_unknown_rule_is_a_usage_error(labelled_file):
     assert_usage_error(result, "--rule: nowhere.csv: no such file", "argmax, median, mean")
     result = run("evaluate", "preds.csv", *READ, "--rule", "argmaxx", cwd=labelled_file[0])
     assert_usage_error(result, "'argmaxx'", "'argmax'")
+
+
+@pytest.mark.parametrize(
+    ("corner", "rows"),
+    [
+        ("truth", "true"),
+        ("True class", "true"),
+        ("label", "true"),
+        ("", "true"),
+        ("grade", "true"),
+        ("decision", "decisions"),
+        ("Predicted label", "decisions"),
+        ("y_pred", "decisions"),
+        ("predicted \\ true", "decisions"),
+        ("true / predicted", "true"),
+        ("class | truth", "decisions"),
+    ],
+)
+def test_decide_corner_of_the_cost_matrix_says_what_the_rows_are(labelled_file, corner, rows):
+    folder, probs, _ = labelled_file
+    matrix = MATRIX if rows == "true" else MATRIX.T
+    lines = [",".join([f'"{corner}"', *NAMES])]
+    lines += [",".join([name, *map(str, row)]) for name, row in zip(NAMES, matrix.tolist(), strict=True)]
+    (folder / "corner.csv").write_text("\n".join(lines) + "\n")
+    result = run("decide", "preds.csv", *READ, "--rule", "corner.csv", "-o", "out.csv", cwd=folder, width=200)
+    assert result.returncode == 0, result.stderr
+    expected = np.array(NAMES)[decide(probs, MATRIX)]
+    assert pd.read_csv(folder / "out.csv")["decision"].tolist() == expected.tolist()
+    assert f"rows are {rows}" in result.stderr
+    true, decided = np.unravel_index(np.argmax(MATRIX - MATRIX.T), MATRIX.shape)
+    example = f"predicting '{NAMES[decided]}' when the truth is '{NAMES[true]}' costs {MATRIX[true, decided]:g}"
+    assert example in result.stderr
+
+
+def test_decide_symmetric_costs_are_not_echoed_and_an_ambiguous_corner_is_refused(labelled_file):
+    folder, _, _ = labelled_file
+    lines = [",".join([name, *("0" if other == name else "1" for other in NAMES)]) for name in NAMES]
+    (folder / "same.csv").write_text("\n".join(["grade," + ",".join(NAMES), *lines]))
+    result = run("decide", "preds.csv", *READ, "--rule", "same.csv", "-o", "out.csv", cwd=folder)
+    assert (result.returncode, result.stderr) == (0, "")
+    (folder / "both.csv").write_text("\n".join(["true predicted," + ",".join(NAMES), *lines]))
+    result = run("decide", "preds.csv", *READ, "--rule", "both.csv", "-o", "out.csv", cwd=folder, width=200)
+    assert_data_error(result, "'true predicted' does not say", "write 'truth' or 'decision'")

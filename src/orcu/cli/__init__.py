@@ -5,14 +5,16 @@ import contextlib
 import os
 import sys
 import warnings
-from typing import Annotated, NoReturn
+from collections.abc import Iterator
+from typing import Annotated, Any, NoReturn
 
 import typer
+import typer.core
 
 import orcu
 from orcu.cli.bench import bench_app
 from orcu.cli.calibrate import calibrate_app
-from orcu.cli.console import EXIT_CODES, USAGE_ERROR, say_problem
+from orcu.cli.console import EXIT_CODES, USAGE_ERROR, exit_code, printable, say, say_problem
 from orcu.cli.data import data_app
 from orcu.cli.decide import decide
 from orcu.cli.evaluate import evaluate
@@ -28,7 +30,31 @@ from orcu.cli.theory import theory
 from orcu.cli.train import predict, train, two_stage
 from orcu.errors import MissingExtraError
 
+
+@contextlib.contextmanager
+def _printable_messages() -> Iterator[None]:
+    """Escape the messages of usage errors, which typer prints: they repeat arguments such as file names."""
+    try:
+        yield
+    except Exception as error:
+        if hasattr(error, "format_message"):
+            message = printable(error.format_message(), keep="\n\t")  # typer draws a box around the lines
+            error.format_message = lambda: message
+        raise
+
+
+class _Commands(typer.core.TyperGroup):
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        with _printable_messages():
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _printable_messages():
+            return super().invoke(ctx)
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="Ordinal classifiers whose probabilities can be trusted.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
@@ -46,7 +72,7 @@ for name, group in groups.items():
 @app.callback(invoke_without_command=True)
 def _root(version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
     if version:
-        typer.echo(f"orcu {orcu.__version__}")
+        say(f"orcu {orcu.__version__}")
         raise typer.Exit
 
 
@@ -76,9 +102,11 @@ def process() -> NoReturn:
     except SystemExit as stop:
         code = stop.code
     if not isinstance(code, int | None):
-        print(code, file=sys.stderr)
+        say(code, stderr=True)
+        code = 1
+    code = exit_code(code)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):  # the reader of a pipe, such as `head`, may be gone
             stream.flush()
     atexit._run_exitfuncs()
-    os._exit(code if isinstance(code, int) else 0 if code is None else 1)
+    os._exit(code if isinstance(code, int) else 0)

@@ -7,13 +7,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
-from rich.text import Text
 from typer import Argument, Option
 
-from orcu.cli.console import FAILURE, INTERRUPTED, new_table, progress_bar, say, say_problem, say_wrote, show, task
+from orcu.cli.console import (
+    FAILURE,
+    INTERRUPTED,
+    echo,
+    escape,
+    new_table,
+    progress_bar,
+    say,
+    say_problem,
+    say_wrote,
+    show,
+    task,
+    text,
+)
 from orcu.cli.files import check_page, check_paths
 from orcu.cli.options import LaunchOptions, Parallel, command, key_values, parse_value
 from orcu.cli.options import names as option_names
@@ -180,7 +190,7 @@ def status(spec: SpecOptions) -> None:
         if entry.state is State.FAILED:
             show(f"[red]failed[/] {escape(entry.job.title)}: {escape(entry.reason.strip().splitlines()[-1])}")
         elif entry.state is State.RUNNING or entry.reason:
-            typer.echo(f"{entry.state} {entry.job.title}{entry.reason and f': {entry.reason}'}")
+            say(f"{entry.state} {entry.job.title}{entry.reason and f': {entry.reason}'}", wrap=False)
 
 
 @command(bench_app)
@@ -212,7 +222,7 @@ def table(
         elif form == "rich":
             _print_table(results)
         else:
-            typer.echo(results.text(form), nl=False)
+            echo(results.text(form))
     notes = [f"chosen on {data} by {metric} of validation rows: {loss}" for data, metric, loss in results.selected]
     if any(line.collapsed for line in results.lines):
         notes.insert(0, COLLAPSED_NOTE)
@@ -307,7 +317,7 @@ def _print_paper_layout(results: "BenchTable", form: str, paper: bool) -> None:
         for part in paper_layout(spec, results.lines, paper=paper):
             show(_paper_table(part), width=40 + 18 * len(part.headings))
     else:
-        typer.echo(paper_text(results, form, paper=paper), nl=False)
+        echo(paper_text(results, form, paper=paper))
     say("means ± standard deviations over runs; best loss bold, second underlined", stderr=True)
     if paper:
         say("paper: as published; † where the paper contradicts itself", stderr=True)
@@ -321,7 +331,7 @@ def _paper_table(part: "PaperTable") -> Table:
     printed = new_table(*part.headings, title=part.title, wrap=False)
     for row in part.rows:
         cells = [(cell, "") if isinstance(cell, str) else (cell.text, styles.get(cell.emphasis, "")) for cell in row]
-        printed.add_row(*(Text(text, style) for text, style in cells))
+        printed.add_row(*(text(content, style) for content, style in cells))
     return printed
 
 
@@ -381,7 +391,7 @@ def _show_checks(checks: list["Check"]) -> None:
     show("", table)
     for check in checks:
         if check.fix:
-            typer.echo(f"{check.subject}: {check.fix}")
+            say(f"{check.subject}: {check.fix}", wrap=False)
     if any(check.prevents_runs for check in checks):
         raise typer.Exit(FAILURE)
 
@@ -392,7 +402,6 @@ def _run_with_bar(planned: "Plan", workers: "Launcher", compute: ComputeOptions)
     from orcu.bench.jobs import Outcome
     from orcu.bench.run import RUNS
 
-    stderr = Console(stderr=True)
     finished, printed = 0, ("", 0)
     try:
         with progress_bar() as bar:
@@ -408,8 +417,8 @@ def _run_with_bar(planned: "Plan", workers: "Launcher", compute: ComputeOptions)
                 is_run = progress.unit == RUNS
                 part = progress.done if is_run else LOG_LINES * progress.done // progress.total
                 key = (progress.unit if is_run else progress.description, part)
-                if not stderr.is_terminal and key != printed:
-                    stderr.print(escape(progress.line), highlight=False, soft_wrap=True)
+                if not bar.is_shown and key != printed:
+                    say(progress.line, stderr=True, wrap=False)
                     printed = key
 
             return bench.run(
@@ -421,7 +430,7 @@ def _run_with_bar(planned: "Plan", workers: "Launcher", compute: ComputeOptions)
                 progress=update,
             )
     except KeyboardInterrupt:
-        stderr.print(f"interrupted after {finished} runs; run the command again to continue", highlight=False)
+        say(f"interrupted after {finished} runs; run the command again to continue", stderr=True)
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -436,7 +445,7 @@ def _print_table(results: "BenchTable") -> None:
     printed = new_table(*names, *(f">{column}" for column in columns), title=title)
     styles, previous = {1: "bold", 2: "underline"}, ("", "")
     for line in lines:
-        cells = [Text(line.text(column), styles.get(line.rank(column), "")) for column in spec.columns]
+        cells = [text(line.text(column), styles.get(line.rank(column), "")) for column in spec.columns]
         block = (line.data, line.calibrator)
         if block != previous and previous != ("", ""):
             printed.add_row()

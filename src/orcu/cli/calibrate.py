@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 from typer import Argument, Option
 
-from orcu.cli.console import new_table, progress_bar, say, say_wrote, show, task
+from orcu.cli.console import escape, new_table, progress_bar, say, say_wrote, show, task
 from orcu.cli.files import calibrators_of, check_classes, check_page, check_paths, write_fitted
 from orcu.cli.options import Column, LabelledReadOptions, TableOptions, command
 from orcu.errors import InputError

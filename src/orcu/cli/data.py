@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 from typer import Argument, Option
 
-from orcu.cli.console import new_table, progress_bar, say, say_wrote, show, task
+from orcu.cli.console import echo, escape, new_table, progress_bar, say, say_wrote, show, task
 from orcu.cli.options import command, key_values
 from orcu.errors import InputError
 
@@ -177,7 +176,7 @@ def table(markdown: Annotated[bool, Option("--markdown", help="Print the table a
     ]
     rows.append(["total", *(f"{sum(values):,}" for values in counts.values())])
     if markdown:
-        typer.echo(text_tables.markdown(headings, rows, "l" + "r" * len(counts)), nl=False)
+        echo(text_tables.markdown(headings, rows, "l" + "r" * len(counts)))
         return
     printed = new_table("label", *(f">{name}" for name in counts))
     for cells in rows:

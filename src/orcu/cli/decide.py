@@ -15,7 +15,7 @@ Rule = Annotated[
     str,
     Option(
         help="Decision rule: argmax, median (least mean absolute error), mean (least mean squared error), or a CSV "
-        "cost matrix with a row per true class and a column per decision."
+        "cost matrix of true classes and decisions, whose corner says what its rows are: truth or decision."
     ),
 ]
 
@@ -74,8 +74,13 @@ def check_rule(rule: str) -> None:
 
 
 def read_rule(rule: str, classes: Sequence[str]) -> Any:
-    """Return the name of a rule, or the cost matrix of a file, in the order of the classes."""
+    """Return the name of a rule, or the cost matrix of a file, in the order of the classes; say how it was read."""
     from orcu.decisions.costs import read_costs
     from orcu.decisions.rules import RULES
 
-    return rule if rule in RULES else read_costs(rule, list(classes))
+    if rule in RULES:
+        return rule
+    table = read_costs(rule, list(classes))
+    if table.reading:
+        say(table.reading, style="dim", stderr=True)
+    return table.costs

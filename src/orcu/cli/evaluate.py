@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from typer import Argument, Option
 
-from orcu.cli.console import GATE_FAILED, new_table, say, show, task
+from orcu.cli.console import GATE_FAILED, echo, escape, fits, new_table, say, show, task
 from orcu.cli.decide import Rule, check_rule, read_rule
 from orcu.cli.files import ReportOptions
 from orcu.cli.options import Column, LabelledReadOptions, LaunchOptions, Parallel, key_values
@@ -148,7 +146,7 @@ def _print_for_pipelines(form: str, evaluation: "Evaluation", gates: list["Gate"
                 page.write(pipelines.summary(evaluation, gates) + "\n")
         except OSError as error:
             raise InputError(f"GITHUB_STEP_SUMMARY: {job_page} cannot be written ({error}).") from None
-    typer.echo((pipelines.github if form == "github" else pipelines.junit)(evaluation, gates), nl=False)
+    echo((pipelines.github if form == "github" else pipelines.junit)(evaluation, gates))
 
 
 def _print(evaluation: "Evaluation") -> None:
@@ -179,12 +177,15 @@ def _print(evaluation: "Evaluation") -> None:
     show(table)
     clusters = "" if evaluation.clusters is None else f" of {evaluation.clusters:,} clusters"
     say(
-        f"\n{evaluation.rows:,} rows; {evaluation.n_resamples:,} bootstrap resamples{clusters}, random seed "
-        f"{evaluation.random_state}; {evaluation.n_bins} bins (a, b].\nif calibrated: the value that a perfectly "
+        "",
+        f"{evaluation.rows:,} rows; {evaluation.n_resamples:,} bootstrap resamples{clusters}, random seed "
+        f"{evaluation.random_state}; {evaluation.n_bins} bins (a, b].",
+        "if calibrated: the value that a perfectly "
         "calibrated model with the same probabilities and number of rows would show, from its mean to its 95 % "
         "quantile. ✗ marks significant errors, adjusted for the number of tests. Sampling noise inflates a calibration "
         "error. The interval is for the true error and is corrected for this noise, so the value may lie above its "
-        "interval.\n",
+        "interval.",
+        "",
         style="dim",
     )
     if evaluation.subgroups:
@@ -201,7 +202,9 @@ def _print_differences(evaluation: "Evaluation") -> None:
         name = f"{evaluation.name} minus {others[0]}"
         table = new_table(name, "", ">difference", ">95 % interval", padding=1)
         for metric in evaluation.metric_list:
-            table.add_row(metric.title, *format_difference(evaluation.differences[others[0]][metric.name], metric))
+            table.add_row(
+                escape(metric.title), *format_difference(evaluation.differences[others[0]][metric.name], metric)
+            )
         show(table, "")
         return
     for start in range(0, len(others), MAX_COMPARED):
@@ -209,22 +212,24 @@ def _print_differences(evaluation: "Evaluation") -> None:
         table = new_table(f"{evaluation.name} minus", *(f">{escape(other[:14])}" for other in some), padding=1)
         for metric in evaluation.metric_list:
             cells = (format_difference(evaluation.differences[other][metric.name], metric) for other in some)
-            table.add_row(metric.title, *(f"{MARKS[outcome]}{difference}" for outcome, difference, _ in cells))
+            table.add_row(escape(metric.title), *(f"{MARKS[outcome]}{difference}" for outcome, difference, _ in cells))
         show(table, "")
     if others:
-        say("▲ better, ▼ worse: the 95 % interval of the paired difference excludes 0; the report has all intervals\n")
+        legend = (
+            "▲ better, ▼ worse: the 95 % interval of the paired difference excludes 0; the report has all intervals"
+        )
+        say(legend, "")
 
 
 def _subgroup_table(evaluation: "Evaluation") -> Table:
     """Return the metrics of each subgroup, as many as fit the terminal; the report shows all."""
     from orcu.report.pipelines import subgroup_table
 
-    console = Console()
     headings, rows = subgroup_table(evaluation)
     for columns in range(len(headings), MIN_SUBGROUP_COLUMNS, -1):
         table = new_table(headings[0], *(f">{heading}" for heading in headings[1:columns]), padding=1)
         for name, *cells in rows:
             table.add_row(escape(name), *cells[: columns - 1])
-        if console.measure(table, options=console.options.update(max_width=1000)).maximum <= console.width:
+        if fits(table):
             break
     return table

@@ -4,9 +4,9 @@ import webbrowser
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from typer import Option
 
+from orcu.cli.console import echo, printable, say
 from orcu.cli.files import check_paths
 from orcu.errors import InputError
 
@@ -48,6 +48,6 @@ def explore(
         logits=values,
         tab=tab,
     )
-    typer.echo(output)
+    echo(f"{printable(output)}\n")
     if open_page and not webbrowser.open(output.absolute().as_uri()):
-        typer.echo("No browser could be started; open the file yourself.", err=True)
+        say("No browser could be started; open the file yourself.", stderr=True)

@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 from typer import Argument, Option
 
-from orcu.cli.console import USAGE_ERROR, new_table, say, say_problem, say_wrote, show
+from orcu.cli.console import USAGE_ERROR, escape, new_table, say, say_problem, say_wrote, show
 from orcu.cli.options import LabelledReadOptions, key_values, names
 from orcu.errors import InputError, MissingExtraError, UnknownNameError
 

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from typer import Argument, Option
 
 from orcu.cli.calibrate import CalibratorName
-from orcu.cli.console import new_table, say, say_wrote, show, task
+from orcu.cli.console import escape, new_table, say, say_wrote, show, task
 from orcu.cli.decide import Rule, check_rule, read_rule
 from orcu.cli.files import check_page, check_paths, provenance
 from orcu.cli.options import Column, TableOptions, command

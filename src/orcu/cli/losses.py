@@ -3,11 +3,10 @@
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 from typer import Argument
 
-from orcu.cli.console import new_table, show
+from orcu.cli.console import escape, new_table, show, text
 from orcu.cli.options import command
 from orcu.errors import UnknownNameError
 
@@ -53,7 +52,7 @@ def show_loss(name: Annotated[str, Argument(help="Name of a loss or regularizer,
 
 
 def _catalogue(title: str, registry: "Registry[type[OrdinalLoss]]") -> Table:
-    table = new_table("name", "family", "paper", "options and defaults", title=f"[bold]{title}[/]")
+    table = new_table("name", "family", "paper", "options and defaults", title=text(title, "bold"))
     table.columns[0].style, table.columns[0].no_wrap = "cyan", True
     for name in registry.names():
         card = registry.get(name).card
@@ -63,7 +62,7 @@ def _catalogue(title: str, registry: "Registry[type[OrdinalLoss]]") -> Table:
 
 def _card(kind: str, loss: "type[OrdinalLoss]") -> Table:
     card = loss.card
-    table = new_table("", "", title=f"[bold]{escape(card.title)} ({kind} {card.name!r})[/]")
+    table = new_table("", "", title=text(f"{card.title} ({kind} {card.name!r})", "bold"))
     table.show_header = False
     table.columns[0].style, table.columns[0].no_wrap = "dim", True
     rows = {
@@ -76,9 +75,9 @@ def _card(kind: str, loss: "type[OrdinalLoss]") -> Table:
         "labels": "integers, or class distributions (n, C)" if loss.soft_labels else "integers only",
         "notes": card.notes,
     }
-    for heading, text in rows.items():
-        if text:
-            table.add_row(heading, escape(text))
+    for heading, content in rows.items():
+        if content:
+            table.add_row(heading, "\n".join(map(escape, content.splitlines())))
     return table
 
 

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 from typer import Argument, Option
 
-from orcu.cli.console import GATE_FAILED, new_table, say, show, task
+from orcu.cli.console import GATE_FAILED, escape, new_table, say, show, task
 from orcu.cli.files import ReportOptions, check_paths, digest
 from orcu.cli.options import Column, ReadOptions, command
 from orcu.errors import InputError

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from typer import Option
 
+from orcu.cli.console import close_stdout, printable
 from orcu.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,14 +27,15 @@ class UsageError(typer.BadParameter):
     """Wrong use of a command: typer prints the usage, the message, and ends with exit code 2."""
 
     def format_message(self) -> str:
-        """Return the message without typer's "Invalid value" prefix."""
-        return self.message
+        """Return the message without typer's "Invalid value" prefix, on one line."""
+        return printable(self.message)
 
 
 def command(app: typer.Typer, name: str | None = None) -> Callable[[Command], Command]:
     """Register a command whose dataclass parameters each stand for a group of options, one per field.
 
-    An `InputError` outside of `orcu.cli.console.task` is a usage error.
+    An `InputError` outside of `orcu.cli.console.task` is a usage error, and so is an error of the file system, such as
+    a full disk.
     """
 
     def register(function: Command) -> Command:
@@ -55,6 +57,13 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Command], Co
                 function(**values)
             except InputError as error:
                 raise UsageError(str(error), ctx=context) from None
+            except BrokenPipeError:
+                close_stdout()
+            except OSError as error:
+                if error.filename is None:  # not of a file
+                    raise
+                message = f"{error.filename}: cannot be read or written ({error.strerror or error})."
+                raise UsageError(message, ctx=context) from None
 
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

@@ -138,9 +138,9 @@ class TrainingDisplay(Callback):
             f"{key.removeprefix('train_')} {value:.3f}" for key, value in curve.items() if key.startswith("train_")
         )
         rates = "/".join(f"{value:.0e}" for key, value in curve.items() if key.startswith("learning_rate_"))
-        self._bars.console.print(
-            f"[dim]{prefix}epoch {progress.epoch + 1:3d}  {losses}  validation {metrics}  learning rates {rates}[/]",
-            highlight=False,
+        self._bars.say(
+            f"{prefix}epoch {progress.epoch + 1:3d}  {losses}  validation {metrics}  learning rates {rates}",
+            style="dim",
         )
 
 

@@ -3,11 +3,10 @@
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 from typer import Option
 
-from orcu.cli.console import FAILURE, new_table, show
+from orcu.cli.console import FAILURE, escape, new_table, show
 from orcu.cli.explore import Distance, NumClasses, Scale
 
 if TYPE_CHECKING:

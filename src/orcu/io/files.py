@@ -28,18 +28,29 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
         ('42', 1)
     """
     path = Path(path)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    os.close(handle)
-    temporary = Path(name)
+    with _errors_of(path):
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            yield temporary
+            # mkstemp makes files private; give the result the default permissions.
+            mask = os.umask(0)
+            os.umask(mask)
+            temporary.chmod(0o666 & ~mask)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _errors_of(path: Path) -> Iterator[None]:
+    """Name the file in errors of the file system, instead of a temporary file or none."""
     try:
-        yield temporary
-        # mkstemp makes files private; give the result the default permissions.
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        yield
+    except OSError as error:
+        error.filename = os.fspath(path)
+        raise
 
 
 def write_json(path: str | os.PathLike[str], content: Any) -> None:

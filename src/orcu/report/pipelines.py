@@ -88,12 +88,12 @@ def junit(evaluation: Evaluation, gates: Sequence[Gate]) -> str:
     """
     failed = [gate for gate in gates if gate.fails(evaluation)]
     counts = {"tests": str(len(gates) or 1), "failures": str(len(failed)), "errors": "0", "skipped": "0"}
-    name = _valid_xml(evaluation.name)
+    name = _one_line(evaluation.name)
     suite = ElementTree.Element("testsuite", {"name": f"orcu evaluate: {name}", **counts})
     for gate in gates:
-        case = ElementTree.SubElement(suite, "testcase", {"classname": name, "name": gate.text})
+        case = ElementTree.SubElement(suite, "testcase", {"classname": name, "name": _one_line(gate.text)})
         if gate in failed:
-            reason = gate.reason(evaluation)
+            reason = _one_line(gate.reason(evaluation))
             failure = ElementTree.SubElement(case, "failure", {"type": "gate", "message": reason})
             failure.text = f"--fail-if {gate.text!r}: {reason}"
     if not gates:
@@ -101,6 +101,11 @@ def junit(evaluation: Evaluation, gates: Sequence[Gate]) -> str:
     ElementTree.SubElement(suite, "system-out").text = _valid_xml(summary(evaluation, gates))
     ElementTree.indent(suite)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(suite, encoding="unicode")}\n'
+
+
+def _one_line(text: str) -> str:
+    """Name for XML on one line: a line break in it could start a workflow command."""
+    return " ".join(_valid_xml(text).split())
 
 
 def _valid_xml(text: str) -> str:
