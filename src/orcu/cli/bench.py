@@ -255,7 +255,7 @@ def ranks(
             printed.add_row(*map(escape, row))
         show(printed, width=30 + sum(len(heading) + 3 for heading in headings))
     else:
-        typer.echo(render_ranks(test, form), nl=False)
+        echo(render_ranks(test, form))
     say(f"ranks by {metric}, 1 is best; losses with a common letter are not distinguished", stderr=form != "rich")
     say(*test.lines(), stderr=form != "rich")
 

@@ -209,7 +209,7 @@ def _print_differences(evaluation: "Evaluation") -> None:
         return
     for start in range(0, len(others), MAX_COMPARED):
         some = others[start : start + MAX_COMPARED]
-        table = new_table(f"{evaluation.name} minus", *(f">{escape(other[:14])}" for other in some), padding=1)
+        table = new_table(f"{evaluation.name} minus", *(f">{other[:14]}" for other in some), padding=1)
         for metric in evaluation.metric_list:
             cells = (format_difference(evaluation.differences[other][metric.name], metric) for other in some)
             table.add_row(escape(metric.title), *(f"{MARKS[outcome]}{difference}" for outcome, difference, _ in cells))

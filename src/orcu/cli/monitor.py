@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from typer import Argument, Option
 
 from orcu.cli.console import GATE_FAILED, escape, new_table, say, show, task

@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import Annotated
 
-from rich.markup import escape
 from typer import Argument, Option
 
-from orcu.cli.console import new_table, say_wrote, show, task
+from orcu.cli.console import escape, new_table, say_wrote, show, task
 from orcu.cli.files import check_paths
 from orcu.cli.options import Column, Encoding, Separator, key_values, separator
 from orcu.errors import InputError
@@ -38,7 +37,7 @@ def split(
         parts = split_file(
             file, shares, label=label, cluster=cluster, sep=separator(sep), encoding=encoding, random_state=seed
         )
-    labels = [f">{escape(name) or 'no label'}" for name in parts[0].labels]
+    labels = [f">{name or 'no label'}" for name in parts[0].labels]
     table = new_table("part", ">rows", *([] if cluster is None else [">clusters"]), *labels)
     for written in parts:
         counts = [written.rows, *([] if written.clusters is None else [written.clusters]), *written.labels.values()]
