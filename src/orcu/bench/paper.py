@@ -12,7 +12,6 @@ from typing import Any
 
 from orcu.bench.columns import title_heading
 from orcu.bench.plan import Benchmark, status
-from orcu.bench.provenance import provenance
 from orcu.bench.spec import DataSpec, LossSpec, Spec, TwoStage, loss_name
 from orcu.bench.tables import (
     CSV_COLUMNS,
@@ -279,7 +278,7 @@ def paper_text(results: Table, form: str = "markdown", *, paper: bool = False) -
     """
     parts = paper_layout(results.plan.spec, results.lines, paper=paper)
     if form == "csv":  # all tables of a spec have the same columns
-        more = provenance(results.plan)
+        more = results.plan.provenance
         rows = [[part.title, *map(_plain, row), *more.values()] for part in parts for row in part.rows]
         return text_tables.csv(["table", *parts[0].headings, *(CSV_COLUMNS.get(key, key) for key in more)], rows)
     text = "\n".join(

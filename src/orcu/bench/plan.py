@@ -14,6 +14,7 @@ from orcu.bench.jobs import Job, State, jobs, run_id
 from orcu.bench.prepared import is_packaged, is_prepared, prepare_command
 from orcu.bench.spec import EnsembleSpec, Spec, load_spec, loss_name
 from orcu.bench.store import Store
+from orcu.bench.versions import package_versions
 from orcu.data.base import DATASETS
 from orcu.data.store import load, store_folder
 from orcu.ensemble.kinds import NETWORK
@@ -114,6 +115,20 @@ class Plan:
             digests.setdefault(run.job.data.title, set()).update([digest] if digest else [])
         return [data for data, found in digests.items() if len(found) > 1]
 
+    @property
+    def provenance(self) -> dict[str, str]:
+        """Where the numbers of a table come from: spec, runs, seeds and versions, without dates and paths."""
+        store = Store(self.results)
+        recorded = {_join_versions(store.versions(str(run.id))) for run in self.finished}
+        return {
+            "spec": self.spec.name,
+            **({"set in all runs": self.spec.set_options.strip()} if self.spec.overrides else {}),
+            "runs": f"{len(self.finished)} of {len(self.runs)}",
+            "seeds": " ".join(map(str, sorted({run.job.seed for run in self.finished}))),
+            "versions of the runs": " or ".join(sorted(text or "not recorded" for text in recorded)),
+            "versions of the table": _join_versions(package_versions()),
+        }
+
     def file(self, run: PlannedRun, name: str) -> Path:
         """Path of a file of a finished run."""
         return Store(self.results).runs / str(run.id) / name
@@ -168,6 +183,10 @@ class Plan:
                     }
                 )
         return sorted(records, key=lambda r: (r["data"], r["loss"], r["calibrator"], r["fold"], r["seed"]))
+
+
+def _join_versions(versions: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in versions.items())
 
 
 def count_distinct(plans: Iterable[Plan]) -> tuple[int, int]:

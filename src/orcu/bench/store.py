@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from orcu.bench.provenance import package_versions
+from orcu.bench.versions import package_versions
 from orcu.errors import InputError
 from orcu.io.files import atomic_write
 

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from orcu.bench.columns import column, heading, title_heading
 from orcu.bench.plan import Benchmark, Plan, status
-from orcu.bench.provenance import provenance
 from orcu.bench.significance import BETTER, METHOD, WORSE, marks
 from orcu.bench.spec import Spec
 from orcu.errors import UnknownNameError
@@ -17,7 +16,7 @@ from orcu.figures.titles import data_title, loss_title
 from orcu.report import text_tables
 
 FORMATS = ("markdown", "latex", "csv", "html")
-CSV_COLUMNS = {  # of the parts of `provenance`
+CSV_COLUMNS = {  # of the parts of `Plan.provenance`
     "set in all runs": "settings",
     "versions of the runs": "run_versions",
     "versions of the table": "table_versions",
@@ -97,7 +96,7 @@ class Table:
             UnknownNameError: if the format is unknown.
         """
         if form == "csv":
-            return _csv(self.plan.spec, self.lines, baseline=self.baseline, provenance=provenance(self.plan))
+            return _csv(self.plan.spec, self.lines, baseline=self.baseline, provenance=self.plan.provenance)
         return self.with_comments(render_table(self.plan.spec, self.lines, form), form)
 
     def with_comments(self, text: str, form: str) -> str:
@@ -314,7 +313,7 @@ def _names(spec: Spec) -> list[str]:
 
 
 def _pairs(plan: Plan) -> list[str]:
-    return [f"{key}: {value}" for key, value in provenance(plan).items()]
+    return [f"{key}: {value}" for key, value in plan.provenance.items()]
 
 
 def _csv(

@@ -231,20 +231,19 @@ class Sources:
         """The calibrator for captions, after a space; empty if there is none."""
         return f" (calibrator: {self.calibrator})" if self.calibrator else ""
 
-    def note_selection(self, figure: str, drawn: Sequence[str], available: Sequence[str], option: str) -> None:
+    def note_selection(self, figure: str, drawn: Sequence[str], available: Sequence[str], chosen_by: str) -> None:
         """Add a note if a figure does not draw all data sets or losses.
 
         Args:
             figure: name of the figure.
             drawn: names that are drawn.
             available: names with runs.
-            option: "data" or "losses", the option that chooses others.
+            chosen_by: "data" or "losses", the argument that chooses others.
         """
         if set(drawn) < set(available):
-            kind = {"data": "data sets"}.get(option, option)
-            self.notes.append(
-                f"{figure}: shows {', '.join(drawn)}, {len(drawn)} of {len(available)} {kind}; choose with --{option}"
-            )
+            kind = "data sets" if chosen_by == "data" else chosen_by
+            count = f"{len(drawn)} of {len(available)} {kind}"
+            self.notes.append(f"{figure}: shows {', '.join(drawn)}, {count}; choose with --{chosen_by}")
 
     def describe(self) -> str:
         """The inputs, for error messages about missing content."""
