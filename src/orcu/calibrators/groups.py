@@ -267,8 +267,8 @@ class GroupedCalibration(WrappedCalibrator):
     def _adjusted_probs(self, logits: FloatArray, subgroup: Any) -> FloatArray:
         if subgroup is None:
             raise InputError(
-                f"subgroup: missing, but this calibrator adjusts {len(self.adjustment_.by_subgroup)} subgroups; pass the "
-                "subgroup of each row (--subgroup COLUMN)."
+                f"subgroup: missing, but this calibrator adjusts {len(self.adjustment_.by_subgroup)} subgroups; pass "
+                "the subgroup of each row (--subgroup COLUMN)."
             )
         names = as_strings(subgroup, rows=len(logits), name="subgroup")
         unknown = sorted(set(names.tolist()) - set(self.adjustment_.by_subgroup))

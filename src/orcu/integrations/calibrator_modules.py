@@ -177,8 +177,8 @@ class AutoModule(ProjectionModule):
 def _grouped_module(calibrator: calibrators.GroupedCalibration) -> CalibratorModule:
     if calibrator.adjustment_:
         raise InputError(
-            f"calibrator: it adjusts {len(calibrator.adjustment_.by_subgroup)} subgroups, and the exported graph has no "
-            "subgroup input. Export one model per subgroup, or use a calibrator without subgroups."
+            f"calibrator: it adjusts {len(calibrator.adjustment_.by_subgroup)} subgroups, and the exported graph has "
+            "no subgroup input. Export one model per subgroup, or use a calibrator without subgroups."
         )
     return calibrator_module(calibrator.fitted_)
 
