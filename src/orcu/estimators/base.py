@@ -53,7 +53,7 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
     """Base of `OrdinalClassifier` and `OrdinalBoosting`, which define ``fit``, their parameters and base learners."""
 
     knows_order = True  # classes_ are in their order, not sorted alphabetically
-    parameter_checks: ClassVar[Mapping[str, Check]]  # the constraint of each parameter
+    _parameter_checks: ClassVar[Mapping[str, Check]]  # the constraint of each parameter
     module: Any = None
     loss: Any
     cv: Any
@@ -144,7 +144,7 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
 
     def _check_parameters(self) -> None:
         """Check the constructor's parameters and required packages; scikit-learn wants this in ``fit``."""
-        check_parameters(self, self.parameter_checks)
+        check_parameters(self, self._parameter_checks)
         names = [self._loss_name(loss) for loss in self._loss_list()]
         duplicate = next((name for index, name in enumerate(names) if name in names[:index]), None)
         if duplicate is not None:

@@ -58,7 +58,7 @@ class OrdinalBoosting(OrdinalEstimator):
         ((600, 4), 1.0)
     """
 
-    parameter_checks = COMMON_CHECKS | {
+    _parameter_checks = COMMON_CHECKS | {
         "library": one_of("boosting library", LIBRARIES),
         "cv": fold_count(2),
         "n_estimators": count(1),

@@ -119,7 +119,7 @@ class OrdinalClassifier(OrdinalEstimator):
         ((400, 4), 1.0)
     """
 
-    parameter_checks = COMMON_CHECKS | {
+    _parameter_checks = COMMON_CHECKS | {
         "epochs": count(1),
         "batch_size": count(2),
         "weight_decay": valid_if(lambda decay: is_number(decay) and 0 <= decay < np.inf, "a finite number >= 0"),
