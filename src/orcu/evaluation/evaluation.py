@@ -241,7 +241,8 @@ def format_metric(evaluation: Evaluation, metric: Metric) -> str:
     """Value of a metric for a table cell."""
     value = evaluation.metrics[metric.name].value
     if metric.name == "nll" and math.isinf(value):
-        return f"infinite ({evaluation.impossible_rows:,} rows)"
+        count = evaluation.impossible_rows
+        return f"infinite ({count:,} row{'s' if count > 1 else ''})"
     return format_value(value, percent=metric.percent, signed=metric.better == "zero")
 
 

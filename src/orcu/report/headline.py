@@ -54,7 +54,7 @@ def next_step(evaluation: Evaluation) -> str:
     if results.is_miscalibrated:
         advice = (
             "Calibrate the model on labelled rows that were not used for training (orcu calibrate fit), and evaluate "
-            "it again on other rows."
+            "it again on other rows. If these probabilities are calibrated already, fit the calibrator to more rows."
         )
         return f"{advice} The subgroups differ: {by_subgroup}." if subgroups else advice
     if subgroups:
