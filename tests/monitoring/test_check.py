@@ -266,3 +266,25 @@ def test_check_log_written_by_0_2_gives_equal_numbers(tmp_path, name, options):
     assert (day.unlabelled, len(day.unlabelled_ids), len(day.ids)) == (12, 12, 48)
     rows = Predictions(probs=np.eye(3), y=day.classes, classes=day.classes)
     assert log.add("2026-06-01", rows, n_bins=5, append=True).tally.rows == 63
+
+
+def test_check_reference_days_count_days_with_labelled_rows(tmp_path):
+    log, rng = Log(tmp_path / "log"), np.random.default_rng(0)
+    for day in range(0, 60, 10):  # one day in ten has rows
+        log.add(FIRST + timedelta(days=day), simulate(rng, 50))
+    empty = Day.from_predictions("2026-06-02", simulate(rng, 3), np.array([-1, -1, -1]))
+    (log.path / "2026-06-02.json").write_text(json.dumps(empty.to_dict()))
+    result = check(log, reference_days=3)
+    assert (result.reference.rows, result.reference.last) == (150, FIRST + timedelta(days=20))
+    assert len(result.days) == 3
+    with pytest.raises(InputError, match="6 reference days, because the log has 6 days with labelled rows"):
+        check(log, reference_days=6)
+
+
+def test_chart_legends_are_outside_of_the_axes(drifted):
+    figure = chart(check(drifted, reference_days=10))
+    figure.draw_without_rendering()
+    for ax in figure.axes:
+        assert ax.get_legend().get_window_extent().y0 >= ax.get_window_extent().y1 - 1
+    above, below = figure.axes
+    assert below.get_legend().get_window_extent().y1 <= above.get_window_extent().y0  # nor in the panel above
