@@ -86,6 +86,8 @@ def test_rank_models_groups_are_maximal_and_overlap():
     assert test.is_significant
     for group in test.groups:
         assert mean[group[-1]] - mean[group[0]] < difference
+    assert len(test.groups) > 1
+    assert not any(set(one) < set(other) for one in test.groups for other in test.groups)
     together = {(a, b) for group in test.groups for a in group for b in group}
     for a in mean:
         for b in mean:
