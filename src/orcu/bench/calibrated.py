@@ -16,8 +16,7 @@ import orcu
 from orcu import calibrators
 from orcu.bench.spec import CalibratorSpec
 from orcu.bench.store import Store
-from orcu.evaluation.statistics import check_two_classes
-from orcu.evaluation.tally import exact_metrics
+from orcu.evaluation.statistics import check_two_classes, exact_metrics
 from orcu.predictions import Predictions
 
 N_BINS = 15

@@ -456,3 +456,15 @@ def check_two_classes(counts: npt.NDArray[Any], classes: tuple[str, ...]) -> Non
             f"label: all rows have the class {classes[int(np.argmax(counts))]!r}; an evaluation needs rows of at least "
             f"two of the classes ({', '.join(classes)})."
         )
+
+
+def exact_metrics(predictions: Predictions, *, n_bins: int = 15) -> dict[str, float]:
+    """All metrics of labelled predictions, from exact sums: the same bits on every machine.
+
+    Example:
+        >>> exact_metrics(Predictions(probs=[[0.9, 0.1], [0.8, 0.2]], y=[0, 1]))["ece"]
+        0.45
+    """
+    tally = Tally(predictions.num_classes, n_bins=n_bins)
+    tally.add(Rows.from_predictions(predictions).with_adaptive_bins(n_bins))
+    return tally.compute()

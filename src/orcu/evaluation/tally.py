@@ -23,7 +23,6 @@ from orcu.metrics.base import Metric, all_metrics
 from orcu.metrics.layout import Layout
 from orcu.metrics.rows import Rows, checked_weight
 from orcu.metrics.sums import Sums, Term
-from orcu.predictions import Predictions
 
 STATE_VERSION = 2  # version 1 was written by orcu 0.2
 _REPEAT = "create the tally again from its rows"
@@ -297,15 +296,3 @@ def _split(values: FloatArray) -> list[tuple[int, FloatArray]]:
         if not rest.any():
             break
     return pieces
-
-
-def exact_metrics(predictions: Predictions, *, n_bins: int = 15) -> dict[str, float]:
-    """All metrics of labelled predictions, from exact sums: the same bits on every machine.
-
-    Example:
-        >>> exact_metrics(Predictions(probs=[[0.9, 0.1], [0.8, 0.2]], y=[0, 1]))["ece"]
-        0.45
-    """
-    tally = Tally(predictions.num_classes, n_bins=n_bins)
-    tally.add(Rows.from_predictions(predictions).with_adaptive_bins(n_bins))
-    return tally.compute()

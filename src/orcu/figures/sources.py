@@ -13,7 +13,7 @@ import numpy as np
 
 from orcu import calibrators
 from orcu.errors import InputError, UnknownNameError
-from orcu.evaluation.tally import exact_metrics
+from orcu.evaluation.statistics import exact_metrics
 from orcu.figures.titles import data_title, loss_title
 from orcu.inputs import FloatArray
 from orcu.io.reading import read_table
