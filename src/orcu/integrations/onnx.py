@@ -143,7 +143,7 @@ def _module_hint(model: Any) -> str:
         )
     return (
         f"{text} An estimator with linear models, forests or boosted trees is none. Fit "
-        "OrdinalClassifier(estimators='network') and export its model_, or train with `orcu train --estimators network`."
+        "OrdinalClassifier(estimators='network') and export its model_, or use `orcu train --estimators network`."
     )
 
 
