@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from orcu.boosting.model_text import check_lightgbm, check_xgboost
+from orcu.boosting.model_text import check_xgboost, checked_lightgbm
 
 
 def table():
@@ -41,10 +41,10 @@ def first_value(new):
     return lambda value: " ".join([new, *value.split()[1:]])
 
 
-def test_check_lightgbm_accepts_what_lightgbm_writes(lightgbm_text):
-    check_lightgbm(lightgbm_text)
+def test_checked_lightgbm_accepts_what_lightgbm_writes(lightgbm_text):
+    checked_lightgbm(lightgbm_text)
     assert "num_cat=1" in lightgbm_text
-    check_lightgbm(replaced(lightgbm_text, "leaf_value", first_value("-1.5e-3")))
+    checked_lightgbm(replaced(lightgbm_text, "leaf_value", first_value("-1.5e-3")))
 
 
 @pytest.mark.parametrize(
@@ -78,13 +78,13 @@ def test_check_lightgbm_accepts_what_lightgbm_writes(lightgbm_text):
         ("num_class", lambda value: value + "\naverage_output", "unknown"),
     ],
 )
-def test_check_lightgbm_of_a_wrong_entry_raises(lightgbm_text, key, change, words):
+def test_checked_lightgbm_of_a_wrong_entry_raises(lightgbm_text, key, change, words):
     with pytest.raises(ValueError, match=words):
-        check_lightgbm(replaced(lightgbm_text, key, change))
+        checked_lightgbm(replaced(lightgbm_text, key, change))
 
 
 @pytest.mark.parametrize(("key", "value"), [("cat_boundaries", "0 9"), ("cat_threshold", "-1"), ("threshold", "4")])
-def test_check_lightgbm_of_wrong_categories_raises(lightgbm_text, key, value):
+def test_checked_lightgbm_of_wrong_categories_raises(lightgbm_text, key, value):
     start = lightgbm_text.index("num_cat=1")
     tree = lightgbm_text.rindex("Tree=", 0, start)
     number = int(lightgbm_text[tree + 5 :].split("\n", 1)[0])
@@ -96,13 +96,26 @@ def test_check_lightgbm_of_wrong_categories_raises(lightgbm_text, key, value):
     fixed = sizes.split()
     fixed[number] = str(int(fixed[number]) + len(changed) - len(block))
     with pytest.raises(ValueError, match=f"tree {number}: "):
-        check_lightgbm(head.replace(f"tree_sizes={sizes}", f"tree_sizes={' '.join(fixed)}") + changed)
+        checked_lightgbm(head.replace(f"tree_sizes={sizes}", f"tree_sizes={' '.join(fixed)}") + changed)
 
 
-def test_check_lightgbm_of_a_truncated_file_raises(lightgbm_text):
+def test_checked_lightgbm_leaves_out_what_follows_the_trees(lightgbm_text):
+    """LightGBM crashes where its parameters are cut off."""
+    import lightgbm as lgb
+
+    cut = lightgbm_text[: lightgbm_text.index("parameters:") + 40]
+    assert checked_lightgbm(cut) == checked_lightgbm(lightgbm_text)
+    x, _ = table()
+    first, second = (
+        lgb.Booster(model_str=text).predict(x, raw_score=True) for text in (lightgbm_text, checked_lightgbm(cut))
+    )
+    np.testing.assert_array_equal(first, second)
+
+
+def test_checked_lightgbm_of_a_truncated_file_raises(lightgbm_text):
     for length in (0, 3, 100, len(lightgbm_text) // 4):
         with pytest.raises(ValueError, match="truncated|first line|header"):
-            check_lightgbm(lightgbm_text[:length])
+            checked_lightgbm(lightgbm_text[:length])
 
 
 @pytest.mark.parametrize(

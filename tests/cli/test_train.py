@@ -3,11 +3,14 @@
 import errno
 import importlib.util
 import json
+import shutil
+import subprocess
+import time
 from dataclasses import fields
 
 import numpy as np
 import pytest
-from command import assert_data_error, assert_usage_error, plain, run
+from command import ORCU, assert_data_error, assert_usage_error, plain, run, run_process
 from PIL import Image
 
 from orcu import Predictions
@@ -261,3 +264,30 @@ def test_train_on_repeated_rows_prints_the_number_of_copies(small, tmp_path):
     (tmp_path / "rows" / "t.csv").write_text("\n".join([text[0], *text[1:] * 5]) + "\n")
     result = run(*LINEAR, "-o", "m", cwd=tmp_path)
     assert "450 of 450 rows are copies of other rows; copies are kept in one split" in plain(result.stdout)
+
+
+@pytest.mark.slow
+def test_train_that_is_killed_leaves_no_half_model_and_resumes_to_the_same_predictions(small, tmp_path):
+    """A folder predicts only when it is complete; three kills at random times lose nothing."""
+    shutil.copytree(small / "rows", tmp_path / "rows")
+    settings = ("train", "--data", "table", "--root", "rows", "--set", "label=grade", "--set", "epochs=20", "--cv", 2)
+    train = (*settings, *QUICK, "--estimators", "linear,network")
+    start = time.monotonic()
+    assert run_process(*train, "-o", "reference", cwd=tmp_path).returncode == 0
+    duration = time.monotonic() - start
+    reference = Predictions.read(tmp_path / "reference" / "test_calibrated.parquet").probs
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        process = subprocess.Popen([ORCU, *map(str, train), "-o", "model"], cwd=tmp_path, stdout=subprocess.DEVNULL)
+        time.sleep(float(rng.uniform(0.4, 1.0)) * duration)
+        process.kill()
+        process.wait()
+        result = run("predict", "model", "rows/t.csv", "-o", "p.csv", cwd=tmp_path)
+        if result.returncode:
+            assert_data_error(result, "model.json is missing")
+        else:
+            probs = Predictions.read(tmp_path / "model" / "test_calibrated.parquet").probs
+            np.testing.assert_array_equal(probs, reference)
+    assert run_process(*train, "-o", "model", cwd=tmp_path).returncode == 0
+    probs = Predictions.read(tmp_path / "model" / "test_calibrated.parquet").probs
+    np.testing.assert_array_equal(probs, reference)

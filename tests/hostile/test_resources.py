@@ -134,7 +134,13 @@ def cut(share):
 
 
 def changed(**fields):
-    return lambda content: json.dumps(json.loads(content) | fields).encode()
+    """Other entries in a model.json without SHA-256, as of orcu 0.2."""
+
+    def change(content):
+        entries = {key: value for key, value in json.loads(content).items() if key not in ("files", "sha256")}
+        return json.dumps(entries | {"version": 1} | fields).encode()
+
+    return change
 
 
 # file, damage, and a part of the message
@@ -146,6 +152,11 @@ DAMAGED_MODELS = {
     "half the plan": ("model.json", cut(0.5), "model.json"),
     "a plan that is a list": ("model.json", lambda content: b"[]", "JSON"),
     "another version": ("model.json", changed(version=9), "version"),
+    "a changed entry": (
+        "model.json",
+        lambda content: content.replace(b'"frozen": false', b'"frozen": true'),
+        "SHA-256",
+    ),
     "another kind": ("model.json", changed(kind="sounds"), "kind"),
     "another head": ("model.json", changed(head="../x"), "head"),
     "endless layers": ("model.json", changed(hidden_layer_sizes=[10**12]), "hidden_layer_sizes"),

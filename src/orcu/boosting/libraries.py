@@ -8,7 +8,7 @@ import numpy as np
 
 from orcu.boosting.adapters import lightgbm_metric, lightgbm_objective, xgboost_metric, xgboost_objective
 from orcu.boosting.learner import BoostingConfig, BoostingLearner, EnsembleSize
-from orcu.boosting.model_text import check_lightgbm, check_xgboost
+from orcu.boosting.model_text import check_xgboost, checked_lightgbm
 from orcu.ensemble.learner import NO_DEADLINE, Deadline, TrainingData
 from orcu.inputs import FloatArray
 from orcu.preprocessing import float32_codes, table_codes
@@ -126,8 +126,7 @@ class LightGBMLearner(BoostingLearner):
     def from_text(self, text: str) -> Any:  # noqa: D102
         import lightgbm as lgb
 
-        check_lightgbm(text)
-        booster = lgb.Booster(model_str=text)
+        booster = lgb.Booster(model_str=checked_lightgbm(text))
         booster.best_iteration = booster.current_iteration()
         return booster
 

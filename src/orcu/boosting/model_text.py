@@ -53,11 +53,12 @@ _NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d{1,3})?"
 _NUMBERS = re.compile(rf"{_NUMBER}(?: {_NUMBER})*")
 
 
-def check_lightgbm(text: str) -> None:
-    """Check the header and every tree of LightGBM's text format.
+def checked_lightgbm(text: str) -> str:
+    """Check the header and every tree of LightGBM's text format; returns the text without anything else.
 
     Checked are the sizes of all arrays, the columns and thresholds of splits, and that the nodes are one tree: every
-    child comes after its parent, and every node and leaf has one parent. Numbers are finite.
+    child comes after its parent, and every node and leaf has one parent. Numbers are finite. The objective and the
+    parameters of the training are left out: raw scores do not need them, and LightGBM crashes where they are damaged.
 
     Raises:
         ValueError: with the first fault.
@@ -72,6 +73,8 @@ def check_lightgbm(text: str) -> None:
     header = _entries(lines[1:], HEADER_KEYS, "the header")
     classes, per_iteration = (_integer(header, key) for key in ("num_class", "num_tree_per_iteration"))
     columns, sizes = _integer(header, "max_feature_idx") + 1, _integers(header, "tree_sizes")
+    if header.get("version") not in ("v3", "v4") or _integer(header, "label_index") < 0:
+        raise ValueError("wrong version or label_index")
     if not 1 <= classes == per_iteration:
         raise ValueError("num_class is not num_tree_per_iteration")
     names = [len(header.get(key, "").split(" ")) for key in ("feature_names", "feature_infos")]
@@ -88,6 +91,9 @@ def check_lightgbm(text: str) -> None:
             _check_tree(_entries(block.rstrip("\n").split("\n"), TREE_KEYS, "the tree"), number, columns)
         except ValueError as error:
             raise ValueError(f"tree {number}: {error}") from None
+    header.pop("objective", None)
+    checked = "\n".join(["tree", *(f"{key}={value}" for key, value in header.items())])
+    return f"{checked}\n\n{trees}{END}"
 
 
 def _check_tree(tree: Mapping[str, str], number: int, columns: int) -> None:
@@ -143,7 +149,7 @@ def check_tree_nodes(left: IntArray, right: IntArray, leaves: int) -> None:
 
 
 def check_xgboost(text: str) -> None:
-    """Check every tree of XGBoost's JSON format, as `check_lightgbm`.
+    """Check every tree of XGBoost's JSON format, as `checked_lightgbm`.
 
     Raises:
         ValueError: with the first fault.

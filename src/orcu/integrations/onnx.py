@@ -142,8 +142,8 @@ def _module_hint(model: Any) -> str:
             "calibrator=estimator.calibrator_). It takes rows that estimator.encoder_ has encoded."
         )
     return (
-        f"{text} An estimator with linear models, forests or boosted trees cannot be exported. Fit OrdinalClassifier("
-        "estimators='network') and export its model_, or train with `orcu train --estimators network`."
+        f"{text} An estimator with linear models, forests or boosted trees is none. Fit "
+        "OrdinalClassifier(estimators='network') and export its model_, or use `orcu train --estimators network`."
     )
 
 
