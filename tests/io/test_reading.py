@@ -121,3 +121,25 @@ def test_prepare_gives_the_same_data_for_every_dialect(tmp_path):
     }
     assert prepared["european"][0].manifest.digest == prepared["plain"][0].manifest.digest
     assert "note: t.csv: separator semicolon, decimal comma (detected)" in prepared["european"][1].lines()
+
+
+def test_read_table_first_line_of_excel_gives_the_separator(tmp_path):
+    path = tmp_path / "t.csv"
+    for first, separator in (("sep=;", ";"), ('"sep=|"', "|"), ("\nSEP=,", ",")):
+        path.write_text(f"{first}\ngrade{separator}size\nlow{separator}1\n")
+        assert read_table(path).to_pydict() == {"grade": ["low"], "size": [1]}
+    path.write_text("sep=;\n")
+    with pytest.raises(InputError, match="the file is empty"):
+        read_table(path)
+    path.write_text("sep=\nlow\n")  # a column with that name
+    assert read_table(path).column_names == ["sep="]
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_read_table_line_break_in_a_quoted_header_is_one_name(newline, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(f'grade,"size{newline}in mm{newline}{newline}"{newline}low,1{newline}high,2{newline}'.encode())
+    table = read_table(path)
+    assert table.column_names == ["grade", "size in mm"]
+    assert table.to_pydict()["grade"] == ["low", "high"]
+    assert [batch.to_pydict() for batch in open_table(path).batches(["grade"])] == [{"grade": ["low", "high"]}]

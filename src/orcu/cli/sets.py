@@ -9,7 +9,7 @@ import typer
 from typer import Argument, Option
 
 from orcu.cli.console import say, say_wrote, task
-from orcu.cli.files import calibrators_of, check_classes, check_paths, write_fitted
+from orcu.cli.files import calibrators_of, check_classes, check_json, check_paths, write_fitted
 from orcu.cli.options import Column, ReadOptions, TableOptions, command
 from orcu.errors import InputError
 
@@ -40,6 +40,7 @@ def fit(
     from orcu.predictions import Predictions
 
     check_paths([file, calibrator_file], [output])
+    check_json(output)
     options = read.arguments()
     with task(f"fitting sets on {file.name}"):
         predictions = Predictions.read(file, **options)

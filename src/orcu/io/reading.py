@@ -91,6 +91,10 @@ def open_table(path: str | os.PathLike[str], *, sep: str | None = None, decimal:
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path}: there is no such file.")
+    try:
+        os.fspath(path).encode()
+    except UnicodeEncodeError:  # pyarrow takes only such names
+        raise InputError(f"{path}: the path is not valid UTF-8; rename the file or folder.") from None
     name = path.name.lower()
     if name.endswith(CSV):
         dialect = detect_dialect(path, sep=sep, decimal=decimal)

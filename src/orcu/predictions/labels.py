@@ -14,6 +14,7 @@ import numpy.typing as npt
 from orcu.errors import InputError
 from orcu.inputs import IntArray, as_array
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 BY_VALUE = "labels matched to class names by value"
 POSITIONS = "integer labels taken as positions 0, 1, ... of the class names"
 
@@ -38,6 +39,9 @@ def class_names(classes: Sequence[Any] | None, num_classes: int) -> tuple[str, .
             f"classes: {len(names)} names ({', '.join(names)}) for {num_classes} columns of predictions. "
             "Name each class once, lowest first."
         )
+    broken = next((name for name in names if is_broken_text(name)), None)
+    if broken is not None:
+        raise InputError(f"classes: the name {broken!r} is not valid Unicode; correct its encoding.")
     if len(set(names)) < len(names) or "" in names:
         raise InputError(f"classes: expected different, non-empty names, got {', '.join(names)}.")
     return names
@@ -100,6 +104,8 @@ def label_codes(
         hint = f"Did you mean {by_lower[close[0]]!r}? " if close else ""
         count = int(np.isin(index, unknown).sum())
         hint += f"Correct the labels, or drop these rows ({count:,} of {len(index):,} have an unknown label)."
+    elif same := [class_name for class_name in code if class_name.casefold() == label.casefold()]:
+        hint = f"It differs from the class {same[0]!r} only in upper and lower case; write both the same way."
     else:
         hint = "Name the classes in order with classes= (--classes low,mid,high)."
     shown = ", ".join(code) if len(code) <= 12 else f"{len(code)} names"
@@ -153,6 +159,11 @@ def is_null(value: Any) -> bool:
     if isinstance(value, float):
         return math.isnan(value)
     return value is None or type(value).__name__ in {"NAType", "NaTType"}
+
+
+def is_broken_text(value: Any) -> bool:
+    """Return whether a text has half of a surrogate pair, which no file can hold: it was decoded wrongly."""
+    return isinstance(value, str) and not value.isascii() and _SURROGATE.search(value) is not None
 
 
 def is_missing(value: Any) -> bool:
