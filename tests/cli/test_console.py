@@ -241,3 +241,10 @@ def test_evaluate_file_name_that_is_not_utf8_is_a_data_error(suffix, tmp_path):
         pytest.skip("the file system does not take such names")
     result = run("evaluate", name, "--n-resamples", "0", cwd=tmp_path)
     assert_data_error(result, rf"caf\udce9{suffix}: the path is not valid UTF-8; rename")
+
+
+def test_command_prints_where_the_encoding_lacks_characters(tmp_path):
+    environment = _environment(tmp_path, 100) | {"PYTHONIOENCODING": "ascii"}
+    result = subprocess.run([ORCU, "theory"], capture_output=True, env=environment, check=False)
+    assert result.returncode == 0, result.stderr
+    assert b"30 passed" in result.stdout

@@ -143,3 +143,19 @@ def test_read_table_line_break_in_a_quoted_header_is_one_name(newline, tmp_path)
     assert table.column_names == ["grade", "size in mm"]
     assert table.to_pydict()["grade"] == ["low", "high"]
     assert [batch.to_pydict() for batch in open_table(path).batches(["grade"])] == [{"grade": ["low", "high"]}]
+
+
+def test_read_table_thousands_separators_are_not_taken_for_decimal_commas(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("grade;size\nlow;1,250\nhigh;39,550\n")
+    with pytest.raises(InputError, match=r"t.csv: '1,250' may have a decimal comma or a thousands separator"):
+        read_table(path)
+    assert read_table(path, decimal=",").to_pydict()["size"] == [1.25, 39.55]
+    path.write_text("grade;size\nlow;0,250\nhigh;39,550\n")  # no thousands start with 0
+    assert read_table(path).to_pydict()["size"] == [0.25, 39.55]
+
+
+@pytest.mark.parametrize("cell", ["0.1_5", "\uff10.5", "1.5.2", "0x1"])
+def test_to_float64_names_the_row_of_a_text_that_python_would_read(cell):
+    with pytest.raises(InputError, match=r"column 'p': row 3 has '.*', expected a number"):
+        to_float64(pa.array(["0.5", "1e-3", cell]), "p", first_row=1)

@@ -15,6 +15,7 @@ DECIMALS = {".": "point", ",": "comma"}
 _LINES = 20  # lines that are inspected
 _MAX_LINE_LENGTH = 1 << 20  # characters; a longer line is not a row of a table
 _COMMA_NUMBER = re.compile(r"^\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*$")
+_GROUPED_NUMBER = re.compile(r"^[+-]?[1-9]\d{0,2},\d{3}$")
 _EXCEL_SEPARATOR = re.compile(r'^"?sep=(.)"?\s*$', re.IGNORECASE)  # a first line that Excel writes and reads
 _POINT_NUMBER = re.compile(r"^\s*[+-]?\d*\.\d+([eE][+-]?\d+)?\s*$")
 
@@ -56,7 +57,13 @@ def detect_dialect(path: Path, *, sep: str | None = None, decimal: str | None = 
     if len(set(names)) < len(names):
         duplicate = next(name for name in names if names.count(name) > 1)
         raise InputError(f"{path.name}: duplicate column {duplicate!r} in the header.")
-    sign = decimal or _decimal([cell for row in rows for cell in row], separator)
+    cells = [cell for row in rows for cell in row]
+    sign = decimal or _decimal(cells, separator)
+    if decimal is None and sign == "," and (ambiguous := _thousands(cells)):
+        raise InputError(
+            f"{path.name}: {ambiguous!r} may have a decimal comma or a thousands separator. Give --decimal , for a "
+            "comma (decimal=','), or write the numbers without thousands separators."
+        )
     return Dialect(separator, sign, names, header_line + header_length, detected=not (sep and decimal))
 
 
@@ -106,6 +113,12 @@ def _separator(lines: list[str], is_complete: bool) -> str:
         if len(counts) == 1 and max(counts) > max_count:
             best, max_count = candidate, max(counts)
     return best
+
+
+def _thousands(cells: list[str]) -> str:
+    """Return a number if all numbers with a comma may have thousands separators, as 39,550 and unlike 0,250."""
+    numbers = [cell.strip() for cell in cells if _COMMA_NUMBER.match(cell)]
+    return numbers[0] if numbers and all(map(_GROUPED_NUMBER.match, numbers)) else ""
 
 
 def _decimal(cells: list[str], separator: str) -> str:

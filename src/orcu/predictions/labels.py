@@ -4,6 +4,7 @@ import difflib
 import math
 import numbers
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -48,10 +49,13 @@ def class_names(classes: Sequence[Any] | None, num_classes: int) -> tuple[str, .
 
 
 def canonical_label(value: Any) -> str:
-    """Return one text for all spellings of a label: 2, 2.0 and "2.0" are "2"; names are stripped."""
+    """Return one text for all spellings of a label: 2, 2.0 and "2.0" are "2"; names are stripped.
+
+    Letters with accents have one form (NFC), however they were typed.
+    """
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         return str(int(value))
-    text = str(value).strip()
+    text = unicodedata.normalize("NFC", str(value).strip())
     if "_" in text:  # Python reads 4_6 as 46; here it is a name
         return text
     try:
