@@ -179,8 +179,13 @@ def as_uncertainty(uncertainty: Any, *, rows: int, name: str = "uncertainty", fi
     return read_only(array)
 
 
-def as_sample_weight(sample_weight: Any, *, rows: int, name: str = "sample_weight", first_row: int = 0) -> FloatArray:
-    """Convert sample weights to a float64 array of shape (n,): each 0 or from 9.1e-13 to 1.1e12, not all 0."""
+def as_sample_weight(
+    sample_weight: Any, *, rows: int, name: str = "sample_weight", first_row: int = 0, is_part: bool = False
+) -> FloatArray:
+    """Convert sample weights to a float64 array of shape (n,): each 0 or from 9.1e-13 to 1.1e12, not all 0.
+
+    The weights of a part of the rows (``is_part``) may all be 0.
+    """
     array = _as_column(sample_weight, rows, name, "weight")
     bad = ~((array == 0) | ((array >= MIN_WEIGHT) & (array < MAX_WEIGHT)))
     if bad.any():
@@ -191,9 +196,14 @@ def as_sample_weight(sample_weight: Any, *, rows: int, name: str = "sample_weigh
             f"{name}: row {row + first_row} has {array[row]:g}, expected 0, or a number from {MIN_WEIGHT:.2g} to "
             f"{MAX_WEIGHT:.2g}. Rescale the weights: a common factor changes no result."
         )
-    if not array.any():
-        raise InputError(f"{name}: all weights are 0; expected at least one positive weight.")
+    if not is_part and not array.any():
+        raise InputError(zero_weights_message(name))
     return read_only(array)
+
+
+def zero_weights_message(name: str) -> str:
+    """Return the error message for sample weights that are all 0."""
+    return f"{name}: all weights are 0; expected at least one positive weight."
 
 
 def as_codes(values: Any, *, rows: int, name: str) -> IntArray:

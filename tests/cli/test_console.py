@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import typer.main
-from command import ORCU, _environment, assert_usage_error, plain, run
+from command import ORCU, _environment, assert_data_error, assert_usage_error, plain, run
 
 from orcu import Predictions, cli
 from orcu.cli.console import PIPE_CLOSED, escape, printable
@@ -212,3 +212,39 @@ def test_warning_with_control_characters_is_escaped(monkeypatch):
     monkeypatch.setattr(cli, "app", lambda **_: __import__("warnings").warn(HOSTILE, stacklevel=1))
     result = run("x")
     assert f"warning: {SHOWN}" in plain(result.stderr)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("evaluate", "a.parquet", "--json", "x.pdf"), ["x.pdf", "JSON", ".json"]),
+        (("calibrate", "fit", "a.parquet", "-o", "x.csv"), ["x.csv", "JSON"]),
+        (("sets", "fit", "a.parquet", "-o", "x.parquet"), ["x.parquet", "JSON"]),
+        (("decide", "a.parquet", "-o", "x.json"), ["x.json", ".parquet, .csv"]),
+    ],
+)
+def test_output_with_the_ending_of_another_format_is_a_usage_error(command, words, tmp_path):
+    result = run(*command, cwd=tmp_path, width=200)
+    assert result.returncode == 2
+    (tmp_path / "a.parquet").write_bytes(b"not read: names are checked first")
+    assert_usage_error(run(*command, cwd=tmp_path, width=200), *words)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_evaluate_file_name_that_is_not_utf8_is_a_data_error(suffix, tmp_path):
+    name = os.fsdecode(b"caf\xe9") + suffix
+    rng = np.random.default_rng(0)
+    Predictions(probs=rng.dirichlet(np.ones(3), size=60), y=rng.integers(3, size=60)).write(tmp_path / "a.parquet")
+    try:
+        (tmp_path / "a.parquet").rename(tmp_path / name)
+    except OSError:
+        pytest.skip("the file system does not take such names")
+    result = run("evaluate", name, "--n-resamples", "0", cwd=tmp_path)
+    assert_data_error(result, rf"caf\udce9{suffix}: the path is not valid UTF-8; rename")
+
+
+def test_command_prints_where_the_encoding_lacks_characters(tmp_path):
+    environment = _environment(tmp_path, 100) | {"PYTHONIOENCODING": "ascii"}
+    result = subprocess.run([ORCU, "theory"], capture_output=True, env=environment, check=False)
+    assert result.returncode == 0, result.stderr
+    assert b"30 passed" in result.stdout

@@ -10,6 +10,7 @@ import pytest
 
 import orcu
 from orcu.errors import InputError, UnknownNameError
+from orcu.evaluation.evaluation import Estimate
 from orcu.figures import confidence, confusion, forest, referral, reliability
 
 PANELS = {
@@ -68,6 +69,16 @@ def test_reliability_plot_of_a_class_shows_its_bins(evaluation, pyplot):
     assert points == pytest.approx(np.sort(value[weight > 0] / weight[weight > 0]))
     assert ax.get_xlabel() == "probability of mild"
     assert reliability.plot(evaluation).get_xlabel() == "confidence"
+
+
+def test_forest_plot_axis_ends_at_the_bounds_of_the_metric(evaluation, pyplot):
+    for part in (evaluation, *evaluation.others):
+        part.metrics["unimodality"] = Estimate(1.0, 0.98, 1.0)
+    low, high = forest.plot(evaluation, "unimodality").get_xlim()
+    assert low < 98
+    assert high == 100
+    low, high = forest.plot(evaluation, "mae").get_xlim()
+    assert low >= 0
 
 
 def test_forest_plot_has_a_line_for_each_model_or_subgroup(evaluation, pyplot):

@@ -121,3 +121,41 @@ def test_prepare_gives_the_same_data_for_every_dialect(tmp_path):
     }
     assert prepared["european"][0].manifest.digest == prepared["plain"][0].manifest.digest
     assert "note: t.csv: separator semicolon, decimal comma (detected)" in prepared["european"][1].lines()
+
+
+def test_read_table_first_line_of_excel_gives_the_separator(tmp_path):
+    path = tmp_path / "t.csv"
+    for first, separator in (("sep=;", ";"), ('"sep=|"', "|"), ("\nSEP=,", ",")):
+        path.write_text(f"{first}\ngrade{separator}size\nlow{separator}1\n")
+        assert read_table(path).to_pydict() == {"grade": ["low"], "size": [1]}
+    path.write_text("sep=;\n")
+    with pytest.raises(InputError, match="the file is empty"):
+        read_table(path)
+    path.write_text("sep=\nlow\n")  # a column with that name
+    assert read_table(path).column_names == ["sep="]
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_read_table_line_break_in_a_quoted_header_is_one_name(newline, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(f'grade,"size{newline}in mm{newline}{newline}"{newline}low,1{newline}high,2{newline}'.encode())
+    table = read_table(path)
+    assert table.column_names == ["grade", "size in mm"]
+    assert table.to_pydict()["grade"] == ["low", "high"]
+    assert [batch.to_pydict() for batch in open_table(path).batches(["grade"])] == [{"grade": ["low", "high"]}]
+
+
+def test_read_table_thousands_separators_are_not_taken_for_decimal_commas(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("grade;size\nlow;1,250\nhigh;39,550\n")
+    with pytest.raises(InputError, match=r"t.csv: '1,250' may have a decimal comma or a thousands separator"):
+        read_table(path)
+    assert read_table(path, decimal=",").to_pydict()["size"] == [1.25, 39.55]
+    path.write_text("grade;size\nlow;0,250\nhigh;39,550\n")  # no thousands start with 0
+    assert read_table(path).to_pydict()["size"] == [0.25, 39.55]
+
+
+@pytest.mark.parametrize("cell", ["0.1_5", "\uff10.5", "1.5.2", "0x1"])
+def test_to_float64_names_the_row_of_a_text_that_python_would_read(cell):
+    with pytest.raises(InputError, match=r"column 'p': row 3 has '.*', expected a number"):
+        to_float64(pa.array(["0.5", "1e-3", cell]), "p", first_row=1)

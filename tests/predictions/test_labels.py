@@ -95,3 +95,9 @@ def test_label_codes_accept_classes_named_like_missing_values():
 def test_check_no_missing_names_the_argument_and_the_row():
     with pytest.raises(InputError, match="^groups: row 1 "):
         check_no_missing(["a", float("nan")], name="groups")
+
+
+def test_predictions_labels_match_in_any_unicode_form():
+    composed, decomposed = "gro\u00df\u00e9", "gro\u00dfe\u0301"
+    predictions = Predictions(probs=[[0.9, 0.1], [0.2, 0.8]], y=[decomposed, "b"], classes=[composed, "b"])
+    assert predictions.y.tolist() == [0, 1]

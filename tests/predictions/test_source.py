@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from orcu import Predictions
+from orcu import Predictions, evaluate
 from orcu.errors import InputError, UnknownNameError
 from orcu.predictions import open_predictions
+from orcu.predictions.source import open_frame
 
 CLASSES = ["none", "mild", "severe"]
 OPTIONS = {"label": "grade", "probs": "p_*", "subgroup": "site", "sample_weight": "w", "id": "image"}
@@ -300,3 +301,56 @@ def test_read_column_of_another_type_names_the_column(tmp_path):
 def test_read_quoted_cells_with_commas_and_line_breaks(tmp_path):
     text = 'name,p_0,p_1,y\n"Doe, J.",0.5,0.5,0\n"two\nlines",0.25,0.75,1\n'
     assert read_text(tmp_path, text, id="name").ids.tolist() == ["Doe, J.", "two\nlines"]
+
+
+def test_open_predictions_weights_of_a_part_may_be_zero(tmp_path, monkeypatch):
+    table = pa.table({"y": [0, 1] * 4, "p_0": [0.9, 0.2] * 4, "p_1": [0.1, 0.8] * 4, "w": [0.0] * 6 + [1.0, 2.0]})
+    monkeypatch.setattr("orcu.predictions.source.BATCH_ROWS", 3)
+    options = {"label": "y", "probs": "p_*", "sample_weight": "w"}
+    predictions = Predictions.from_frame(table, **options)
+    assert predictions.sample_weight.tolist() == [0.0] * 6 + [1.0, 2.0]
+    monkeypatch.setattr("orcu.evaluation.statistics.IN_MEMORY_CELLS", 4)
+    assert evaluate(open_frame(table, **options), n_resamples=0)["accuracy"].value == 1
+    zero = table.set_column(3, "w", pa.array([0.0] * 8))
+    for in_memory in (4, 10**6):
+        monkeypatch.setattr("orcu.evaluation.statistics.IN_MEMORY_CELLS", in_memory)
+        with pytest.raises(InputError, match="frame: column 'w': all weights are 0"):
+            evaluate(open_frame(zero, **options), n_resamples=0)
+
+
+def test_read_empty_id_raises(tmp_path):
+    (tmp_path / "p.csv").write_text("id,y,p_0,p_1\na,0,0.9,0.1\n,1,0.2,0.8\n")
+    with pytest.raises(InputError, match=r"p.csv: column 'id': row 2 is empty"):
+        Predictions.read(tmp_path / "p.csv", id="id", label="y", probs="p_*")
+
+
+def test_read_labels_that_differ_in_case_only_get_a_hint(tmp_path):
+    (tmp_path / "p.csv").write_text("y,p_low,p_high\nLow,0.9,0.1\nHigh,0.2,0.8\n")
+    with pytest.raises(InputError, match=r"label 'Low'.* differs from the class 'low' only in upper and lower case"):
+        Predictions.read(tmp_path / "p.csv", label="y", probs="p_*")
+
+
+def test_read_implausible_logits_are_noted(tmp_path):
+    (tmp_path / "p.csv").write_text("y,z_0,z_1\n0,2,1\n1,1e300,2\n")
+    predictions = Predictions.read(tmp_path / "p.csv", label="y", logits="z_*")
+    assert any("WARNING: a logit has the size 1e+300 (row 2)" in note for note in predictions.notes)
+    (tmp_path / "p.csv").write_text("y,z_0,z_1\n0,2,1\n1,inf,2\n")
+    with pytest.raises(InputError, match="row 2 has inf in column 'z_0', expected finite values"):
+        Predictions.read(tmp_path / "p.csv", label="y", logits="z_*")
+
+
+def test_predictions_texts_with_lone_surrogates_raise():
+    arguments = {"probs": [[0.9, 0.1], [0.2, 0.8]], "y": [0, 1]}
+    for role in ("ids", "subgroup", "cluster"):
+        with pytest.raises(InputError, match=rf"^{role}: row 1 has '\\ud800b', which is not valid Unicode"):
+            Predictions(**arguments, **{role: ["a", "\ud800b"]})
+    with pytest.raises(InputError, match=r"^classes: the name '\\ud800' is not valid"):
+        Predictions(probs=arguments["probs"], classes=["a", "\ud800"])
+
+
+def test_evaluate_mixed_numbers_and_texts_are_accepted():
+    probs = [[0.9, 0.1], [0.2, 0.8], [0.7, 0.3], [0.4, 0.6]]
+    mixed = np.array([0, "1", "0", 1], dtype=object)
+    evaluation = evaluate(probs=probs, y=mixed, cluster=mixed, subgroup=mixed, n_resamples=30)
+    assert evaluation["accuracy"].value == 1
+    assert list(evaluation.subgroups) == ["0", "1"]

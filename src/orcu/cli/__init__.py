@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import io
 import os
 import sys
 import warnings
@@ -97,6 +98,11 @@ def process() -> NoReturn:
     on a busy machine finished its work and ended with exit code 134.
     """
     code: object = 0
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(
+            stream, io.TextIOWrapper
+        ):  # arrows and names are "?" where the encoding, as of a pipe, lacks them
+            stream.reconfigure(errors="replace")
     try:
         main()
     except SystemExit as stop:

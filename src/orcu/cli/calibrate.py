@@ -10,7 +10,7 @@ from rich.table import Table
 from typer import Argument, Option
 
 from orcu.cli.console import escape, new_table, progress_bar, say, say_wrote, show, task
-from orcu.cli.files import calibrators_of, check_classes, check_page, check_paths, write_fitted
+from orcu.cli.files import calibrators_of, check_classes, check_json, check_page, check_paths, write_fitted
 from orcu.cli.options import Column, LabelledReadOptions, TableOptions, command
 from orcu.errors import InputError
 
@@ -53,6 +53,7 @@ def fit(
     from orcu.predictions import Predictions
 
     check_paths([file], [output])
+    check_json(output)
     options = read.arguments()
     estimator = calibrators.create(calibrator)
     if read.subgroup is not None:

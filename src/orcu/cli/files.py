@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MAX_NAME_BYTES = 200  # file systems allow 255, and temporary names are longer
 PAGE_SUFFIXES = (".html", ".htm", ".pdf")
+OTHER_FORMATS = {*PAGE_SUFFIXES, ".csv", ".tsv", ".gz", ".parquet", ".xlsx", ".md", ".tex", ".png", ".svg", ".jpg"}
 Result = functools.partial(Option, rich_help_panel="Output files")
 
 
@@ -61,6 +62,12 @@ def check_page(path: Path | None) -> None:
         browser()
 
 
+def check_json(path: Path | None) -> None:
+    """Check that the name of a JSON file does not end like another format."""
+    if path is not None and path.suffix.lower() in OTHER_FORMATS:
+        raise InputError(f"{path}: this output is JSON, but its name ends in {path.suffix}; choose a name with .json.")
+
+
 def digest(path: Path) -> str:
     """Return the SHA-256 of a file; for a folder, of the names and digests of its Parquet files."""
     if path.is_dir():
@@ -76,7 +83,9 @@ def provenance(paths: list[Path]) -> "Provenance":
     from orcu.report.page import Provenance
 
     files = [(path.name, digest(path)) for path in paths]
-    return Provenance(files, date.today().isoformat(), shlex.join(["orcu", *sys.argv[1:]]))
+    # Bytes of an argument that are not UTF-8 cannot be written to a report.
+    command = shlex.join(["orcu", *sys.argv[1:]]).encode("utf-8", "backslashreplace").decode()
+    return Provenance(files, date.today().isoformat(), command)
 
 
 @dataclass(frozen=True)
@@ -91,6 +100,7 @@ class ReportOptions:
         """Check input and output paths; inputs may be folders."""
         check_paths(inputs, [self.report, self.json_path, *outputs], folders=True)
         check_page(self.report)
+        check_json(self.json_path)
 
     def write(self, numbers: dict[str, Any], page: Callable[..., str], inputs: list[Path]) -> list[Path]:
         """Write the requested files and return their paths; ``page`` builds the report."""

@@ -14,6 +14,7 @@ from typer import Option
 
 from orcu.cli.console import close_stdout, printable
 from orcu.errors import InputError
+from orcu.io.writing import check_table_name
 
 if TYPE_CHECKING:
     from pyarrow import Table
@@ -124,6 +125,10 @@ class TableOptions:
     escape_formulas: Annotated[
         bool, Option("--escape-formulas", help="Prefix CSV texts that a spreadsheet would run (= + - @) with a quote.")
     ] = False
+
+    def __post_init__(self) -> None:
+        """Check the ending of the name before the work."""
+        check_table_name(self.output)
 
     def write(self, table: "Table") -> None:
         """Write the table."""

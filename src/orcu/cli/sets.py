@@ -9,7 +9,7 @@ import typer
 from typer import Argument, Option
 
 from orcu.cli.console import say, say_wrote, task
-from orcu.cli.files import calibrators_of, check_classes, check_paths, write_fitted
+from orcu.cli.files import calibrators_of, check_classes, check_json, check_paths, write_fitted
 from orcu.cli.options import Column, LabelledReadOptions, ReadOptions, TableOptions, command
 from orcu.errors import InputError
 
@@ -54,6 +54,7 @@ def fit(
     from orcu.predictions import Predictions
 
     check_paths([file, calibrator_file], [output])
+    check_json(output)
     options = read.arguments()
     if class_conditional and read.subgroup is not None:
         raise InputError("--class-conditional, --subgroup: give only one of the two.")

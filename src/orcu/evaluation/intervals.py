@@ -96,7 +96,10 @@ def resampling_units(rows: int, cluster: npt.NDArray[Any] | None) -> tuple[npt.N
     """Resampling unit of each row, and the number of units: rows or clusters, in blocks if there are many."""
     unit: npt.NDArray[np.intp] = np.arange(rows)
     if cluster is not None:
-        unit = np.unique(cluster, return_inverse=True)[1]
+        try:
+            unit = np.unique(cluster, return_inverse=True)[1]
+        except TypeError:  # numbers and texts have no common order
+            unit = np.unique(cluster.astype(str), return_inverse=True)[1]
     count = int(unit.max()) + 1
     return (random_blocks(unit), N_BLOCKS) if count > MAX_UNITS else (unit, count)
 

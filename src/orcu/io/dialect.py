@@ -17,6 +17,8 @@ DECIMALS = {".": "point", ",": "comma"}
 _LINES = 20  # lines that are inspected
 _MAX_LINE_LENGTH = 1 << 20  # characters; a longer line is not a row of a table
 _COMMA_NUMBER = re.compile(r"^\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*$")
+_GROUPED_NUMBER = re.compile(r"^[+-]?[1-9]\d{0,2},\d{3}$")
+_EXCEL_SEPARATOR = re.compile(r'^"?sep=(.)"?\s*$', re.IGNORECASE)  # a first line that Excel writes and reads
 _POINT_NUMBER = re.compile(r"^\s*[+-]?\d*\.\d+([eE][+-]?\d+)?\s*$")
 
 
@@ -49,21 +51,44 @@ def detect_dialect(
         raise InputError(f"decimal: expected '.' or ',', got {decimal!r}.")
     encoding = _encoding(path, encoding)
     lines, is_complete = _first_lines(path, encoding)
-    header_line = next((number for number, line in enumerate(lines) if line.strip()), len(lines))
-    lines = [line for line in lines[header_line:] if line.strip()]
+    header_line = _next_line(lines, 0)
+    if header_line < len(lines) and (declared := _EXCEL_SEPARATOR.match(lines[header_line])):
+        sep = sep or declared[1]
+        header_line = _next_line(lines, header_line + 1)
+    lines = lines[header_line:]
     if not lines:
         raise InputError(f"{path.name}: the file is empty.")
     try:
-        separator = sep or _separator(lines, is_complete)
-        header, *rows = _cells(lines, separator)
+        separator = sep or _separator([line for line in lines if line.strip()], is_complete)
+        header_length = _header_length(lines, separator)
+        header, *rows = _cells([*lines[:header_length], *filter(str.strip, lines[header_length:])], separator)
     except csv.Error as error:
         raise InputError(f"{path.name}: cannot be parsed as a table ({error}).") from None
-    names = tuple(name.strip() for name in header)
+    names = tuple(" ".join(part.strip() for part in name.splitlines()).strip() for name in header)
     if len(set(names)) < len(names):
         duplicate = next(name for name in names if names.count(name) > 1)
         raise InputError(f"{path.name}: duplicate column {duplicate!r} in the header.")
-    sign = decimal or _decimal([cell for row in rows for cell in row], separator)
-    return Dialect(separator, sign, names, header_line + 1, detected=not (sep and decimal), encoding=encoding)
+    cells = [cell for row in rows for cell in row]
+    sign = decimal or _decimal(cells, separator)
+    if decimal is None and sign == "," and (ambiguous := _thousands(cells)):
+        raise InputError(
+            f"{path.name}: {ambiguous!r} may have a decimal comma or a thousands separator. Give --decimal , for a "
+            "comma (decimal=','), or write the numbers without thousands separators."
+        )
+    skip = header_line + header_length
+    return Dialect(separator, sign, names, skip, detected=not (sep and decimal), encoding=encoding)
+
+
+def _next_line(lines: list[str], start: int) -> int:
+    """Return the number of the first line that is not blank."""
+    return next((number for number in range(start, len(lines)) if lines[number].strip()), len(lines))
+
+
+def _header_length(lines: list[str], separator: str) -> int:
+    """Return the number of lines of the header, which has several if a quoted name has line breaks."""
+    reader = csv.reader((line + "\n" for line in lines), delimiter=separator)
+    next(reader)
+    return reader.line_num
 
 
 def _encoding(path: Path, encoding: str | None) -> str:
@@ -132,6 +157,12 @@ def _separator(lines: list[str], is_complete: bool) -> str:
         if len(counts) == 1 and max(counts) > max_count:
             best, max_count = candidate, max(counts)
     return best
+
+
+def _thousands(cells: list[str]) -> str:
+    """Return a number if all numbers with a comma may have thousands separators, as 39,550 and unlike 0,250."""
+    numbers = [cell.strip() for cell in cells if _COMMA_NUMBER.match(cell)]
+    return numbers[0] if numbers and all(map(_GROUPED_NUMBER.match, numbers)) else ""
 
 
 def _decimal(cells: list[str], separator: str) -> str:

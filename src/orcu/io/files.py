@@ -1,5 +1,6 @@
 """Atomic file writes, JSON files, and locks between processes."""
 
+import errno
 import json
 import os
 import tempfile
@@ -49,6 +50,8 @@ def _errors_of(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno is None:  # a message only, as some libraries raise it
+            raise OSError(errno.EIO, str(error), os.fspath(path)) from error
         error.filename = os.fspath(path)
         raise
 

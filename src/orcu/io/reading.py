@@ -1,6 +1,7 @@
 """Reading of CSV and Parquet tables, completely or in batches."""
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 1 << 18
 BLOCK_BYTES = 1 << 24  # bytes of a CSV file that are read at once; no row may be longer
+_NUMBER = re.compile(r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|nan|inf(inity)?)", re.IGNORECASE)
 PARQUET = (".parquet", ".pq")
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt")
 
@@ -101,6 +103,10 @@ def open_table(
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path}: there is no such file.")
+    try:
+        os.fspath(path).encode()
+    except UnicodeEncodeError:  # pyarrow takes only such names
+        raise InputError(f"{path}: the path is not valid UTF-8; rename the file or folder.") from None
     name = path.name.lower()
     if name.endswith(CSV):
         dialect = detect_dialect(path, sep=sep, decimal=decimal, encoding=encoding)
@@ -203,9 +209,7 @@ def to_numpy(column: Any, dtype: Any) -> npt.NDArray[Any]:
 
 def _invalid_number_message(texts: list[str | None], name: str, first_row: int) -> str:
     for row, text in enumerate(texts):
-        try:
-            float(text or "x")
-        except ValueError:
+        if not text or not _NUMBER.fullmatch(text):
             if not text:
                 return missing_entry_message(f"column {name!r}", row + first_row)
             hint = "Check the separator and the decimal sign (--sep, --decimal)."

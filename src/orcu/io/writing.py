@@ -30,9 +30,7 @@ def write_table(table: "pyarrow.Table", path: str | os.PathLike[str], *, escape_
     import pyarrow.csv
     import pyarrow.parquet
 
-    name = Path(path).name.lower()
-    if not name.endswith((".parquet", ".csv", ".csv.gz")):
-        raise InputError(f"{path}: expected a file name that ends in .parquet, .csv or .csv.gz.")
+    name = check_table_name(path)
     with atomic_write(path) as temporary:
         if name.endswith(".parquet"):
             pyarrow.parquet.write_table(table, temporary)
@@ -42,6 +40,14 @@ def write_table(table: "pyarrow.Table", path: str | os.PathLike[str], *, escape_
         compression = "gzip" if name.endswith(".gz") else None
         with pyarrow.output_stream(temporary, compression=compression) as stream:
             pyarrow.csv.write_csv(table, stream)
+
+
+def check_table_name(path: str | os.PathLike[str]) -> str:
+    """Return the name of a table file in lower case; raises `InputError` if its ending is not one of a table."""
+    name = Path(path).name.lower()
+    if not name.endswith((".parquet", ".csv", ".csv.gz")):
+        raise InputError(f"{path}: expected a file name that ends in .parquet, .csv or .csv.gz.")
+    return name
 
 
 def escape_formula_texts(table: "pyarrow.Table") -> "pyarrow.Table":

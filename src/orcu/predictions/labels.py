@@ -4,6 +4,7 @@ import difflib
 import math
 import numbers
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from orcu.inputs import IntArray, as_array
 from orcu.inputs import is_missing as is_missing
 from orcu.inputs import is_null as is_null
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 BY_VALUE = "labels matched to class names by value"
 POSITIONS = "integer labels taken as positions 0, 1, ... of the class names"
 
@@ -40,16 +42,22 @@ def class_names(classes: Sequence[Any] | None, num_classes: int) -> tuple[str, .
             f"classes: {len(names)} names ({', '.join(names)}) for {num_classes} columns of predictions. "
             "Name each class once, lowest first."
         )
+    broken = next((name for name in names if is_broken_text(name)), None)
+    if broken is not None:
+        raise InputError(f"classes: the name {broken!r} is not valid Unicode; correct its encoding.")
     if len(set(names)) < len(names) or "" in names:
         raise InputError(f"classes: expected different, non-empty names, got {', '.join(names)}.")
     return names
 
 
 def canonical_label(value: Any) -> str:
-    """Return one text for all spellings of a label: 2, 2.0 and "2.0" are "2"; names are stripped."""
+    """Return one text for all spellings of a label: 2, 2.0 and "2.0" are "2"; names are stripped.
+
+    Letters with accents have one form (NFC), however they were typed.
+    """
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         return str(int(value))
-    text = str(value).strip()
+    text = unicodedata.normalize("NFC", str(value).strip())
     if "_" in text:  # Python reads 4_6 as 46; here it is a name
         return text
     try:
@@ -103,6 +111,8 @@ def label_codes(
         hint = f"Did you mean {by_lower[close[0]]!r}? " if close else ""
         count = int(np.isin(index, unknown).sum())
         hint += f"Correct the labels, or drop these rows ({count:,} of {len(index):,} have an unknown label)."
+    elif same := [class_name for class_name in code if class_name.casefold() == label.casefold()]:
+        hint = f"It differs from the class {same[0]!r} only in upper and lower case; write both the same way."
     else:
         hint = "Name the classes in order with classes= (--classes low,mid,high)."
     shown = ", ".join(code) if len(code) <= 12 else f"{len(code)} names"
@@ -153,6 +163,11 @@ def check_class_order(estimator: Any) -> None:
         f"classes: the classes of {type(inner).__name__} are in alphabetical order ({', '.join(names)}), which may not "
         "be their order. Use integer labels, or CalibratedOrdinal(estimator, classes=[lowest, ..., highest])."
     )
+
+
+def is_broken_text(value: Any) -> bool:
+    """Return whether a text has half of a surrogate pair, which no file can hold: it was decoded wrongly."""
+    return isinstance(value, str) and not value.isascii() and _SURROGATE.search(value) is not None
 
 
 def _is_integer(text: str) -> bool:

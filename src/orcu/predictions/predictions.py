@@ -36,6 +36,7 @@ from orcu.predictions.labels import (
     canonical_label,
     check_zero_based,
     class_names,
+    is_broken_text,
     is_missing,
     label_codes,
 )
@@ -46,6 +47,7 @@ NUMERIC_COLUMNS = ("sample_weight", "uncertainty")
 TEXT_COLUMNS = ("subgroup", "cluster", "split", "fold")
 OPTIONAL_COLUMNS = ("ids", *NUMERIC_COLUMNS, *TEXT_COLUMNS)
 NO_LABELS = "no labels"
+MAX_PLAUSIBLE_LOGIT = 1e6  # exp(-745) is 0, so a difference of 1,000 already means certainty
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -404,6 +406,12 @@ class Predictions:
                 "WARNING: every row of the logits is in [0, 1] and sums to 1. If these are probabilities, pass them "
                 "as probs= (--probs)"
             )
+        if self.logits is not None and (largest := float(np.abs(self.logits).max())) > MAX_PLAUSIBLE_LOGIT:
+            row = int(np.abs(self.logits).max(axis=1).argmax())
+            notes.append(
+                f"WARNING: a logit has the size {largest:.3g} (row {row + 1}), which makes its row certain. Is it a "
+                "placeholder for a missing value?"
+            )
         return notes
 
 
@@ -472,9 +480,11 @@ def _as_column(values: Any, rows: int, name: str) -> ObjectArray | None:
     column = as_array(values, name)
     if column.shape != (rows,):
         raise InputError(f"{name}: expected one entry per row, shape ({rows},); got {column.shape}.")
-    if column.dtype == object or column.dtype.kind == "f":
+    if column.dtype == object or column.dtype.kind in "fU":
         entries = column.tolist()
         for row, entry in enumerate(entries):
+            if is_broken_text(entry):
+                raise InputError(f"{name}: row {row} has {entry!r}, which is not valid Unicode; correct its encoding.")
             if isinstance(entry, (list, dict, set)):
                 raise InputError(f"{name}: row {row} holds {entry!r}, expected a text or a number.")
         if any(is_missing(entry) for entry in set(entries)):

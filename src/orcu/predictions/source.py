@@ -24,6 +24,7 @@ from orcu.inputs import (
     cell_text,
     half_ulp,
     missing_entry_message,
+    zero_weights_message,
 )
 from orcu.io.reading import BATCH_ROWS, TableFile, open_table, to_float64, to_numpy
 from orcu.predictions.columns import Columns, join_names, missing_column_message, order_classes, select_value_columns
@@ -63,6 +64,7 @@ class ReadSummary:
     lowest_label: int | None = None
     mappings: frozenset[str] = frozenset()
     unlabelled_rows: int = 0  # skipped, and not among the rows
+    has_weight: bool = False  # whether a row has a weight above 0
 
     @classmethod
     def from_batch(cls, batch: Predictions) -> "ReadSummary":
@@ -71,7 +73,10 @@ class ReadSummary:
             return cls(unlabelled_rows=batch.unlabelled_rows)
         lowest = None if batch.y is None else int(batch.y.min())
         mappings = frozenset([batch.label_mapping])
-        return cls(len(batch), batch.normalised_rows, batch.max_sum_error, lowest, mappings, batch.unlabelled_rows)
+        has_weight = batch.sample_weight is None or bool(batch.sample_weight.any())
+        return cls(
+            len(batch), batch.normalised_rows, batch.max_sum_error, lowest, mappings, batch.unlabelled_rows, has_weight
+        )
 
     def __add__(self, other: "ReadSummary") -> "ReadSummary":
         lowest = [label for label in (self.lowest_label, other.lowest_label) if label is not None]
@@ -82,6 +87,7 @@ class ReadSummary:
             min(lowest, default=None),
             self.mappings | other.mappings,
             self.unlabelled_rows + other.unlabelled_rows,
+            self.has_weight or other.has_weight,
         )
 
 
@@ -182,6 +188,8 @@ class PredictionsSource:
             raise InputError(
                 f"{self.columns.label}: some labels are class names, others are positions 0, 1, ...; use only one kind."
             )
+        if not summary.has_weight:
+            raise InputError(f"{self.name}: {zero_weights_message(f'column {self.columns.sample_weight!r}')}")
         if POSITIONS in summary.mappings and summary.lowest_label is not None:
             check_zero_based(summary.lowest_label, str(self.columns.label))
 
@@ -264,7 +272,11 @@ class RawBatch:
             elif with_labels and columns.label is not None:
                 encoded = _encode(batch.column(columns.label), columns.label)
                 fields["y"], fields["label_mapping"] = self._match_labels(encoded)
-            for role, check in (("sample_weight", as_sample_weight), ("uncertainty", as_uncertainty)):
+            checks: dict[str, Callable[..., FloatArray]] = {
+                "sample_weight": partial(as_sample_weight, is_part=True),
+                "uncertainty": as_uncertainty,
+            }
+            for role, check in checks.items():
                 if (column := getattr(columns, role)) is not None:
                     numbers = source.read_numbers(batch, column, first_row)
                     fields[role] = check(numbers, rows=len(values), name=f"column {column!r}", first_row=first_row)
@@ -272,7 +284,7 @@ class RawBatch:
                 if (column := getattr(columns, role)) is not None:
                     fields[role] = read_texts(batch.column(column), column, first_row)
             if columns.id is not None:
-                fields["ids"] = np.asarray(batch.column(columns.id).to_pylist(), dtype=object)
+                fields["ids"] = _read_ids(batch.column(columns.id), columns.id, first_row)
             predictions = Predictions._from_fields(**fields, classes=source.classes, history=tuple(source.history))
             if codes is None:
                 return predictions
@@ -476,6 +488,15 @@ def _encode(column: Any, name: str) -> EncodedLabels:
     values = [*encoded.dictionary.to_pylist(), *([None] if column.null_count else [])]
     index = to_numpy(encoded.indices.fill_null(len(values) - 1), np.int32)
     return EncodedLabels(values, index.astype(np.intp))
+
+
+def _read_ids(column: Any, name: str, first_row: int) -> ObjectArray:
+    """Convert a pyarrow column without empty cells to ids."""
+    cells = column.to_pylist()
+    empty = next((row for row, value in enumerate(cells) if is_missing(value)), None)
+    if empty is not None:
+        raise InputError(missing_entry_message(f"column {name!r}", empty + first_row))
+    return np.asarray(cells, dtype=object)
 
 
 def read_texts(column: Any, name: str, first_row: int) -> ObjectArray:

@@ -195,7 +195,7 @@ def _forest_figures(evaluations: dict[str, Evaluation], prefix: str) -> list[Fig
     for metric in next(iter(evaluations.values())).metric_list if evaluations else ():
         if metric.name in FOREST_METRICS:
             estimates = {name: part.metrics[metric.name] for name, part in evaluations.items()}
-            draw = partial(forest.draw, estimates=estimates, percent=metric.percent)
+            draw = partial(forest.draw, estimates=estimates, metric=metric)
             title, height = f"{metric.title} by {prefix}", 0.7 + 0.26 * len(estimates)
             figures.append(figure(metric.title, draw, prefix=f"{prefix}-{metric.name}", title=title, height=height))
     return figures

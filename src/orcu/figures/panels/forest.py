@@ -8,7 +8,7 @@ from orcu.errors import InputError
 from orcu.evaluation.evaluation import Estimate, Evaluation
 from orcu.figures.base import axes_or_new
 from orcu.figures.style import ROLES, shorten
-from orcu.metrics.base import METRICS
+from orcu.metrics.base import METRICS, Metric
 
 
 def plot(evaluation: Evaluation, metric: str, *, by: Literal["subgroup", "model"] = "model", ax: Any = None) -> Any:
@@ -24,14 +24,14 @@ def plot(evaluation: Evaluation, metric: str, *, by: Literal["subgroup", "model"
         UnknownNameError: if the metric is unknown.
         InputError: if the evaluation has only one model or no subgroups.
     """
-    percent, title = METRICS.get(metric).percent, METRICS.get(metric).title
+    shown = METRICS.get(metric)
     evaluations = evaluations_by(evaluation, by)
     if len(evaluations) == 1:
         fix = "evaluate(..., compare={...})" if by == "model" else "Predictions(..., subgroup=...)"
         raise InputError(f"by: the evaluation has only one {by}; evaluate several with {fix}.")
     with axes_or_new(ax, size=(4.2, 0.9 + 0.3 * len(evaluations))) as ax:
-        draw(ax, {name: part.metrics[metric] for name, part in evaluations.items()}, percent=percent)
-        ax.set_xlabel(f"{title}, %" if percent else title)
+        draw(ax, {name: part.metrics[metric] for name, part in evaluations.items()}, metric=shown)
+        ax.set_xlabel(f"{shown.title}, %" if shown.percent else shown.title)
     return ax
 
 
@@ -48,10 +48,10 @@ def evaluations_by(evaluation: Evaluation, by: str) -> dict[str, Evaluation]:
     raise InputError(f"by: expected 'subgroup' or 'model', got {by!r}.")
 
 
-def draw(ax: Any, estimates: dict[str, Estimate], *, percent: bool) -> None:
+def draw(ax: Any, estimates: dict[str, Estimate], *, metric: Metric) -> None:
     """Draw a line for each estimate: value, 95 % interval, and a tick at the upper 95 % limit of a calibrated model."""
     names = list(estimates)
-    scale = 100 if percent else 1
+    scale = 100 if metric.percent else 1
     accent, alarm = ROLES["accent"], ROLES["alarm"]
     for i, estimate in enumerate(estimates.values()):
         if np.isfinite(estimate.low):
@@ -61,9 +61,10 @@ def draw(ax: Any, estimates: dict[str, Estimate], *, percent: bool) -> None:
             tick = {"marker": "|", "markersize": 10, "markeredgewidth": 1.5, "color": alarm}
             ax.plot([estimate.limit * scale], [i], **tick)
         if np.isfinite(estimate.value):
-            ax.plot([estimate.value * scale], [i], marker="o", color=accent, markersize=5)
-    low, high = _limits(estimates, scale)
-    ax.set_xlim(low, high)
+            ax.plot([estimate.value * scale], [i], marker="o", color=accent, markersize=5, clip_on=False)
+    # The axis ends where values are impossible: there is no tick at 101 %.
+    smallest, largest = metric.bounds
+    ax.set_xlim(*np.clip(_limits(estimates, scale), scale * smallest, scale * largest))
     ax.ticklabel_format(axis="x", useOffset=False)
     ax.set_yticks(range(len(names)), [shorten(name, 18) for name in names])
     ax.set_ylim(len(names) - 0.4, -0.6)
@@ -71,7 +72,7 @@ def draw(ax: Any, estimates: dict[str, Estimate], *, percent: bool) -> None:
     ax.grid(axis="x", color=ROLES["grid"], linewidth=0.6)
     ax.set_axisbelow(True)
     ax.spines["left"].set_visible(False)
-    ax.set_xlabel("percent" if percent else "")
+    ax.set_xlabel("percent" if metric.percent else "")
 
 
 def _limits(estimates: dict[str, Estimate], scale: int) -> tuple[float, float]:
