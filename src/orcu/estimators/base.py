@@ -19,7 +19,7 @@ from orcu.decisions.rules import decide_checked
 from orcu.defaults import SCALE
 from orcu.ensemble.ensemble import Ensemble, calibrated_probs
 from orcu.errors import CalibrationWarning, InputError
-from orcu.estimators.labels import carries_order, class_codes, ordered_labels
+from orcu.estimators.labels import carries_order, check_scorer, class_codes, ordered_labels
 from orcu.estimators.parameters import SCORERS, Check, check_parameters
 from orcu.estimators.validation import (
     check_no_mask,
@@ -92,8 +92,13 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         """Fit this copy of the estimator."""
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Calibrated, unimodal probabilities, columns in the order of ``classes_``, shape (n, C)."""
+        """Calibrated, unimodal probabilities, columns in the order of ``classes_``, shape (n, C).
+
+        Raises:
+            InputError: if a scorer of scikit-learn that sorts the classes, such as "neg_log_loss", would mix them up.
+        """
         logits = self.predict_logits(X)  # before the fitted attributes, because it checks that there are any
+        check_scorer(self.classes_)
         return calibrated_probs(self.calibrator_, logits)
 
     def predict_proba_members(self, X: Any) -> FloatArray:
