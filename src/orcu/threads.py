@@ -1,11 +1,12 @@
 """Parallel work in threads: numpy and pyarrow release the interpreter lock while they compute."""
 
+import contextvars
 import ctypes
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ from threadpoolctl import ThreadpoolController
 CGROUP, CGROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+_limit: contextvars.ContextVar[int | None] = contextvars.ContextVar("orcu_threads", default=None)
 
 
 def available_cpus() -> int:
@@ -33,14 +35,40 @@ def available_cpus() -> int:
 
 
 def cores() -> int:
-    """Return the number of threads to use: `available_cpus`, limited by ``OMP_NUM_THREADS``.
+    """Return the number of threads to use: that of `limit_threads`, or `available_cpus` and ``OMP_NUM_THREADS``.
 
     Example:
         >>> cores() >= 1
         True
     """
+    limit = _limit.get()
+    if limit is not None:
+        return limit
     available = available_cpus()
     return min(available, _positive(os.environ.get("OMP_NUM_THREADS", "")) or available)
+
+
+@contextmanager
+def limit_threads(n_jobs: int | None) -> Iterator[None]:
+    """Context in which `cores` is ``n_jobs``, also in the threads of `map_ordered`, and BLAS uses no more threads.
+
+    As in scikit-learn, -1 is all CPUs, -2 all but one, and so on. ``None`` changes nothing.
+
+    Example:
+        >>> with limit_threads(1):
+        ...     cores()
+        1
+    """
+    if n_jobs is None:
+        yield
+        return
+    threads = n_jobs if n_jobs > 0 else max(1, available_cpus() + 1 + n_jobs)
+    token = _limit.set(threads)
+    try:
+        with _blas_controller().limit(limits=threads, user_api="blas"):
+            yield
+    finally:
+        _limit.reset(token)
 
 
 def _positive(text: str) -> int | None:
@@ -79,7 +107,8 @@ def map_ordered(
         pending: deque[Future[Result]] = deque()
         try:
             for item in items:
-                pending.append(pool.submit(function, item))
+                context = contextvars.copy_context()  # with the limit of `limit_threads`
+                pending.append(pool.submit(context.run, function, item))
                 if len(pending) > threads:
                     yield pending.popleft().result()
             while pending:

@@ -8,9 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command import run
-from sklearn.ensemble import VotingClassifier
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.metrics import get_scorer, log_loss, make_scorer
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -281,6 +284,86 @@ def test_scorer_alphabetical_classes_raise(graded):
     assert cross_val_score(wrapped, X, y, scoring=metrics.scorer("rps"), cv=2, error_score="raise").shape == (2,)
     with pytest.raises(InputError, match="^scorer: sharpness"):
         metrics.scorer("sharpness")
+
+
+GRADES = ["none", "mild", "severe"]  # not alphabetical
+SKLEARN_SCORERS = ["neg_log_loss", "roc_auc_ovr", "roc_auc_ovo_weighted", "neg_brier_score", "d2_log_loss_score"]
+
+
+@pytest.fixture(scope="module")
+def three_estimators(graded):
+    """Estimators of named classes by class name, features, and grades."""
+    X, y = graded
+    y = np.array(GRADES)[[NAMES.index(name) for name in y]]
+    models = {
+        "OrdinalClassifier": OrdinalClassifier(estimators="linear", cv=2, classes=GRADES, random_state=0),
+        "OrdinalBoosting": orcu.OrdinalBoosting("ce", cv=2, n_estimators=5, num_leaves=4, classes=GRADES),
+        "CalibratedOrdinal": orcu.CalibratedOrdinal(LogisticRegression(), classes=GRADES, cv=2),
+    }
+    return models, X, y
+
+
+@pytest.mark.parametrize("scoring", SKLEARN_SCORERS)
+def test_predict_proba_sklearn_scorer_that_sorts_the_classes_raises(three_estimators, scoring):
+    models, X, y = three_estimators
+    for model in (models["CalibratedOrdinal"], make_pipeline(StandardScaler(), models["CalibratedOrdinal"])):
+        with pytest.raises(InputError, match=r"scoring: .*none, mild, severe.*scorer\('nll'\)"):
+            cross_val_score(model, X, y, scoring=scoring, cv=2, error_score="raise")
+
+
+@pytest.mark.parametrize("name", ["OrdinalClassifier", "OrdinalBoosting", "CalibratedOrdinal"])
+def test_estimator_scored_by_neg_log_loss_raises_and_by_orcu_gives_the_log_loss(three_estimators, name):
+    models, X, y = three_estimators
+    model = clone(models[name]).fit(X, y)
+    with pytest.raises(InputError, match="^scoring: log_loss"):
+        get_scorer("neg_log_loss")(model, X, y)
+    in_sorted_order = model.predict_proba(X)[:, np.argsort(model.classes_)]
+    assert metrics.scorer("nll")(model, X, y) == pytest.approx(-log_loss(y, in_sorted_order))
+    assert get_scorer("accuracy")(model, X, y) == pytest.approx(np.mean(model.predict(X) == y))
+    as_integers = clone(model).set_params(classes=None).fit(X, np.searchsorted([-0.6, 0.6], X[:, 0]))
+    assert np.isfinite(get_scorer("neg_log_loss")(as_integers, X, np.searchsorted([-0.6, 0.6], X[:, 0])))
+
+
+@pytest.mark.filterwarnings("ignore:One or more of the test scores are non-finite")
+def test_grid_search_neg_log_loss_of_named_classes_warns_and_scores_nan(three_estimators):
+    models, X, y = three_estimators
+    search = GridSearchCV(models["CalibratedOrdinal"], {"cv": [2, 3]}, scoring="neg_log_loss", cv=2, refit=False)
+    with pytest.warns(UserWarning, match="order of the classes is none, mild, severe"):
+        search.fit(X, y)
+    assert np.isnan(search.cv_results_["mean_test_score"]).all()
+
+
+def test_custom_scorer_of_probabilities_does_not_hide_log_loss_behind_its_cache(three_estimators):
+    models, X, y = three_estimators
+    scoring = {"own": make_scorer(lambda y, probs: probs.max(), response_method="predict_proba"), "nll": "neg_log_loss"}
+    with pytest.raises(InputError, match="^scoring: .*none, mild, severe"):
+        cross_validate(models["CalibratedOrdinal"], X, y, scoring=scoring, cv=2, error_score="raise")
+
+
+def test_binary_roc_auc_of_reversed_names_raises(graded):
+    X, _ = graded
+    y = np.where(X[:, 0] > 0, "high", "low")
+    model = orcu.CalibratedOrdinal(LogisticRegression(), classes=["low", "high"], cv=2).fit(X, y)
+    with pytest.raises(InputError, match="^scoring: roc_auc_score .*low, high"):
+        get_scorer("roc_auc")(model, X, y)
+
+
+def test_calibrated_classifier_cv_of_named_classes_gives_the_true_log_loss(three_estimators):
+    models, X, y = three_estimators
+    for name in ("OrdinalClassifier", "CalibratedOrdinal"):
+        wrapped = CalibratedClassifierCV(models[name], cv=2).fit(X, y)
+        assert list(wrapped.classes_) == sorted(GRADES)
+        score = get_scorer("neg_log_loss")(wrapped, X, y)
+        truth = wrapped.predict_proba(X)[np.arange(len(y)), np.searchsorted(sorted(GRADES), y)]
+        assert score == pytest.approx(np.log(truth).mean())
+        assert score > -0.7  # the class frequencies have -1.09
+
+
+def test_stacking_of_named_classes_raises(three_estimators):
+    models, X, y = three_estimators
+    stack = StackingClassifier([("orcu", models["OrdinalClassifier"])], cv=2)
+    with pytest.raises(InputError, match=r"integers.*names.*StackingClassifier"):
+        stack.fit(X, y)
 
 
 def test_predictions_read_points_among_decimal_commas_raise(tmp_path):

@@ -1,6 +1,7 @@
 """Display of a training: lines on stdout, progress bars on stderr, curves for TensorBoard."""
 
 import importlib.util
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from rich.progress import TaskID
 from orcu.cli.console import progress_bar, say, say_problem, say_wrote
 from orcu.data.prepare import PrepareReport
 from orcu.data.store import PreparedData
+from orcu.ensemble.progress import LINE_INTERVAL, duration
 from orcu.errors import InputError
 from orcu.report.headline import headline
 from orcu.training.experiment import Callback, Experiment, small_classes
@@ -31,6 +33,7 @@ class TrainingDisplay(Callback):
         self._estimated = False
         self._hint = ""
         self._writer: Any = None
+        self._last_line = time.monotonic()
 
     def close(self) -> None:
         """Stop the progress bars and close TensorBoard's file."""
@@ -87,7 +90,7 @@ class TrainingDisplay(Callback):
         done = progress.epoch * progress.steps + progress.step
         if not self._estimated and done >= MIN_STEPS:
             self._estimated = True
-            say(f"{_duration(progress.seconds_left)} to train{self._hint}")
+            say(f"about {duration(progress.seconds_left)} to train{self._hint}")
         if progress.curve is not None:
             self._record(progress, progress.curve, prefix)
         left = f"{prefix}epoch {progress.epoch + 1}/{progress.epochs}, {progress.seconds_left:.0f} s left"
@@ -112,6 +115,12 @@ class TrainingDisplay(Callback):
         say_wrote(experiment.result.folder, files)
 
     def _bar(self, name: str, description: str, done: int, total: int) -> None:
+        if not self._bars.is_shown:  # a file or a pipe
+            if time.monotonic() - self._last_line >= LINE_INTERVAL:
+                self._last_line = time.monotonic()
+                count = "" if f"{done}/{total}" in description else f": {done:,} of {total:,}"
+                say(f"{description}{count}", style="dim", stderr=True)
+            return
         self._bars.start()
         if name not in self._tasks:
             self._tasks[name] = self._bars.add_task(name)
@@ -142,9 +151,3 @@ class TrainingDisplay(Callback):
             f"{prefix}epoch {progress.epoch + 1:3d}  {losses}  validation {metrics}  learning rates {rates}",
             style="dim",
         )
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"about {seconds:.0f} seconds"
-    return f"about {seconds / 60:.0f} minutes" if seconds < 5400 else f"about {seconds / 3600:.1f} hours"

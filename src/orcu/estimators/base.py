@@ -18,8 +18,9 @@ from orcu.boosting.objective import objective
 from orcu.decisions.rules import decide_checked
 from orcu.defaults import SCALE
 from orcu.ensemble.ensemble import Ensemble, calibrated_probs
+from orcu.ensemble.progress import ProgressPrinter
 from orcu.errors import CalibrationWarning, InputError
-from orcu.estimators.labels import carries_order, class_codes, ordered_labels
+from orcu.estimators.labels import carries_order, check_scorer, class_codes, ordered_labels
 from orcu.estimators.parameters import SCORERS, Check, check_parameters
 from orcu.estimators.validation import (
     check_no_mask,
@@ -33,6 +34,7 @@ from orcu.io.frames import check_numeric_columns, columns_from_frame, is_frame
 from orcu.model_selection import copy_groups, is_splitter, merge_groups, n_copies, take_rows
 from orcu.predictions.labels import canonical_label, check_no_missing
 from orcu.preprocessing import Inputs, TableEncoder
+from orcu.threads import limit_threads
 
 MIN_ROWS_PER_FOLD = 4
 
@@ -55,6 +57,7 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
     knows_order = True  # classes_ are in their order, not sorted alphabetically
     _parameter_checks: ClassVar[Mapping[str, Check]]  # the constraint of each parameter
     module: Any = None
+    time_limit: float | None = None
     loss: Any
     cv: Any
     scale: float | str
@@ -64,6 +67,8 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
     class_weight: Any
     rule: Any
     scoring: str
+    n_jobs: int | None
+    verbose: int
     classes_: npt.NDArray[Any]
     calibrator_: Any
     weights_: dict[str, float]  # weight of each base learner
@@ -85,15 +90,25 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
             InputError: if the order of the classes is unknown, a label is not a class, or a parameter cannot be used.
         """
         self._check_parameters()
-        return self._adopt(copy.copy(self)._fit(X, y, sample_weight, groups))
+        with limit_threads(self.n_jobs):
+            return self._adopt(copy.copy(self)._fit(X, y, sample_weight, groups))
+
+    def _progress(self) -> ProgressPrinter:
+        """Prints the progress of a fit that starts now."""
+        return ProgressPrinter(type(self).__name__, self.verbose, time_limit=self.time_limit)
 
     @abstractmethod
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
         """Fit this copy of the estimator."""
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Calibrated, unimodal probabilities, columns in the order of ``classes_``, shape (n, C)."""
+        """Calibrated, unimodal probabilities, columns in the order of ``classes_``, shape (n, C).
+
+        Raises:
+            InputError: if a scorer of scikit-learn that sorts the classes, such as "neg_log_loss", would mix them up.
+        """
         logits = self.predict_logits(X)  # before the fitted attributes, because it checks that there are any
+        check_scorer(self.classes_)
         return calibrated_probs(self.calibrator_, logits)
 
     def predict_proba_members(self, X: Any) -> FloatArray:

@@ -46,6 +46,10 @@ class OrdinalBoosting(OrdinalEstimator):
         classes: labels from lowest to highest. Needed for strings; numbers and ordered pandas categories have an
             order.
         random_state: seed, or numpy's ``RandomState``.
+        n_jobs: number of threads of ``fit``; ``None`` or -1 for all CPUs of this process (``OMP_NUM_THREADS`` limits
+            ``None``). Folds, trees, networks and BLAS share them. Estimators of other packages have their own option.
+        verbose: 0 prints one line if the fit is expected to take more than a minute; 1 a line at least every 5 seconds
+            of work and for each base learner; 2 every step (fold or epoch); -1 nothing. The lines go to stderr.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -94,6 +98,8 @@ class OrdinalBoosting(OrdinalEstimator):
         scoring: str = "accuracy",
         classes: Sequence[Any] | None = None,
         random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.loss = loss
         self.library = library
@@ -111,6 +117,8 @@ class OrdinalBoosting(OrdinalEstimator):
         self.scoring = scoring
         self.classes = classes
         self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
         training = self._validate_training(X, y, sample_weight, groups=groups)
@@ -130,6 +138,7 @@ class OrdinalBoosting(OrdinalEstimator):
             calibrator=self.calibrator,
             sample_weight=training_weight,
             groups=groups,
+            progress=self._progress(),
         )
         self._set_ensemble(ensemble)
         self.boosters_ = {member.name: member.models for member in ensemble.members}

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from orcu import calibrators
 from orcu.decisions.rules import decide_checked
 from orcu.errors import InputError
-from orcu.estimators.labels import class_codes, ordered_labels
+from orcu.estimators.labels import check_scorer, class_codes, ordered_labels
 from orcu.estimators.parameters import COMMON_CHECKS, calibrator, check_parameters, valid_if
 from orcu.estimators.validation import check_no_mask, scaled_sample_weight, warn_of_empty_classes
 from orcu.inputs import FloatArray
@@ -108,8 +108,13 @@ class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Calibrated probabilities, columns in the order of ``classes_``, shape (n, C)."""
+        """Calibrated probabilities, columns in the order of ``classes_``, shape (n, C).
+
+        Raises:
+            InputError: if a scorer of scikit-learn that sorts the classes, such as "neg_log_loss", would mix them up.
+        """
         check_is_fitted(self, "calibrator_")
+        check_scorer(self.classes_)
         raw = self.estimator_.predict_proba(X)
         probs = np.zeros((len(raw), len(self.classes_)))
         probs[:, self.estimator_.classes_] = raw

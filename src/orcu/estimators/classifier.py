@@ -107,6 +107,10 @@ class OrdinalClassifier(OrdinalEstimator):
             order.
         warm_start: continue from the weights of the last fit; needs ``cv=1``.
         random_state: seed, or numpy's ``RandomState``.
+        n_jobs: number of threads of ``fit``; ``None`` or -1 for all CPUs of this process (``OMP_NUM_THREADS`` limits
+            ``None``). Folds, trees, networks and BLAS share them. Estimators of other packages have their own option.
+        verbose: 0 prints one line if the fit is expected to take more than a minute; 1 a line at least every 5 seconds
+            of work and for each base learner; 2 every step (fold or epoch); -1 nothing. The lines go to stderr.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -175,6 +179,8 @@ class OrdinalClassifier(OrdinalEstimator):
         classes: Sequence[Any] | None = None,
         warm_start: bool = False,
         random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.loss = loss
         self.estimators = estimators
@@ -199,6 +205,8 @@ class OrdinalClassifier(OrdinalEstimator):
         self.classes = classes
         self.warm_start = warm_start
         self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
         training = self._validate_training(X, y, sample_weight, groups=groups)
@@ -249,6 +257,7 @@ class OrdinalClassifier(OrdinalEstimator):
             sample_weight=data.sample_weight,  # with class weights, which a calibrator without them would undo
             groups=groups,
             time_limit=self.time_limit,
+            progress=self._progress(),
         )
         self._set_ensemble(ensemble)
         networks = network_members(ensemble)
@@ -606,7 +615,8 @@ class OrdinalClassifier(OrdinalEstimator):
 
         train, validation = data[splits["train"]], data[splits["validation"]]
         has_validation = len(validation.y) > 0
-        config = self._train_config(early_stopping=has_validation)
+        config, progress = self._train_config(early_stopping=has_validation), self._progress()
+        name = self._loss_name(self._single_loss())
 
         def train_with(scale: Any, first_weights: Any) -> None:
             """A full training, or a short one that continues from the weights of the first."""
@@ -616,7 +626,9 @@ class OrdinalClassifier(OrdinalEstimator):
                 self.model_.load_state_dict(weights)
             settings = config if first_weights is None else config.replace(**short_training(config, self.n_iter_))
             criterion = self._single_criterion(scale, train.y)
-            curve = train_network(self.model_, criterion, train, validation, settings, seed=self._seed)
+            curve = train_network(
+                self.model_, criterion, train, validation, settings, seed=self._seed, name=name, progress=progress
+            )
             if first_weights is None:
                 self.n_iter_, self.curve_ = len(curve), curve
 

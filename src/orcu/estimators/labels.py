@@ -1,7 +1,8 @@
 """Labels of the estimators: the order of the classes, and the class code of each label."""
 
 import numbers
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -84,3 +85,50 @@ def class_codes(y: Any, classes: npt.NDArray[Any]) -> IntArray:
             "orcu.model_selection.cross_val_predict, or labels 0, 1, ... in the order of the classes."
         )
     return codes
+
+
+def check_scorer(classes: npt.NDArray[Any]) -> None:
+    """Raise `InputError` if a scorer of scikit-learn asks for probabilities whose columns it would mix up.
+
+    The functions of ``sklearn.metrics`` expect the columns of probabilities in the sorted order of the labels, and are
+    not told ``classes_``. With the classes none, mild, severe, "neg_log_loss" would read the column of "none" as that
+    of "mild", without a warning. An estimator cannot know from its arguments who calls ``predict_proba``, so the
+    callers are inspected, and only if the classes are not in sorted order.
+    """
+    if _is_sorted(classes):
+        return
+    frame = sys._getframe(1)
+    while frame is not None:
+        if (
+            frame.f_globals.get("__name__") == "sklearn.metrics._scorer"
+            and frame.f_code.co_qualname == "_Scorer._score"
+        ):
+            _check_scored_estimator(frame.f_locals)
+        frame = frame.f_back  # type: ignore[assignment]
+
+
+def _check_scored_estimator(scoring: Mapping[str, Any]) -> None:
+    """Raise if the estimator that a scorer evaluates has probabilities in another order than the scorer expects."""
+    classes = getattr(scoring["estimator"], "classes_", None)
+    if classes is None or _is_sorted(classes):  # a wrapper such as CalibratedClassifierCV has sorted the columns
+        return
+    if scoring["response_method"].__name__ == "predict":
+        return
+    # Functions of the user are refused too: they may call log_loss, and with several metrics they share the
+    # probabilities with the other scorers.
+    function = getattr(scoring["self"]._score_func, "__name__", "the scorer")
+    raise InputError(
+        f"scoring: {function} expects the columns of probabilities in the sorted order of the labels, but the order of "
+        f"the classes is {', '.join(map(str, classes))}; the score would be wrong. Use "
+        "scoring=orcu.metrics.scorer('nll') or another metric of orcu, a function of (estimator, X, y), or labels "
+        "0, 1, ... in the order of the classes."
+    )
+
+
+def _is_sorted(classes: Any) -> bool:
+    """Whether labels are in the order of numpy's sort, which scikit-learn uses."""
+    labels = np.asarray(classes)
+    try:
+        return bool(np.array_equal(np.sort(labels), labels))
+    except TypeError:  # labels of several types have no order
+        return False

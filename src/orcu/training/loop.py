@@ -24,6 +24,7 @@ from orcu.errors import InputError
 from orcu.evaluation.statistics import metric_values
 from orcu.metrics.base import METRICS
 from orcu.metrics.rows import Rows
+from orcu.threads import cores
 from orcu.training import checkpoint
 from orcu.training.config import TrainConfig
 from orcu.training.optim import Scheduler, adamw, half_precision, learning_rates
@@ -264,7 +265,7 @@ def threads_for(model: nn.Module, batch_size: int) -> Iterator[None]:
     """Use one thread while steps are small, because splitting them takes as long as computing them."""
     before = torch.get_num_threads()
     small = batch_size * sum(weights.numel() for weights in model.parameters()) < SMALL_STEP
-    torch.set_num_threads(1 if small else before)
+    torch.set_num_threads(1 if small else min(before, cores()))
     try:
         yield
     finally:

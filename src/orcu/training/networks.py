@@ -27,7 +27,7 @@ from orcu.models.tabular import Mlp
 from orcu.preprocessing import Inputs
 from orcu.training.checkpoint import write_tensors
 from orcu.training.config import TrainConfig
-from orcu.training.loop import Curve, DivergedError, fit, logits_of, threads_for
+from orcu.training.loop import Curve, DivergedError, TrainingProgress, fit, logits_of, threads_for
 from orcu.training.optim import Scheduler, fused_adamw
 
 PREDICT_ROWS = 8192  # rows of a forward pass without gradients
@@ -43,11 +43,13 @@ def train_network(
     *,
     seed: int,
     deadline: Deadline = NO_DEADLINE,
+    name: str = "network",
+    progress: Progress | None = None,
 ) -> list[float]:
     """Train a network in place, with early stopping by the ranked probability score of the validation rows, if any.
 
     ``seed`` is that of the row order and of everything else that is random; torch's global state does not change. No
-    epoch starts after the ``deadline``. Returns the validation RPS of each epoch, or the training loss without
+    epoch starts after the ``deadline``. ``progress`` is called with the ``name`` after each epoch. Returns the validation RPS of each epoch, or the training loss without
     validation rows. Raises `InputError` if the loss or the logits are not finite.
     """
     x = torch.as_tensor(train.inputs.features)
@@ -70,6 +72,10 @@ def train_network(
         row_weight = None if weight is None else weight.astype(float)
         return {"validation_rps": rps_unchecked(geometry.probs(z), validation.y, sample_weight=row_weight)}
 
+    def report(state: TrainingProgress) -> None:
+        if progress is not None and state.curve is not None:
+            progress(name, state.epoch + 1, state.epochs, state.curve.get("validation_rps", float("nan")))
+
     try:
         with threads_for(model, config.batch_size), torch.random.fork_rng(devices=[]):
             curves = fit(
@@ -82,6 +88,7 @@ def train_network(
                 make_optimizer=fused_adamw,
                 after_epoch=validate,
                 should_stop=deadline.is_over,
+                progress=report,
                 alone=True,
             )
     except DivergedError as error:
