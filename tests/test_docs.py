@@ -322,6 +322,13 @@ def test_claims_count_a_comparison_once_in_the_false_discovery_rate():
     assert claims.adjust([claim]) == pytest.approx({first: 0.03, second: 0.45, reversed_: 0.03})
 
 
+def test_run_statistics_take_the_split_sizes_from_the_data_and_correct_archived_ones():
+    rows = [{"data": "diamonds", "fold": 0, "run": "a", "train_rows": 2000, "test_rows": 10}]
+    sizes = {("diamonds", 0): {"train_rows": 32364, "test_rows": 10788}}
+    (row,) = tool("run_statistics").with_split_sizes(rows, sizes)
+    assert (row["run"], row["train_rows"], row["test_rows"]) == ("a", 32364, 10788)
+
+
 def test_run_statistics_of_errors_and_convergence():
     statistics = tool("run_statistics")
     probs = np.array([[0.3, 0.6, 0.1], [0.1, 0.2, 0.7]])
