@@ -70,3 +70,14 @@ def test_save_rows_stores_rows_and_metadata(tmp_path, monkeypatch):
     assert archive.load_rows("one") == [{"a": 1}, {"a": 2, "b": 0.5}]
     assert archive.load_metadata("one")["command"] == "python it.py"
     assert set(archive.load_metadata("one")["versions"]) >= {"python", "orcu", "torch"}
+
+
+def test_run_statistics_have_the_split_sizes_of_the_result_tables():
+    statistics = archive.load_rows("run_statistics")
+    sizes = {
+        (spec, row["run"]): (row["train_rows"], row["test_rows"])
+        for spec in {row["spec"] for row in statistics}
+        for row in archive.load_rows(spec)
+    }
+    wrong = [row for row in statistics if (row["train_rows"], row["test_rows"]) != sizes[row["spec"], row["run"]]]
+    assert wrong == []

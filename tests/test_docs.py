@@ -281,7 +281,7 @@ def test_verdict_of_a_claim_follows_from_its_counts(counts, word):
 def claim_rows(orcu, ce, qwk=0.5):
     sizes = {"calibrator": "none", "seed": 0, "train_rows": 300, "test_rows": 100, "data": "lev"}
     return [
-        {**sizes, "loss": loss, "fold": fold, "qwk": qwk, "sce": value, "ece": value}
+        {**sizes, "loss": loss, "run": f"{loss} {fold}", "fold": fold, "qwk": qwk, "sce": value, "ece": value}
         for loss, values in (("orcu", orcu), ("ce", ce))
         for fold, value in enumerate(values)
     ]
@@ -314,12 +314,48 @@ def test_claims_leave_out_collapsed_models():
 
 def test_claims_count_a_comparison_once_in_the_false_discovery_rate():
     claims = tool("claims")
-    first = claims.Comparison(tool("archive").Difference("lev", 0.1, 0.05, 0.15, 0.01), 1)
-    second = claims.Comparison(tool("archive").Difference("lev", 0.2, -0.05, 0.45, 0.3), 1)
-    reversed_ = claims.Comparison(tool("archive").Difference("lev", -0.1, -0.15, -0.05, 0.01), -1)
-    claim = claims.Claim("", "", "", [claims.Row("", [first, second], [reversed_])], "")
-    # Benjamini and Yekutieli with two p values: 0.01 * 2 * (1 + 1 / 2)
-    assert claims.adjust([claim]) == pytest.approx({first: 0.03, second: 0.45, reversed_: 0.03})
+    regime = claims.Regime(claim_rows([0.10, 0.11, 0.12], [0.20, 0.21, 0.23]))
+    (first,) = regime.compare("sce", "orcu", "ce")
+    (reversed_,) = regime.compare("sce", "ce", "orcu")
+    (other_metric,) = regime.compare("ece", "orcu", "ce")  # the same values
+    claim = claims.Claim("", "", "", [claims.Row("", [first, other_metric], [reversed_])], "")
+    # Benjamini and Yekutieli with two equal p values: p * 2 * (1 + 1 / 2) / 2
+    p = first.difference.p * 1.5
+    assert claims.adjust([claim]) == pytest.approx({first: p, other_metric: p, reversed_: p})
+
+
+def test_claims_identify_comparisons_by_runs_metric_and_null_value():
+    claims = tool("claims")
+    rows = claim_rows([0.10, 0.11, 0.12], [0.20, 0.21, 0.23])
+    relabelled = [{**row, "loss": "s = 3"} for row in rows if row["loss"] == "orcu"]
+    copied = [{**row, "loss": "sord", "run": f"sord {row['fold']}"} for row in rows if row["loss"] == "orcu"]
+    regime = claims.Regime(rows + relabelled + copied)
+    (first,) = regime.compare("ece", "orcu", "ce")
+    keys = [
+        comparison.key
+        for comparison in (
+            *regime.compare("ece", "ce", "s = 3"),  # the same runs under another name
+            *regime.compare("sce", "orcu", "ce"),
+            *regime.compare("ece", "sord", "ce"),
+            *regime.no_worse("ece", "orcu", "ce"),
+        )
+    ]
+    assert [key == first.key for key in keys] == [True, False, False, False]
+    assert len(set(keys)) == 4
+
+
+@pytest.mark.parametrize("num_classes", range(4, 11))
+def test_claims_predict_the_same_directions_of_the_optimum_for_every_label(num_classes):
+    claims = tool("claims")
+    for label in range(num_classes):
+        assert claims.optimum_directions(num_classes, label) == [1, 1, 1, -1, -1, -1, -1, -1]
+
+
+def test_run_statistics_take_the_split_sizes_from_the_data_and_correct_archived_ones():
+    rows = [{"data": "diamonds", "fold": 0, "run": "a", "train_rows": 2000, "test_rows": 10}]
+    sizes = {("diamonds", 0): {"train_rows": 32364, "test_rows": 10788}}
+    (row,) = tool("run_statistics").with_split_sizes(rows, sizes)
+    assert (row["run"], row["train_rows"], row["test_rows"]) == ("a", 32364, 10788)
 
 
 def test_run_statistics_of_errors_and_convergence():

@@ -96,16 +96,26 @@ class PairedRuns:
             pipelines = self.data.setdefault(row["data"], {}).setdefault((row["fold"], row["seed"]), {})
             pipelines[row["loss"], row["calibrator"]] = row
 
-    def differences(self, metric: str, first: Pipeline, second: Pipeline, margin: float = 0.0) -> list[Difference]:
-        """Metric of the first minus the second pipeline on each data set, paired by fold and seed."""
-        result = []
+    def pairs(
+        self, metric: str, first: Pipeline, second: Pipeline
+    ) -> dict[str, list[tuple[dict[str, Any], dict[str, Any]]]]:
+        """Rows of the first and the second pipeline with the metric, paired by fold and seed; at least two pairs."""
+        found = {}
         for data, runs in self.data.items():
             pairs = [(run[first], run[second]) for run in runs.values() if first in run and second in run]
             pairs = [(one, two) for one, two in pairs if metric in one and metric in two]
             if len(pairs) > 1:
-                values = [one[metric] - two[metric] for one, two in pairs]
-                result.append(Difference.of_values(data, values, overlap(one for one, _ in pairs), margin))
-        return result
+                found[data] = pairs
+        return found
+
+    def differences(self, metric: str, first: Pipeline, second: Pipeline, margin: float = 0.0) -> list[Difference]:
+        """Metric of the first minus the second pipeline on each data set, paired by fold and seed."""
+        return [
+            Difference.of_values(
+                data, [one[metric] - two[metric] for one, two in pairs], overlap(one for one, _ in pairs), margin
+            )
+            for data, pairs in self.pairs(metric, first, second).items()
+        ]
 
     def marks(self, metrics: list[str], baseline: str) -> dict[tuple[str, str, str, str], str]:
         """Significance marks by data, loss, calibrator and metric, against the baseline with the same calibrator."""

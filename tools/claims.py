@@ -10,7 +10,7 @@ verdict follows from the row's counts by `verdict`. The rule is stated on the pa
 import argparse
 import csv
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import mean
@@ -30,6 +30,7 @@ from orcu.evaluation.statistics import collect as collect_statistics
 from orcu.io.files import atomic_write
 from orcu.metrics.base import METRICS
 from orcu.predictions import Predictions
+from orcu.theory import equilibrium
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "claims.md"
@@ -41,7 +42,7 @@ RESAMPLES = 2000
 EARLY_SPECS = ("results_tables", "results_images", "results_retina", "results_text")
 LATE_SPECS = ("results_converged",)
 LEVEL = 0.05
-MARGINS = {"accuracy": 0.02, "qwk": 0.02, "mae": 0.02, "ece": 0.005, "sce": 0.005, "unimodality": 0.005}
+MARGINS = {"accuracy": 0.02, "qwk": 0.02, "mae": 0.02, "ece": 0.005, "unimodality": 0.005, "overconfidence": 0.02}
 
 CE, SORD, ORCU = "ce", "sord", "orcu"
 ORDINAL, CALIBRATING = ("cdw_ce", "co2", "poe"), ("ls", "flsd", "mbls", "mdca", "acls")
@@ -56,10 +57,20 @@ Rows = list[dict[str, Any]]
 
 
 class Comparison(NamedTuple):
-    """A difference on one data set, and the sign that the claim predicts."""
+    """A difference on one data set, and the sign that the claim predicts.
+
+    Attributes:
+        difference: the difference, moved by the margin.
+        claimed: its sign in the claim.
+        key: metric, null value and runs of the comparison. The same comparison in another row or direction has the
+            same key.
+        margin: margin of a test of non-inferiority, else 0.
+    """
 
     difference: Difference
     claimed: int
+    key: Hashable
+    margin: float = 0.0
 
     def outcome(self, adjusted: dict["Comparison", float] | None = None) -> int:
         """1 as claimed, -1 the opposite, 0 not significant; with adjusted p values after control of the FDR."""
@@ -129,32 +140,38 @@ class Regime:
             margin: tests "the first is no worse than the second by this margin or more".
         """
         claimed = claimed or higher_is_better(metric)
+        null = claimed * margin
         pipelines = [(name, "none") if isinstance(name, str) else name for name in (first, second)]
-        found = self.runs.differences(metric, *pipelines, margin=claimed * margin)
-        if all(isinstance(name, str) for name in (first, second)):
-            found += [
-                Difference.of_bootstrap(
-                    f"{row['data']}, fine-tuned", row["value"], row["low"], row["high"], claimed * margin
-                )
-                for row in self.pairs
-                if (row["metric"], row["first"], row.get("second")) == (metric, first, second)
-            ]
-        return [Comparison(difference, claimed) for difference in found]
+        pairs = self.runs.pairs(metric, *pipelines)
+        found = []
+        for difference in self.runs.differences(metric, *pipelines, margin=null):
+            sides = [_runs(side) for side in zip(*pairs[difference.data], strict=True)]
+            found.append(Comparison(difference, claimed, _key(metric, null, *sides), margin))
+        for row in self.pairs if all(isinstance(name, str) for name in (first, second)) else []:
+            if (row["metric"], row["first"], row.get("second")) == (metric, first, second):
+                data = f"{row['data']}, fine-tuned"
+                difference = Difference.of_bootstrap(data, row["value"], row["low"], row["high"], null)
+                found.append(Comparison(difference, claimed, (data, _key(metric, null, first, second)), margin))
+        return found
 
     def no_worse(self, metric: str, first: Any, second: Any) -> list[Comparison]:
         """Tests of non-inferiority with the metric's margin."""
         return self.compare(metric, first, second, margin=MARGINS[metric])
 
-    def sign(self, metric: str, loss: str, claimed: int, value: float = 0.0) -> list[Comparison]:
-        """Whether a metric of a loss lies above (1) or below (-1) a value; a single run has no interval here."""
+    def sign(self, metric: str, loss: str, claimed: int, value: float = 0.0, margin: float = 0.0) -> list[Comparison]:
+        """Whether a metric of a loss lies above (1) or below (-1) a value; a single run has no interval here.
+
+        With a margin, the metric may miss the value by less than the margin.
+        """
+        value -= claimed * margin
         comparisons = []
         for data, cells in self.runs.data.items():
             runs = [
                 run[loss, "none"] for run in cells.values() if (loss, "none") in run and metric in run[loss, "none"]
             ]
             if len(runs) > 1:
-                values = [run[metric] - value for run in runs]
-                comparisons.append(Comparison(Difference.of_values(data, values, archive.overlap(runs)), claimed))
+                difference = Difference.of_values(data, [run[metric] - value for run in runs], archive.overlap(runs))
+                comparisons.append(Comparison(difference, claimed, _key(metric, value, _runs(runs)), margin))
         return comparisons
 
     def means(self, metric: str, loss: str) -> list[float]:
@@ -173,6 +190,15 @@ def _collapsed(rows: Rows) -> set[tuple[str, str]]:
         if row["calibrator"] == "none" and "qwk" in row:
             kappas.setdefault((row["data"], row["loss"]), []).append(row["qwk"])
     return {cell for cell, values in kappas.items() if mean(values) < COLLAPSED}
+
+
+def _runs(rows: Iterable[dict[str, Any]]) -> frozenset[tuple[str, str]]:
+    return frozenset((row["run"], row["calibrator"]) for row in rows)
+
+
+def _key(metric: str, null: float, *sides: Hashable) -> Hashable:
+    """Identity of a comparison; the direction of a difference from 0 does not matter."""
+    return metric, null, sides if null else frozenset(sides)
 
 
 def _is_constant(row: dict[str, Any]) -> bool:
@@ -282,11 +308,12 @@ def load() -> Archive:
     early = [row for name in EARLY_SPECS for row in archive.load_rows(name)]
     late = [row for name in LATE_SPECS for row in archive.load_rows(name)]
     runs = archive.load_rows(STATISTICS)
+    two_stage = _by_branch(archive.load_rows("results_two_stage"))
     return Archive(
         early=Regime(early),
         late=Regime(late, archive.load_rows(PAIRS)),
         text=Regime(early, data=SST5),
-        two_stage=Regime(archive.load_rows("results_two_stage")),
+        two_stage=Regime(two_stage),
         ablation=Regime(archive.load_rows("results_ablation")),
         late_ablation=Regime(
             archive.load_rows("results_converged_ablation")
@@ -300,8 +327,13 @@ def load() -> Archive:
         sensitivity=Regime(archive.load_rows("results_sensitivity")),
         early_runs=Regime([row for row in runs if row["spec"] in EARLY_SPECS]),
         late_runs=Regime([row for row in runs if row["spec"] in LATE_SPECS]),
-        two_stage_runs=Regime([row for row in runs if row["spec"] == "results_two_stage"]),
+        two_stage_runs=Regime(_by_branch([row for row in runs if row["spec"] == "results_two_stage"])),
     )
+
+
+def _by_branch(rows: Rows) -> Rows:
+    """Rows of two-stage runs with an id for each branch of a run."""
+    return [{**row, "run": f"{row['run']}, {row['loss']}"} for row in rows]
 
 
 LBE = "SoftCE(Squared)+LBE"
@@ -747,6 +779,7 @@ def _scale(runs: Archive) -> list[Claim]:
     vision = Regime(runs.scale.rows, data=images)
     text = Regime(runs.scale.rows, data=SST5)
     rivals = ("s = 1", "s = 5", "s = 7", "s = 10")
+    optimum = ", ".join(f"{value:.2f}" for value in optimum_confidence())
     best = {metric: _count_lowest(vision, metric, ("s = 1", "s = 3", *rivals[1:])) for metric in ("sce", "ace", "ece")}
     counts = ", ".join(f"{metric.upper()} {text_}" for metric, text_ in best.items())
     return [
@@ -779,22 +812,37 @@ def _scale(runs: Archive) -> list[Claim]:
             "scale",
         ),
         Claim(
-            "The confidence decreases with s (our reading of Corollaries 1 and 3; the paper has no such sentence)",
-            "Appendix IV-C",
-            "Confidence minus accuracy of each value of s against the next smaller one. The theory is about the "
-            "free-logit optimum, which a network need not reach. Trained to the end, only s = 1, 3, 5, 7 and 10 were "
-            "run.",
+            "The confidence rises with s up to about 0.5 and then falls (our reading of the theory; the paper has no "
+            "such sentence)",
+            "Appendix IV-C and IV-D, Corollary 1",
+            "Confidence minus accuracy of each value of s against the next smaller one. The mass that the regularizer "
+            "adds to the label is at most s at each threshold, so it vanishes for small s. For large s the optimum is "
+            f"close to the SoftCE anchor. `orcu.theory.equilibrium` gives the probability of the label at the "
+            f"free-logit optimum: {optimum} for {', '.join(GRID)} (five classes, the middle one). Each row claims the "
+            "direction of these numbers, which is the same for 4 to 10 classes and every label. A network need not "
+            "reach the free-logit optimum. Trained to the end, only s = 1, 3, 5, 7 and 10 were run.",
             [
                 Row(
-                    f"{high} against {low}",
-                    runs.scale.compare("overconfidence", high, low, claimed=-1),
-                    runs.late_ablation.compare("overconfidence", high, low, claimed=-1),
+                    f"{high} {'higher' if sign > 0 else 'lower'} than {low}",
+                    runs.scale.compare("overconfidence", high, low, claimed=sign),
+                    runs.late_ablation.compare("overconfidence", high, low, claimed=sign),
                 )
-                for low, high in pairwise(GRID)
+                for (low, high), sign in zip(pairwise(GRID), optimum_directions(), strict=True)
             ],
             "scale; converged_ablation",
         ),
     ]
+
+
+def optimum_confidence(num_classes: int = 5, label: int = 2) -> list[float]:
+    """Probability of the label at ORCU's free-logit optimum, for each scale of the grid."""
+    probs = equilibrium(num_classes, label, [_number(name) for name in GRID]).probs
+    return [float(value) for value in probs[:, label]]
+
+
+def optimum_directions(num_classes: int = 5, label: int = 2) -> list[int]:
+    """Sign of the change of `optimum_confidence` from each scale of the grid to the next."""
+    return [1 if high > low else -1 for low, high in pairwise(optimum_confidence(num_classes, label))]
 
 
 def _count_lowest(regime: Regime, metric: str, names: Sequence[str]) -> str:
@@ -849,17 +897,11 @@ def _range(values: Iterable[float]) -> str:
 def adjust(listed: Sequence[Claim]) -> dict[Comparison, float]:
     """P values adjusted by Benjamini and Yekutieli (2001) over all distinct comparisons of the page."""
     comparisons = [c for claim in listed for row in claim.rows for c in (*row.early, *row.late)]
-    distinct = dict.fromkeys(_identity(comparison) for comparison in comparisons)
+    distinct = {comparison.key: comparison.difference.p for comparison in comparisons}
     if not distinct:
         return {}
-    values = dict(zip(distinct, false_discovery_control([key[-1] for key in distinct], method="by"), strict=True))
-    return {comparison: float(values[_identity(comparison)]) for comparison in comparisons}
-
-
-def _identity(comparison: Comparison) -> tuple[str, float, float]:
-    """The same comparison in another row or direction counts once."""
-    difference = comparison.difference
-    return difference.data, round(abs(difference.value), 14), difference.p
+    values = dict(zip(distinct, false_discovery_control(list(distinct.values()), method="by"), strict=True))
+    return {comparison: float(values[comparison.key]) for comparison in comparisons}
 
 
 def cell(comparisons: Sequence[Comparison], adjusted: dict[Comparison, float]) -> str:
@@ -903,15 +945,17 @@ def blocks() -> dict[str, str]:
     runs = load()
     listed = claims(runs)
     adjusted = adjust(listed)
-    keys = {_identity(c): c for c in adjusted}
-    significant = sum(c.difference.p <= LEVEL for c in keys.values())
-    controlled = sum(adjusted[c] <= LEVEL for c in keys.values())
+    distinct = {comparison.key: comparison for comparison in adjusted}.values()
+    differences = [comparison for comparison in distinct if not comparison.margin]
+    significant = sum(comparison.difference.p <= LEVEL for comparison in differences)
+    controlled = sum(adjusted[comparison] <= LEVEL for comparison in distinct)
     margins = ", ".join(f"{METRICS_TITLES[name]} {margin}" for name, margin in MARGINS.items())
     early, late = "; ".join(runs.early.runs.data), "; ".join([*runs.late.runs.data, *_finetuned_names(runs)])
     numbers = (
-        f"The page makes {len(keys):,} distinct comparisons. {significant:,} are significant at 5 % each, where "
-        f"{LEVEL * len(keys):,.0f} would be expected if nothing differed. {controlled:,} remain when the false "
-        f"discovery rate is controlled at 5 % over the page. The margins are {margins}.\n\nStopped early: {early}.\n\n"
+        f"The page makes {len(distinct):,} distinct comparisons. {len(distinct) - len(differences):,} of them are tests "
+        f"of non-inferiority. Of the other {len(differences):,}, {significant:,} are significant at 5 % each, where "
+        f"{LEVEL * len(differences):,.0f} would be expected if nothing differed. {controlled:,} of all remain when the "
+        f"false discovery rate is controlled at 5 % over the page. The margins are {margins}.\n\nStopped early: {early}.\n\n"
         f"Trained to the end: {late}.\n\nCollapsed on at least one data set and left out there (QWK below "
         f"{COLLAPSED}): stopped early {_names(runs.early.collapsed)}; trained to the end "
         f"{_names(runs.late.collapsed)}.\n"
@@ -925,8 +969,8 @@ METRICS_TITLES = {
     "qwk": "QWK",
     "mae": "MAE",
     "ece": "ECE",
-    "sce": "SCE",
     "unimodality": "unimodality",
+    "overconfidence": "confidence minus accuracy",
 }
 
 

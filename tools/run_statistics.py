@@ -62,8 +62,7 @@ def statistics(plan: Plan, archived: dict[tuple[str, str], dict[str, Any]]) -> l
         for loss, run in runs.items():
             probs, labels = by_loss[loss]
             row = {"spec": plan.spec.name, "data": data, "loss": loss, "calibrator": "none", "fold": fold, "seed": seed}
-            row |= {"run": run.id, "test_rows": len(labels)}
-            row["train_rows"] = pq.read_metadata(plan.file(run, "train.parquet")).num_rows
+            row["run"] = run.id
             row["confidence_spread"] = float(probs.max(1).std())
             if errors is not None and loss in {"sord", "orcu"}:
                 row["common_errors"] = int(errors.sum())
@@ -142,6 +141,14 @@ def order(features: FloatArray, labels: IntArray) -> dict[str, float]:
     }
 
 
+def with_split_sizes(rows: list[dict[str, Any]], sizes: dict[tuple[str, int], dict[str, int]]) -> list[dict[str, Any]]:
+    """Rows with the number of training and test rows of their split, also those that are archived with other numbers.
+
+    The predictions of the training rows cannot give it: a run stores at most 2,000 of them.
+    """
+    return [row | sizes[row["data"], row["fold"]] for row in rows]
+
+
 def main() -> None:
     """Collect the statistics of all specs in a results folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -150,11 +157,11 @@ def main() -> None:
     archived = {(row["spec"], row["run"]): row for row in archive.load_rows(NAME)}
     rows = []
     for spec in SPECS:
-        rows += statistics(bench.status(spec, results=results), archived)
+        plan = bench.status(spec, results=results)
+        rows += with_split_sizes(statistics(plan, archived), split_sizes(plan))
         print(f"{spec}: {sum(row['spec'] == spec for row in rows)} runs", flush=True)
     stages = bench.status(TWO_STAGE, results=results)
-    sizes = split_sizes(stages)
-    rows += [row | sizes[row["data"], row["fold"]] for row in two_stage(stages)]
+    rows += with_split_sizes(two_stage(stages), split_sizes(stages))
     archive.save_rows(NAME, rows, command="python tools/run_statistics.py", tolerance=TOLERANCE, max_rows=MAX_ROWS)
 
 
