@@ -91,7 +91,7 @@ def test_calibrate_apply_escapes_formulas(folder):
     assert run(*apply, "--escape-formulas", cwd=folder).returncode == 0
     escaped = pd.read_csv(folder / "out.csv")
     assert escaped["id"][0] == "'=cmd|'0'"
-    assert escaped["logit_0"].dtype == np.float64  # negative numbers are numbers
+    assert escaped["p_0"].dtype == np.float64
 
 
 @pytest.mark.filterwarnings("ignore::orcu.calibrators.CalibrationWarning")
@@ -162,7 +162,7 @@ DAMAGED_MODELS = {
     "endless layers": ("model.json", changed(hidden_layer_sizes=[10**12]), "hidden_layer_sizes"),
     "other layers": ("model.json", changed(hidden_layer_sizes=[3]), "model.safetensors"),
     "one class": ("model.json", changed(classes=["a"]), "classes"),
-    "other classes": ("model.json", changed(classes=["a", "b"]), "model.safetensors"),
+    "other classes": ("model.json", changed(classes=["a", "b"]), "model.json"),
     "columns that are none": ("model.json", changed(columns=[{"name": 3}]), "columns"),
     "no calibrator left": ("calibrator.json", cut(0), "calibrator.json"),
     "half the calibrator": ("calibrator.json", cut(0.5), "calibrator.json"),

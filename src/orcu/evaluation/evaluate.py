@@ -247,11 +247,8 @@ def _zero_probability_notes(sums: Sums, sample: Predictions, count: int) -> list
     smallest = float(sample.probs[sample.probs > 0].min())
     digits = round(-math.log10(smallest))
     rounded = digits < MAX_DIGITS and math.isclose(smallest, 10.0**-digits, rel_tol=0.01)
-    cause = (
-        f"; the probabilities are rounded to {digits} digits, so 0 means less than {0.5 * 10.0**-digits:g}"
-        if rounded
-        else ""
-    )
+    least = 0.5 * 10.0**-digits
+    cause = f"; the probabilities are rounded to {digits} digits, so 0 means less than {least:g}" if rounded else ""
     finite = float((sums.score("nll") - sums.score("impossible") * math.log(smallest / 2)) / sums.total)
     verb = "row gives" if count == 1 else "rows give"
     return [
