@@ -47,12 +47,12 @@ def test_judge_fit_and_apply(folder):
     options = ("--rule", "median", "--max-error", "0.3", "-o", "o.csv")
     result = run("judge", "apply", "new.csv", "j.json", *BASIC, *options, cwd=folder)
     assert result.returncode == 0, result.stderr
-    table = pd.read_csv(folder / "o.csv")
-    assert len(table) == 300
-    assert table[[f"p_{k}" for k in range(1, 6)]].sum(axis=1).to_numpy() == pytest.approx(1)
+    table, before = (pd.read_csv(folder / name) for name in ("o.csv", "new.csv"))
+    pd.testing.assert_frame_equal(table[list(before)], before)  # every row and column is as it was
+    assert table[[f"calibrated_{k}" for k in range(1, 6)]].sum(axis=1).to_numpy() == pytest.approx(1)
     assert set(table["decision"]) <= {1, 2, 3, 4, 5}
-    assert (table["low"] <= table["decision"]).all()
-    assert (table["decision"] <= table["high"]).all()
+    assert (table["set_low"] <= table["decision"]).all()
+    assert (table["decision"] <= table["set_high"]).all()
 
 
 def test_judge_apply_takes_a_cost_matrix(folder):

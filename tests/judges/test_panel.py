@@ -175,7 +175,7 @@ def test_apply_rule_decides():
     predictions = panel.apply(grades, max_error=0.5)
     table = predictions.to_arrow()
     assert table.column_names[:2] == ["item", "p_1"]
-    assert table.column_names[-6:] == ["expected", "decision", "confidence", "low", "high", "escalate"]
+    assert table.column_names[-6:] == ["expected", "decision", "confidence", "set_low", "set_high", "escalate"]
     escalated = int(predictions.escalate.sum())
     assert repr(predictions) == f"PanelPredictions(items=300, levels='1, 2, 3, 4, 5', escalated={escalated})"
 

@@ -140,7 +140,12 @@ def apply(
     ] = None,
     within: Annotated[int, Option(min=0, help="Largest error, in levels, that counts as correct.")] = 0,
 ) -> None:
-    """Apply calibrated judges to new items: distribution, expected grade, decision, prediction set, human review."""
+    """Apply calibrated judges to new items: distribution, expected grade, decision, prediction set, human review.
+
+    The output of a table is FILE with all its rows and columns, and the columns calibrated_GRADE, expected, decision,
+    confidence, set_low, set_high and, with --max-error, escalate. For logs it has a row for each item.
+    """
+    from orcu.io.reading import CSV, PARQUET, open_table
     from orcu.judges.panel import JudgePanel
 
     check_paths([file, panel], [table.output])
@@ -153,7 +158,11 @@ def apply(
             grades, rule=read_rule(rule, levels), alpha=alpha, max_error=max_error, within=within
         )
     with _writing(table.output):
-        table.write(predictions.to_arrow())
+        if file.name.lower().endswith((*CSV, *PARQUET)):
+            options_of_table = {"escape_formulas": table.escape_formulas}
+            predictions.write_back(open_table(file), options.item, table.output, **options_of_table)
+        else:
+            table.write(predictions.to_arrow())
     _print_notes(grades)
     say(*predictions.notes[len(grades.notes) :])
     say_wrote(table.output, f"{len(predictions.items):,} items")

@@ -21,7 +21,9 @@ from orcu.decisions.conformal import CrossConformalSets
 from orcu.decisions.rules import decide_checked
 from orcu.errors import CalibrationWarning, InputError, first_line
 from orcu.inputs import FloatArray, IntArray, ObjectArray, as_count, as_fraction
+from orcu.io.extending import write_extended
 from orcu.io.files import check_digest, read_json, with_digest, write_json
+from orcu.io.reading import TableFile
 from orcu.judges.escalation import error_probability, escalation_note, escalation_threshold
 from orcu.judges.grades import PROBS, VOTES, Grades
 from orcu.judges.levels import GradeLevels
@@ -36,6 +38,7 @@ from orcu.judges.pool import (
     out_of_fold_log_probs,
     predict_log_probs,
 )
+from orcu.judges.reading import item_names
 from orcu.model_selection import Fold, cross_fit_folds, fold_numbers
 
 STATE_VERSION = 1
@@ -80,22 +83,47 @@ class PanelPredictions:
         return self.probs @ self.levels.values
 
     def to_arrow(self) -> Any:
-        """Pyarrow table: item, p_GRADE, expected, decision, confidence, low, high, escalate."""
+        """Pyarrow table: item, p_GRADE, expected, decision, confidence, set_low, set_high, escalate."""
         import pyarrow
 
+        return pyarrow.table({"item": self.items.tolist(), **self._columns("p_")})
+
+    def write_back(self, file: TableFile, item: str | None, path: str | os.PathLike[str], **options: Any) -> None:
+        """Write the table that was judged with all its rows and columns, and the results of each row's item.
+
+        The new columns are calibrated_GRADE, expected, decision, confidence, set_low, set_high and escalate. They are
+        empty in rows whose item has no rating.
+
+        Args:
+            file: the table, opened by `orcu.io.reading.open_table`.
+            item: column of the items; by default each row is an item.
+            path: file to write.
+            options: options of `orcu.io.extending.write_extended`.
+
+        Raises:
+            InputError: if the table has a column of such a name.
+        """
+        row_of_item = {name: row for row, name in enumerate(self.items.tolist())}
+        rows = [row_of_item.get(name, -1) for name in item_names(file, item)]
+
+        def by_row(values: Any) -> list[Any]:
+            entries = np.asarray(values).tolist()
+            return [None if row < 0 else entries[row] for row in rows]
+
+        columns = {name: by_row(values) for name, values in self._columns("calibrated_").items()}
+        write_extended([file], path, add=columns, **options)
+
+    def _columns(self, prefix: str) -> dict[str, Any]:
         names = np.array(self.levels.names, dtype=object)
-        columns: dict[str, Any] = {"item": self.items.tolist()}
-        columns |= {f"p_{name}": self.probs[:, k] for k, name in enumerate(self.levels.names)}
+        columns: dict[str, Any] = {f"{prefix}{name}": self.probs[:, k] for k, name in enumerate(self.levels.names)}
         columns |= {
             "expected": self.expected_grade,
             "decision": names[self.decision].tolist(),
             "confidence": self.probs[np.arange(len(self.probs)), self.decision],
-            "low": names[self.low].tolist(),
-            "high": names[self.high].tolist(),
+            "set_low": names[self.low].tolist(),
+            "set_high": names[self.high].tolist(),
         }
-        if self.escalate is not None:
-            columns["escalate"] = self.escalate
-        return pyarrow.table(columns)
+        return columns if self.escalate is None else columns | {"escalate": self.escalate}
 
 
 class JudgePanel:

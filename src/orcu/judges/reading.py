@@ -16,6 +16,7 @@ import numpy as np
 
 from orcu.errors import InputError, first_line
 from orcu.inputs import FloatArray, ObjectArray, normalise_probs
+from orcu.io.reading import TableFile
 from orcu.judges.completions import DEFAULT_JUDGE, read_completions
 from orcu.judges.grades import PROBS, SUM_TOLERANCE, VOTES, Grades, HumanGrade, as_names
 from orcu.judges.inspect_logs import is_inspect_log, read_inspect
@@ -230,6 +231,11 @@ class _Table:
     def item_names(self, column: str | None) -> list[str]:
         """Item of each row; by default the row numbers."""
         return self.strings(column, "items") if column else [str(row) for row in range(1, self.n_rows + 1)]
+
+
+def item_names(file: TableFile, item: str | None) -> list[str]:
+    """Item of each row of a table; by default the row numbers."""
+    return _Table.read(file.path).item_names(item)
 
 
 def _level_columns(
