@@ -356,14 +356,14 @@ def copy_groups(table: Any, y: IntArray) -> IntArray | None:
     return repeated if groups is None else groups[repeated]
 
 
-def n_copies(groups: IntArray) -> int:
-    """Number of rows that have a copy, from the groups of `copy_groups`.
+def n_copies(copies: IntArray) -> int:
+    """Number of rows that have a copy, from the result of `copy_groups`.
 
     Example:
         >>> n_copies(np.array([0, 1, 1, 2, 2, 2]))
         5
     """
-    return int(np.count_nonzero(np.bincount(groups)[groups] > 1))
+    return int(np.count_nonzero(np.bincount(copies)[copies] > 1))
 
 
 def _row_hashes(hashes: list[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:

@@ -162,7 +162,7 @@ DAMAGED_MODELS = {
     "endless layers": ("model.json", changed(hidden_layer_sizes=[10**12]), "hidden_layer_sizes"),
     "other layers": ("model.json", changed(hidden_layer_sizes=[3]), "model.safetensors"),
     "one class": ("model.json", changed(classes=["a"]), "classes"),
-    "other classes": ("model.json", changed(classes=["a", "b"]), "model.json"),
+    "other classes": ("model.json", changed(classes=["a", "b"]), "start value for each class"),
     "columns that are none": ("model.json", changed(columns=[{"name": 3}]), "columns"),
     "no calibrator left": ("calibrator.json", cut(0), "calibrator.json"),
     "half the calibrator": ("calibrator.json", cut(0.5), "calibrator.json"),
