@@ -83,4 +83,4 @@ def read_rule(rule: str, classes: Sequence[str]) -> Any:
     table = read_costs(rule, list(classes))
     if table.reading:
         say(table.reading, style="dim", stderr=True)
-    return table.costs
+    return table.matrix

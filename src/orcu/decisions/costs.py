@@ -23,7 +23,7 @@ LABEL = {"label", "labels", "target", "reference"}  # the truth, unless it is th
 class CostTable:
     """Cost matrix of a file, and how it was read."""
 
-    costs: FloatArray  # (C, C), entry [true, decided], in the order of the classes
+    matrix: FloatArray  # (C, C), entry [true, decided], in the order of the classes
     reading: str  # orientation and an example in words; empty if the matrix is symmetric
 
 
@@ -43,7 +43,7 @@ def read_costs(path: str | os.PathLike[str], classes: Sequence[str]) -> CostTabl
         >>> path = Path(tempfile.mkdtemp()) / "costs.csv"
         >>> _ = path.write_text("decision,well,ill\nwell,0,10\nill,1,0\n")
         >>> table = read_costs(path, ["well", "ill"])
-        >>> table.costs.tolist()
+        >>> table.matrix.tolist()
         [[0.0, 1.0], [10.0, 0.0]]
         >>> table.reading
         "costs.csv: rows are decisions, as its corner says; predicting 'well' when the truth is 'ill' costs 10"

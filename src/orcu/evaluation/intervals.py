@@ -140,8 +140,8 @@ def _cached_counts(units: int, n_resamples: int, random_state: int) -> list[npt.
     return list(_counts(units, n_resamples, random_state))
 
 
-def small_sample_factor(weights: FloatArray) -> float:
-    """Factor by which the deviations of cluster resamples are multiplied, from the weight of each cluster.
+def small_sample_factor(cluster_totals: FloatArray) -> float:
+    """Factor by which the deviations of cluster resamples are multiplied, from the total weight of each cluster.
 
     The factor is t / z * sqrt((G - 1) / G * sum(w^2 / (1 - w)^2) / sum(w^2)). The first ratio is that of the 97.5 %
     quantiles of the t distribution with G - 1 degrees of freedom and the normal distribution. The root is the ratio of
@@ -154,7 +154,7 @@ def small_sample_factor(weights: FloatArray) -> float:
         >>> round(small_sample_factor(np.array([1, 1, 1, 1, 6])), 3)
         3.038
     """
-    share = weights[weights > 0] / weights.sum()
+    share = cluster_totals[cluster_totals > 0] / cluster_totals.sum()
     count = len(share)
     variance_ratio = (count - 1) / count * ((share / (1 - share)) ** 2).sum() / (share**2).sum()
     return float(special.stdtrit(count - 1, TAILS[1]) / special.ndtri(TAILS[1]) * np.sqrt(variance_ratio))
