@@ -40,7 +40,7 @@ class ProgressPrinter:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.title, self.verbose, self.clock = title, verbose, clock
-        self.write = write or (lambda line: print(line, file=sys.stderr, flush=True))  # noqa: T201
+        self.write = write or (lambda line: print(line, file=sys.stderr, flush=True))
         self._start = self._last_line = self._last_step = self._learner_start = self._first_step = clock()
         self._learner = ""
         self._end = math.inf if time_limit is None else self._start + time_limit
