@@ -98,14 +98,14 @@ def test_fit_invalid_n_jobs_or_verbose_raises(name, value):
 
 def test_fit_n_jobs_limits_the_threads_of_base_learners(monkeypatch):
     seen = []
-    monkeypatch.setattr(OrdinalBoosting, "_config", lambda self: seen.append(cores()) or BoostingStopped.stop())
+    monkeypatch.setattr(OrdinalBoosting, "_config", lambda self: seen.append(cores()) or StoppedError.stop())
     for n_jobs in (1, 3):
-        with pytest.raises(BoostingStopped):
+        with pytest.raises(StoppedError):
             OrdinalBoosting("ce", cv=2, n_jobs=n_jobs).fit(np.arange(20.0)[:, None] % 7, np.arange(20) % 2)
     assert seen == [1, 3]
 
 
-class BoostingStopped(Exception):
+class StoppedError(Exception):
     """Ends a fit before the training."""
 
     @classmethod

@@ -214,7 +214,15 @@ def test_train_network_writes_a_model_that_predicts_as_evaluated(lev, tmp_path):
     table = {name: lev.manifest.feature(name) for name in lev.manifest.about.features}
     lines = [",".join(table)] + [",".join(str(table[name][row]) for name in table) for row in splits["test"]]
     (tmp_path / "new.csv").write_text("\n".join(lines) + "\n")
-    predictions = predict(tmp_path / "m", tmp_path / "new.csv", device="cpu").predictions
+    predicted = predict(tmp_path / "m", tmp_path / "new.csv", device="cpu")
+    predictions, labels = predicted.predictions, lev.manifest.labels[splits["test"]]
+    assert np.mean((predicted.low <= labels) & (labels <= predicted.high)) > 0.8  # 150 rows, target 90 %
+    assert np.mean(predicted.high - predicted.low) < 3.5
+    most_probable = predictions.probs.argmax(axis=1)
+    assert ((predicted.low <= most_probable) & (most_probable <= predicted.high)).all()
+    assert {"set_low", "set_high"} < set(predicted.to_arrow().column_names)
+    wide = predict(tmp_path / "m", tmp_path / "new.csv", alpha=0.02, device="cpu")
+    assert (wide.high - wide.low >= predicted.high - predicted.low).all()
     assert metrics.accuracy(predictions.probs, lev.manifest.labels[splits["test"]]) == pytest.approx(
         experiment.evaluation.metrics["accuracy"].value
     )
@@ -226,6 +234,17 @@ def test_train_network_writes_a_model_that_predicts_as_evaluated(lev, tmp_path):
     (tmp_path / "m" / "model.json").write_text("{")
     with pytest.raises(InputError, match=r"model\.json: .*JSON"):
         predict(tmp_path / "m", tmp_path / "new.csv")
+
+
+def test_train_network_few_validation_rows_has_no_sets(lev, tmp_path):
+    splits = split_rows(lev, (70, 15, 15), seed=0)
+    splits["validation"] = splits["validation"][::20]
+    config = RunConfig(training={"epochs": 1})
+    train_network(Run(lev, splits, config, device="cpu"), tmp_path / "m", calibrator="temperature")
+    assert not (tmp_path / "m" / "sets.json").exists()
+    names = list(lev.manifest.about.features)
+    (tmp_path / "new.csv").write_text(",".join(names) + "\n" + ",".join("2" for _ in names) + "\n")
+    assert predict(tmp_path / "m", tmp_path / "new.csv", device="cpu").low is None
 
 
 class RecordedEvents(Callback):

@@ -15,6 +15,7 @@ from orcu.errors import InputError
 from orcu.report.headline import headline
 from orcu.training.experiment import Callback, Experiment, small_classes
 from orcu.training.loop import TrainingProgress
+from orcu.training.model_file import SETS
 from orcu.training.run import Splits
 
 MIN_STEPS = 5  # number of steps before the total time is estimated
@@ -110,7 +111,7 @@ class TrainingDisplay(Callback):
         if experiment.summary:
             say(f"ensemble: {experiment.summary}", style="dim")
         say(*headline(experiment.evaluation))
-        sets = ", sets.json" if experiment.summary else ""
+        sets = ", sets.json" if (experiment.result.folder / SETS).exists() else ""
         files = f"model.safetensors, calibrator.json{sets}, predictions, card.json, report.html"
         say_wrote(experiment.result.folder, files)
 

@@ -185,9 +185,7 @@ def predict(
     model: Annotated[Path, Argument(help="Model folder written by `orcu train`.")],
     inputs: Annotated[Path, Argument(help="Folder of images, table (.csv, .parquet) or texts (.txt).")],
     table: TableOptions,
-    alpha: Annotated[
-        float, Option(min=0.001, max=0.5, help="Target miscoverage of the prediction sets; a single network has none.")
-    ] = 0.1,
+    alpha: Annotated[float, Option(min=0.001, max=0.5, help="Target miscoverage of the prediction sets.")] = 0.1,
     skip_bad: SkipBad = False,
     device: Device = "auto",
 ) -> None:

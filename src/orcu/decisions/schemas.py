@@ -15,7 +15,7 @@ class CrossConformalSchema(Schema):
     prediction_sets: Literal["cross"]
     state_version: int
     num_classes: NumClasses
-    scores: list[list[Score]] = Field(min_length=2)
+    scores: list[list[Score]] = Field(min_length=1)
 
 
 class PredictionSetsSchema(Schema):

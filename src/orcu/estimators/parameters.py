@@ -143,12 +143,12 @@ COMMON_CHECKS: dict[str, Check] = {
     "classes": _classes,
     "random_state": _random_state,
     "verbose": valid_if(
-        lambda verbose: isinstance(verbose, (int, np.integer)) and verbose >= -1,
+        lambda verbose: isinstance(verbose, (int, np.integer)) and bool(verbose >= -1),
         "-1 (no output), 0, 1 or 2 (more output)",
     ),
     "n_jobs": optional(
         valid_if(
-            lambda n_jobs: isinstance(n_jobs, (int, np.integer)) and not isinstance(n_jobs, bool) and n_jobs != 0,
+            lambda n_jobs: isinstance(n_jobs, (int, np.integer)) and not isinstance(n_jobs, bool) and bool(n_jobs),
             "None, a number of threads, or -1 for all CPUs",
         )
     ),

@@ -16,6 +16,7 @@ from orcu.data.folds import SPLITS, HoldoutSplit
 from orcu.data.prepare import PrepareReport
 from orcu.data.shared import prepare_user_data
 from orcu.data.store import MANIFEST, PreparedData, load, store_folder
+from orcu.decisions.conformal import CrossConformalSets
 from orcu.defaults import CV, HIDDEN_LAYER_SIZES, NETWORK_LOSSES
 from orcu.ensemble.kinds import NETWORK, PRESETS, check_kinds, default_kinds
 from orcu.errors import InputError, UnknownNameError
@@ -34,6 +35,7 @@ from orcu.training.networks import is_batchable
 from orcu.training.parallel import first_before_others, is_first, process_group
 from orcu.training.run import Result, Run, RunConfig, Splits, best_device, row_copies
 
+MIN_SET_ROWS = 9  # rows that prediction sets with alpha = 0.1 need
 FEW_ROWS = 20  # rows of a class, in all splits, below which results for it are unreliable
 
 
@@ -377,7 +379,9 @@ def small_classes(prepared: PreparedData) -> list[str]:
 def train_network(run: Run, folder: Path, *, calibrator: str = "auto", callback: Callback | None = None) -> Experiment:
     """Train a single network on the training rows, calibrate on validation, evaluate on the test rows.
 
-    Writes the files of `Run.train`, and calibrator.json, test_calibrated.parquet, report.html and card.json.
+    Writes the files of `Run.train`, and calibrator.json, sets.json, test_calibrated.parquet, report.html and card.json.
+    The prediction sets are fitted on the validation rows too, but from the probabilities before the calibrator, so that
+    these rows are new to what the scores are computed with. With fewer than 9 validation rows there are none.
 
     Args:
         run: data, splits and settings.
@@ -387,7 +391,12 @@ def train_network(run: Run, folder: Path, *, calibrator: str = "auto", callback:
     """
     fitted: calibrators.Calibrator = calibrators.create(calibrator)
     result = run.train(folder, progress=None if callback is None else callback.training, complete=False)
-    result.predictions["validation"].fit_calibrator(fitted)
+    validation = result.predictions["validation"]
+    validation.fit_calibrator(fitted)
+    if is_first() and len(validation) >= MIN_SET_ROWS:
+        # One fold: the network was trained on none of these rows, so the CV+ sets are split-conformal sets.
+        fold = np.zeros(len(validation), dtype=np.int64)
+        CrossConformalSets().fit(validation.probs, validation.labels, fold=fold).save(folder / SETS)
     calibrator_card = {"name": calibrator, "fitted_on": "validation", "rows": len(run.splits["validation"])}
     if isinstance(fitted, calibrators.AutoCalibration):
         calibrator_card["choice"] = fitted.reason_

@@ -49,8 +49,9 @@ def train_network(
     """Train a network in place, with early stopping by the ranked probability score of the validation rows, if any.
 
     ``seed`` is that of the row order and of everything else that is random; torch's global state does not change. No
-    epoch starts after the ``deadline``. ``progress`` is called with the ``name`` after each epoch. Returns the validation RPS of each epoch, or the training loss without
-    validation rows. Raises `InputError` if the loss or the logits are not finite.
+    epoch starts after the ``deadline``. ``progress`` is called with the ``name`` after each epoch. Returns the
+    validation RPS of each epoch, or the training loss without validation rows. Raises `InputError` if the loss or the
+    logits are not finite.
     """
     x = torch.as_tensor(train.inputs.features)
     batches = ArrayBatches(

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ class PredictResult:
 
     Attributes:
         predictions: calibrated probabilities.
-        low: lowest class of each prediction set; ``None`` for a single network, which has no sets.
+        low: lowest class of each prediction set; ``None`` for a single network without sets.json.
         high: highest class of each prediction set.
         epistemic: disagreement of the members of an ensemble, in nats (see
             `orcu.decisions.disagreement.mutual_information`); ``None`` for a single network.
@@ -44,7 +44,7 @@ class PredictResult:
     epistemic: FloatArray | None = None
 
     def to_arrow(self) -> pa.Table:
-        """A table with id, class probabilities, predicted class, confidence, and for an ensemble set and epistemic."""
+        """A table with id, class probabilities, predicted class, confidence, set, and for an ensemble epistemic."""
         probs, classes = self.predictions.probs, self.predictions.classes
         predicted = [classes[k] for k in probs.argmax(axis=1)]
         columns: dict[str, Any] = {"predicted": predicted, "confidence": probs.max(axis=1)}
@@ -68,7 +68,7 @@ def predict(
     skip_bad: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> PredictResult:
-    """Predict new inputs with a trained model and its calibrator; an ensemble also gives prediction sets.
+    """Predict new inputs with a trained model and its calibrator, and their prediction sets.
 
     Args:
         folder: folder that `orcu train` has written.
@@ -102,7 +102,8 @@ def predict(
         return PredictResult(predictions if calibrator is None else predictions.calibrated(calibrator), **ensemble)
 
     if not isinstance(model, EnsembleClassifier):
-        return result(predict_batches(model, batches())[0].double().numpy())
+        logits = predict_batches(model, batches())[0].double().numpy()
+        return _with_split_sets(result(logits), logits, folder, alpha)
     if not (folder / SETS).exists():
         raise InputError(f"{folder / SETS}: file not found. {AGAIN}")
     with torch.no_grad():
@@ -120,6 +121,18 @@ def predict(
     low, high = sets.predict(np.stack([to_probs(logits) for logits in by_fold]))
     epistemic = mutual_information(np.stack([to_probs(logits) for logits in members]))
     return result(log_pool(members, weights), low=low, high=high, epistemic=epistemic)
+
+
+def _with_split_sets(result: PredictResult, logits: FloatArray, folder: Path, alpha: float) -> PredictResult:
+    """Add the split-conformal sets of a single network, which are computed before the calibrator.
+
+    The calibrator may change the most probable class. A set is extended to it, which can only raise the coverage.
+    """
+    if not (folder / SETS).exists():  # too few validation rows, or a model of version 0.2
+        return result
+    low, high = CrossConformalSets.load(folder / SETS, alpha=alpha).predict(geometry.probs(logits)[None])
+    predicted = result.predictions.probs.argmax(axis=1)
+    return replace(result, low=np.minimum(low, predicted), high=np.maximum(high, predicted))
 
 
 def load_calibrator(folder: Path) -> calibrators.Calibrator | None:
