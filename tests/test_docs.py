@@ -309,7 +309,7 @@ def test_claims_leave_out_collapsed_models():
     claims = tool("claims")
     regime = claims.Regime(claim_rows([0.1, 0.2, 0.3], [0.2, 0.3, 0.4], qwk=0.05))
     assert regime.compare("sce", "orcu", "ce") == []
-    assert regime.collapsed == ["ce", "orcu"]
+    assert regime.collapsed == [("lev", "ce"), ("lev", "orcu")]
 
 
 def test_claims_count_a_comparison_once_in_the_false_discovery_rate():
