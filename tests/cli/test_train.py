@@ -67,7 +67,7 @@ def test_train_and_predict_images_with_clusters(scans):
     assert_data_error(run("predict", "model", "scans/none", "-o", "new.csv", cwd=scans), "bad.png", "29", "--skip-bad")
     result = run("predict", "model", "scans/none", "-o", "new.csv", "--skip-bad", cwd=scans)
     assert "bad.png" in result.stdout
-    assert (scans / "new.csv").read_text().splitlines()[0].endswith('"predicted","confidence"')
+    assert (scans / "new.csv").read_text().splitlines()[0].endswith('"decision","confidence","set_low","set_high"')
     (scans / "scans" / "none" / "bad.png").unlink()
 
 
@@ -82,6 +82,11 @@ def test_train_table_warns_of_small_classes_and_refuses_changed_data(tmp_path):
     assert "warning: class 0 (15) has fewer than 20 rows" in result.stderr
     result = run("predict", "m", "t.csv", "-o", "p.csv", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
+    before, after = ((tmp_path / name).read_text().splitlines() for name in ("t.csv", "p.csv"))
+    assert after[0].startswith("x,site,grade,prob_0,prob_1,prob_2,decision,confidence")
+    assert all(new.startswith(f"{old},") for old, new in zip(before, after, strict=True))  # rows are as they were
+    assert run("predict", "m", "t.csv", "-o", "p.parquet", cwd=tmp_path).returncode == 0
+    assert Predictions.read(tmp_path / "p.parquet").classes == ("0", "1", "2")
     (tmp_path / "new.csv").write_text("site,x\nabroad,1.0\n")
     result = run("predict", "m", "new.csv", "-o", "p2.csv", cwd=tmp_path)
     assert "1 of 1 values" in plain(result.stdout)
@@ -206,13 +211,13 @@ def test_train_on_a_full_disk_is_one_sentence_and_the_training_resumes(small, tm
 
 
 def test_predict_on_a_full_disk_or_to_a_file_in_place_of_a_folder_is_one_sentence(small, monkeypatch):
-    from orcu.io import writing
+    from orcu.io import extending
 
     def full(*arguments, **options):
         raise OSError(errno.ENOSPC, "No space left on device", "p.csv")
 
     with monkeypatch.context() as patch:
-        patch.setattr(writing, "atomic_write", full)
+        patch.setattr(extending, "atomic_write", full)
         result = run("predict", "model", "rows/t.csv", "-o", "p.csv", cwd=small)
     assert_data_error(result, "p.csv: the disk is full")
     (small / "file").write_text("not a folder")
@@ -240,7 +245,7 @@ def test_train_in_a_folder_that_cannot_be_written_is_one_sentence(small, monkeyp
         ("a,b\n1,inf\n", ["new.csv: column 'b': row 0 (from 0) is inf"]),
         ("a,c\n1,2\n", ["new.csv: the table has no column 'b'", "It has 'a', 'c'."]),
         ("A,b\n1,2\n", ["no column 'a'", "Is it 'A'?"]),
-        ("a,b\n2020-01-01,1\n", ["new.csv: column 'a': expected numbers, got '2020-01-01'"]),
+        ("a,b\n2020-01-01,1\n", ["new.csv: column 'a': row 0 (from 0) has", "expected a number as in training"]),
     ],
 )
 def test_predict_of_a_table_that_does_not_fit_the_model_is_a_data_error(small, table, words):

@@ -82,14 +82,14 @@ def test_predict_of_an_ensemble_gives_probabilities_sets_and_epistemic_uncertain
         "prob_0",
         "prob_1",
         "prob_2",
-        "predicted",
+        "decision",
         "confidence",
         "set_low",
         "set_high",
         "epistemic",
     ]
     for row in table:
-        assert row["set_low"] <= row["predicted"] <= row["set_high"]
+        assert row["set_low"] <= row["decision"] <= row["set_high"]
         assert row["confidence"] == max(row[f"prob_{k}"] for k in range(3))
     alone = predict(folder / "model", folder / "new.csv", device="cpu").predictions
     np.testing.assert_array_equal(alone.probs, result.predictions.probs)

@@ -189,7 +189,10 @@ def predict(
     skip_bad: SkipBad = False,
     device: Device = "auto",
 ) -> None:
-    """Apply a trained model and its calibrator to new inputs: probabilities, decision, prediction set, confidence."""
+    """Apply a trained model and its calibrator to new inputs: probabilities, decision, prediction set, confidence.
+
+    The output of a table is the table with all its rows and columns, and these results.
+    """
     from orcu.training.predict import predict as predict_inputs
 
     check_paths([], [table.output])
@@ -204,6 +207,6 @@ def predict(
             progress=lambda done, total: bar.update(job, completed=done, total=total),
         )
         with _writing(table.output):
-            table.write(result.to_arrow())
+            result.write(table.output, inputs, escape_formulas=table.escape_formulas)
     say(*result.predictions.notes, style="yellow")
     say_wrote(table.output, f"{len(result.predictions):,} rows")

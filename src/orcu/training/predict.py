@@ -1,5 +1,6 @@
 """Predictions of a trained model for new images, texts or rows of a table."""
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -16,6 +17,9 @@ from orcu.decisions.disagreement import mutual_information
 from orcu.ensemble.pool import log_pool
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray
+from orcu.io.extending import write_extended
+from orcu.io.reading import PARQUET, open_table
+from orcu.io.writing import write_table
 from orcu.models.classifier import predict_batches
 from orcu.models.ensemble import EnsembleClassifier
 from orcu.models.kinds import PREDICT_BATCH, model_kind
@@ -24,6 +28,7 @@ from orcu.training.model_file import AGAIN, CALIBRATOR, SETS, load_members
 from orcu.training.run import best_device
 
 CARD = "card.json"
+TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", *PARQUET)  # a .txt file has a text per line
 
 
 @dataclass(frozen=True)
@@ -44,19 +49,51 @@ class PredictResult:
     epistemic: FloatArray | None = None
 
     def to_arrow(self) -> pa.Table:
-        """A table with id, class probabilities, predicted class, confidence, set, and for an ensemble epistemic."""
+        """A table with id, class probabilities, decision, confidence, set, and for an ensemble epistemic."""
+        table = self._probabilities()
+        for name, values in self._columns().items():
+            table = table.append_column(name, pa.array(values))
+        return table
+
+    def write(
+        self, path: str | os.PathLike[str], inputs: str | os.PathLike[str], *, escape_formulas: bool = False
+    ) -> None:
+        """Write the results; those of a table with all rows and columns of the table.
+
+        The new columns are prob_CLASS, decision, confidence, set_low, set_high and, for an ensemble, epistemic.
+
+        Args:
+            path: file to write (.csv, .csv.gz or .parquet).
+            inputs: the file or folder that was predicted.
+            escape_formulas: whether to put a ' before texts in CSV that a spreadsheet would run as formulas.
+
+        Raises:
+            InputError: if the table has a column of such a name, or the file cannot be written.
+        """
+        if not Path(inputs).name.lower().endswith(TABLES):
+            write_table(self.to_arrow(), path, escape_formulas=escape_formulas)
+            return
+        file, probs = open_table(inputs), self._probabilities()
+        metadata = json.loads(probs.schema.metadata[b"orcu"])
+        values = {name: probs.column(name) for name in probs.column_names if name != "id"}
+        metadata["columns"] = {"probs": list(values)} | ({"id": "id"} if "id" in file.names else {})
+        add = {name: column.to_numpy() for name, column in values.items()} | self._columns()
+        write_extended([file], path, add=add, metadata={"orcu": json.dumps(metadata)}, escape_formulas=escape_formulas)
+
+    def _probabilities(self) -> pa.Table:
+        predictions = self.predictions
+        return Predictions(probs=predictions.probs, classes=predictions.classes, ids=predictions.ids).to_arrow()
+
+    def _columns(self) -> dict[str, Any]:
         probs, classes = self.predictions.probs, self.predictions.classes
-        predicted = [classes[k] for k in probs.argmax(axis=1)]
-        columns: dict[str, Any] = {"predicted": predicted, "confidence": probs.max(axis=1)}
+        decision = [classes[k] for k in probs.argmax(axis=1)]
+        columns: dict[str, Any] = {"decision": decision, "confidence": probs.max(axis=1)}
         if self.low is not None and self.high is not None:
             columns["set_low"] = [classes[k] for k in self.low]
             columns["set_high"] = [classes[k] for k in self.high]
         if self.epistemic is not None:
             columns["epistemic"] = self.epistemic
-        table = Predictions(probs=probs, classes=classes, ids=self.predictions.ids).to_arrow()
-        for name, values in columns.items():
-            table = table.append_column(name, pa.array(values))
-        return table
+        return columns
 
 
 def predict(
