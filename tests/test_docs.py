@@ -305,6 +305,23 @@ def test_claims_of_no_difference_need_an_interval_within_the_margin():
     assert outcomes == [0, 1, -1]
 
 
+def test_claims_of_a_value_within_a_margin_need_an_interval_within_the_margin():
+    claims = tool("claims")
+    regime = claims.Regime(claim_rows([0.029, 0.030, 0.031], [0.001, 0.0, -0.001]))
+    above = {loss: regime.sign("sce", loss, -1, margin=0.02)[0].outcome() for loss in ("orcu", "ce")}
+    below = {loss: regime.sign("sce", loss, 1, margin=0.02)[0].outcome() for loss in ("orcu", "ce")}
+    assert above == {"orcu": -1, "ce": 1}
+    assert below == {"orcu": 1, "ce": 1}
+
+
+def test_claims_count_the_papers_means_in_the_claimed_direction_without_ties():
+    claims = tool("claims")
+    assert claims.paper_count("ece", "ce", first="ls") == "4 of 4"
+    assert claims.paper_count("ece", "ce", first="ls", claimed=1) == "0 of 4"
+    # both have 100 % on SST-5
+    assert {claims.paper_count("unimodality", "sord", table="text", claimed=sign) for sign in (1, -1)} == {"0 of 1"}
+
+
 def test_claims_leave_out_collapsed_models():
     claims = tool("claims")
     regime = claims.Regime(claim_rows([0.1, 0.2, 0.3], [0.2, 0.3, 0.4], qwk=0.05))

@@ -1039,13 +1039,16 @@ def _settings(runs: Archive) -> Claim:
         "the default.",
         rows,
         "sensitivity",
+        "Left out: " + "; ".join(f"{_title(loss)} on {data}" for data, loss in runs.sensitivity.collapsed)
+        if runs.sensitivity.collapsed
+        else "",
     )
 
 
 def _settings_text(claim: Claim, adjusted: dict[Comparison, float]) -> str:
     lines = [f"{claim.test} Runs: {claim.specs}.", "", "| | default better / not significant / worse |", "|---|---|"]
     lines += [f"| {row.label} | {Tally.of(row.early)} ({Tally.of(row.early, adjusted)}) |" for row in claim.rows]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines + (["", f"{claim.note}."] if claim.note else [])) + "\n"
 
 
 def _number(name: str) -> float:
@@ -1162,8 +1165,14 @@ def _collapsed_names(runs: Archive) -> str:
     }
     names = []
     for title, regime in regimes.items():
-        names += [f"{loss} on {data} ({title})" for data, loss in regime.collapsed]
+        names += [f"{_title(loss)} on {data} ({title})" for data, loss in regime.collapsed]
     return "; ".join(names) or "none"
+
+
+def _title(loss: str) -> str:
+    """Title of a loss with its setting, such as "CDW-CE, alpha 3"."""
+    name, *setting = loss.split(", ")
+    return ", ".join([TITLES.get(name, name), *setting])
 
 
 def _training(runs: Archive) -> str:
@@ -1176,7 +1185,8 @@ def _training(runs: Archive) -> str:
         resnets.append(f"{100 * ece:.1f} % and {nll:.2f} with the {title}")
     return (
         f"Cross-entropy is significantly over-confident on {shares[0]} data sets stopped early and on {shares[1]} "
-        f"with several runs trained to the end. On RetinaMNIST its ECE and NLL at the end are {' and '.join(resnets)}, which had half "
+        "with several runs trained to the end. "
+        f"On RetinaMNIST its ECE and NLL at the end are {' and '.join(resnets)}, which had half "
         "the epochs."
     )
 

@@ -200,6 +200,7 @@ def pages() -> dict[Path, str]:
     blocks |= {f"{metric} after": by_calibrator(specs, metric) for metric in ("sce", "rps", "unimodality")}
     blocks |= {
         "counts": counts(),
+        "counts of means": counts_of_means(),
         "headline": headline(specs),
         "people": strongest(),
         "raw judges": judges_by_calibration(),
@@ -464,6 +465,20 @@ def counts() -> str:
         for metric in COUNTED:
             marks = [archive.mark(found.sign, metric) for found in runs.differences(metric, first, second)]
             cells.append(" / ".join(str(marks.count(mark)) for mark in (BETTER, "", WORSE)))
+        table.append(cells)
+    return _markdown(["", *(_head(metric) for metric in COUNTED)], table)
+
+
+def counts_of_means() -> str:
+    """Numbers of data sets on which the first pipeline of a pair has the better mean."""
+    runs = archive.PairedRuns([row for name in SPECS for row in archive.load_rows(name)])
+    table = []
+    for title, first, second in PAIRS:
+        cells: list[str | text_tables.Cell] = [text_tables.Cell(title, markup=True)]
+        for metric in COUNTED:
+            values = [found.value for found in runs.differences(metric, first, second)]
+            better = sum(archive.mark((value > 0) - (value < 0), metric) == BETTER for value in values)
+            cells.append(f"{better} of {len(values)}")
         table.append(cells)
     return _markdown(["", *(_head(metric) for metric in COUNTED)], table)
 
