@@ -1,5 +1,6 @@
 """Tests of the HTML report as text."""
 
+import html
 import html.parser
 import re
 
@@ -7,6 +8,8 @@ import numpy as np
 import pytest
 
 from orcu import Predictions, evaluate
+from orcu.evaluation.evaluation import format_metric
+from orcu.metrics.base import METRICS
 from orcu.report.headline import headline
 from orcu.report.page import Provenance, build, write
 
@@ -147,3 +150,14 @@ def test_build_without_resamples_shows_no_nan():
     alone = evaluate(evaluation.sample, n_resamples=0)
     page = build(alone)
     assert "nan" not in re.sub(r"<svg.*?</svg>|<style.*?</style>", "", page, flags=re.DOTALL).lower().split()
+
+
+def test_page_has_a_methods_paragraph_with_the_numbers_of_the_evaluation(evaluation, page):
+    from orcu.report.methods import methods_paragraph
+
+    text = methods_paragraph(evaluation)
+    assert f"{evaluation.rows:,} rows" in text
+    assert f"{evaluation.n_resamples:,} resamples" in text
+    assert format_metric(evaluation, METRICS.get("rps")) in text
+    shown = html.unescape(re.sub(r"<[^>]+>", "", page)).replace("\u00a0", " ")
+    assert text in shown

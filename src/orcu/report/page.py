@@ -20,6 +20,7 @@ from orcu.figures.svg import render
 from orcu.metrics.base import METRICS
 from orcu.report.examples import KINDS, examples
 from orcu.report.headline import headline, key_figures, next_step, significance
+from orcu.report.methods import methods_paragraph
 from orcu.report.pdf import write_page
 
 MAX_DIAGRAMS, FEW_DIAGRAMS = 24, 3  # of more classes or thresholds than the first, only a few are drawn
@@ -146,6 +147,7 @@ def build(
         subgroup_differences=_subgroup_differences(evaluation),
         subgroup_metrics=[METRICS.get(name).title for name in COMPARED_BY_SUBGROUP],
         findings=findings(evaluation),
+        methods=methods_paragraph(evaluation),
         conventions=conventions(evaluation),
         rules=RULES,
         titles={metric.name: metric.title for metric in evaluation.metric_list},
