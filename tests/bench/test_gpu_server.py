@@ -418,6 +418,8 @@ def test_terminal_bar_shows_the_step(server, monkeypatch):
     shown = []
 
     class Bar:
+        is_shown = True
+
         def __enter__(self):
             return self
 

@@ -348,7 +348,7 @@ def test_calibrate_compare_by_subgroup_with_weights_clusters_and_zero_probabilit
         data["site"] = np.where(np.arange(300) % 2, "north", "south")
         data.to_csv(path, index=False)
     columns = ("--subgroup", "site", "--cluster", "patient", "--sample-weight", "weight")
-    evaluated = run("evaluate", "new.csv", *reading, "--n-resamples", "20", cwd=tmp_path)
+    evaluated = run("evaluate", "new.csv", *reading, "--n-resamples", "50", cwd=tmp_path)
     count = plain(evaluated.stdout).split("infinite (")[1].split(" rows")[0]
     result = run("calibrate", "compare", "fit.csv", *reading, *columns, "--test", "new.csv", cwd=tmp_path)
     assert result.returncode == 0, result.stderr

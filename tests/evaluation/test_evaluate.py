@@ -298,7 +298,7 @@ def test_evaluate_impossible_label_is_counted(tmp_path):
     evaluation = evaluate(probs=[[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], y=[0, 0, 1], n_resamples=50)
     assert evaluation["nll"].value == math.inf
     assert evaluation.impossible_rows == 1
-    assert "infinite (1 rows)" in evaluation.to_markdown()
+    assert "infinite (1 row)" in evaluation.to_markdown()
     assert evaluation.to_dict()["metrics"]["nll"]["value"] is None
     assert evaluation.to_dict()["infinite_nll_rows"] == 1
 

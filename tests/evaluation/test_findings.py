@@ -57,7 +57,7 @@ CASES = list(
         GAPS,
         (False, True),  # binned errors
         (False, True),  # classes and thresholds
-        ("none", "one is off", "opposite"),  # subgroups
+        ("none", "one is off", "opposite", "both are off"),  # subgroups
         ((), ({"step": "calibrate", "method": "gap", "rows": 600},)),
         (600, 20),
         (1.0, 0.9),
@@ -67,7 +67,12 @@ CASES = list(
 
 @pytest.mark.parametrize(("gap", "errors", "classes", "subgroups", "history", "rows", "unimodality"), CASES)
 def test_page_sentences_advice_and_marks_agree(base, gap, errors, classes, subgroups, history, rows, unimodality):
-    kinds = {"none": ("none", "none"), "one is off": ("over", "none"), "opposite": ("over", "under")}[subgroups]
+    kinds = {
+        "none": ("none", "none"),
+        "one is off": ("over", "none"),
+        "opposite": ("over", "under"),
+        "both are off": ("over", "over"),
+    }[subgroups]
     evaluation = altered(
         base, gap=gap, errors=errors, classes=classes, history=history, rows=rows, unimodality=unimodality
     )
@@ -99,7 +104,9 @@ def test_page_sentences_advice_and_marks_agree(base, gap, errors, classes, subgr
     told = "Calibrate the model" in advice
     assert told == (significant and not history)
     assert ("fit the calibrator again" in advice) == (significant and bool(history))
-    assert ("--subgroup" in advice) == (subgroups != "none")
+    differ = subgroups in ("one is off", "opposite")
+    assert ("subgroups differ" in advice) == differ
+    assert ("--subgroup" in advice) == (differ or (subgroups == "both are off" and not significant))
     assert ("No subgroup has a significant" in text) == (subgroups == "none")
     if not significant and subgroups == "none":
         assert ("projection" in advice) == (unimodality < 1)

@@ -43,22 +43,22 @@ def next_step(evaluation: Evaluation) -> str:
     if not results.enough_rows:
         return f"Evaluate on more labelled rows: {evaluation.rows} rows are too few for conclusions."
     by_subgroup = "fit a correction for each subgroup (orcu calibrate fit --subgroup COLUMN)"
-    subgroups = results.subgroups_differ or bool(results.off_subgroups)
     if results.is_miscalibrated and results.calibrators:
         advice = (
             f"The probabilities were calibrated ({', '.join(results.calibrators)}) and still have a significant "
             "calibration error: fit the calibrator again, to the uncalibrated predictions of more labelled rows from "
             "the same source as these."
         )
-        return f"{advice} The subgroups differ: {by_subgroup}." if subgroups else advice
+        return f"{advice} The subgroups differ: {by_subgroup}." if results.subgroups_differ else advice
     if results.is_miscalibrated:
         advice = (
             "Calibrate the model on labelled rows that were not used for training (orcu calibrate fit), and evaluate "
             "it again on other rows. If these probabilities are calibrated already, fit the calibrator to more rows."
         )
-        return f"{advice} The subgroups differ: {by_subgroup}." if subgroups else advice
-    if subgroups:
-        return f"Over all rows no calibration error is significant, but the subgroups differ: {by_subgroup}."
+        return f"{advice} The subgroups differ: {by_subgroup}." if results.subgroups_differ else advice
+    if results.subgroups_differ or results.off_subgroups:
+        reason = "the subgroups differ" if results.subgroups_differ else "there are significant ones in subgroups"
+        return f"Over all rows no calibration error is significant, but {reason}: {by_subgroup}."
     sce = evaluation.metrics["sce"].high
     bound = "" if math.isnan(sce) else f" (corrected for noise, the SCE is at most {format_value(sce, percent=True)})"
     if not results.is_unimodal:
