@@ -87,6 +87,7 @@ def spec(server, monkeypatch):
     return load_spec(server / "mini.toml")
 
 
+@pytest.mark.slow
 def test_guide_plan_run_resume_and_table(server):
     result = run("bench", "plan", "mini.toml", cwd=server, width=200)
     assert result.returncode == 1

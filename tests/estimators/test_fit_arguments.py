@@ -49,7 +49,9 @@ def sample(rows=160, seed=0):
     return x, y, rng.uniform(0.2, 5.0, size=rows)
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == "ensemble" else ()) for name in ESTIMATORS]
+)
 def test_fit_does_not_depend_on_a_common_factor_of_sample_weight(name):
     x, y, weight = sample()
     expected = ESTIMATORS[name].fit(x, y, sample_weight=weight).predict_proba(x)
