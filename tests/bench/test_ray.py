@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from work import seen_card
 
 from orcu import Predictions, bench, data, evaluate
 from orcu.bench.execution import execute
@@ -48,6 +47,9 @@ def test_execute_with_ray_and_local_launcher_gives_the_same_bytes(spec_file, tmp
 
 
 def test_local_instance_assigns_the_chosen_gpu_of_the_parents_list(monkeypatch):
+    def seen_card(number):  # local functions are sent to the workers by value
+        return os.environ["CUDA_VISIBLE_DEVICES"]
+
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,GPU-8932f937")
     with LAUNCHERS.create("ray", jobs=1, gpus=[1]) as workers:
         assert list(workers.map_ordered(seen_card, [0, 1])) == ["GPU-8932f937", "GPU-8932f937"]
