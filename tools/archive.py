@@ -100,13 +100,13 @@ class PairedRuns:
         self, metric: str, first: Pipeline, second: Pipeline
     ) -> dict[str, list[tuple[dict[str, Any], dict[str, Any]]]]:
         """Rows of the first and the second pipeline with the metric, paired by fold and seed; at least two pairs."""
-        found = {}
+        pairs_by_data = {}
         for data, runs in self.data.items():
             pairs = [(run[first], run[second]) for run in runs.values() if first in run and second in run]
-            pairs = [(one, two) for one, two in pairs if metric in one and metric in two]
+            pairs = [pair for pair in pairs if all(metric in run for run in pair)]
             if len(pairs) > 1:
-                found[data] = pairs
-        return found
+                pairs_by_data[data] = pairs
+        return pairs_by_data
 
     def differences(self, metric: str, first: Pipeline, second: Pipeline, margin: float = 0.0) -> list[Difference]:
         """Metric of the first minus the second pipeline on each data set, paired by fold and seed."""

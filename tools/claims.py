@@ -148,16 +148,16 @@ class Regime:
         null = claimed * margin
         pipelines = [(name, "none") if isinstance(name, str) else name for name in (first, second)]
         pairs = self.runs.pairs(metric, *pipelines)
-        found = []
+        comparisons = []
         for difference in self.runs.differences(metric, *pipelines, margin=null):
             sides = [_runs(side) for side in zip(*pairs[difference.data], strict=True)]
-            found.append(Comparison(difference, claimed, _key(metric, null, *sides), margin))
+            comparisons.append(Comparison(difference, claimed, _key(metric, null, *sides), margin))
         for row in self.pairs if all(isinstance(name, str) for name in (first, second)) else []:
             if (row["metric"], row["first"], row.get("second")) == (metric, first, second):
                 data = f"{row['data']}, fine-tuned"
                 difference = Difference.of_bootstrap(data, row["value"], row["low"], row["high"], null)
-                found.append(Comparison(difference, claimed, (data, _key(metric, null, first, second)), margin))
-        return found
+                comparisons.append(Comparison(difference, claimed, (data, _key(metric, null, first, second)), margin))
+        return comparisons
 
     def no_worse(self, metric: str, first: Any, second: Any) -> list[Comparison]:
         """Tests of non-inferiority with the metric's margin."""
@@ -291,7 +291,7 @@ class Claim(NamedTuple):
         rows: one for each pair.
         specs: names of the specs behind the rows.
         note: remark under the table.
-        regime: heading of the first results; those trained to the end have a column of their own.
+        regime: heading of the first results; those trained to the end have a separate column.
     """
 
     quote: str
@@ -1102,10 +1102,10 @@ def _summary(listed: Sequence[Claim]) -> str:
     lines = ["| | claim | regime | rows | " + " | ".join(words) + " |", "|---|---|---|---:|" + "---:|" * len(words)]
     for number, claim in enumerate(listed, 1):
         for name, part in ((claim.regime, "early"), ("trained to the end", "late")):
-            found = [verdict(Tally.of(getattr(row, part))) for row in claim.rows if getattr(row, part)]
-            if found:
-                counts = " | ".join(str(found.count(word) or "") for word in words)
-                lines.append(f"| {number} | {claim.quote} | {name} | {len(found)} | {counts} |")
+            verdicts = [verdict(Tally.of(getattr(row, part))) for row in claim.rows if getattr(row, part)]
+            if verdicts:
+                counts = " | ".join(str(verdicts.count(word) or "") for word in words)
+                lines.append(f"| {number} | {claim.quote} | {name} | {len(verdicts)} | {counts} |")
     return "\n".join(lines) + "\n"
 
 

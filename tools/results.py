@@ -463,7 +463,7 @@ def counts() -> str:
     for title, first, second in PAIRS:
         cells: list[str | text_tables.Cell] = [text_tables.Cell(title, markup=True)]
         for metric in COUNTED:
-            marks = [archive.mark(found.sign, metric) for found in runs.differences(metric, first, second)]
+            marks = [archive.mark(difference.sign, metric) for difference in runs.differences(metric, first, second)]
             cells.append(" / ".join(str(marks.count(mark)) for mark in (BETTER, "", WORSE)))
         table.append(cells)
     return _markdown(["", *(_head(metric) for metric in COUNTED)], table)

@@ -351,10 +351,13 @@ def _unlike_training(column: Column, values: npt.NDArray[np.float64]) -> list[st
     """Notes on missing values in a column that had none, and on numbers far outside of the training range."""
     notes, missing = [], int(np.count_nonzero(np.isnan(values)))
     if column.categories is None:
-        known, filled = column.gaps, f"networks and linear models take the typical value {column.center:.4g} for them"
+        is_expected, filled = (
+            column.gaps,
+            f"networks and linear models take the typical value {column.center:.4g} for them",
+        )
     else:
-        known, filled = column.categories[-1:] == (MISSING,), "no category stands for them"
-    if missing and not known:
+        is_expected, filled = column.categories[-1:] == (MISSING,), "no category stands for them"
+    if missing and not is_expected:
         notes.append(
             f"column {column.name!r}: {missing:,} of {len(values):,} values are missing, but none was missing in "
             f"training; {filled}. Check the file."

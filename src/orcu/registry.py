@@ -223,11 +223,11 @@ def class_from_source(kind: str, name: str, source: str) -> Any:
     """
     file, class_name = file_and_class(name) or (Path(), name)
     module = _execute(kind, file.name, source)
-    found = vars(module).get(class_name)
-    if not isinstance(found, type):
+    loaded_class = vars(module).get(class_name)
+    if not isinstance(loaded_class, type):
         names = [key for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
         raise UnknownNameError(f"class of {file.name}", class_name, names)
-    return found
+    return loaded_class
 
 
 @cache

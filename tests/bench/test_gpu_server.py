@@ -147,16 +147,16 @@ def test_parallel_runs_by_default_follow_the_available_cpus(spec, monkeypatch):
 
 def test_local_copies_of_weights_have_one_id_and_digest_in_every_format(server, spec):
     job = jobs(spec)[0]
-    found = []
+    run_results = []
     for weights in (server / "weights", server / "resnet18.safetensors"):
         sources = weight_sources([job], weights=weights)
         results = server / f"results_{weights.name}"
         assert execute(job, results, weights=sources) == "done"
         (file,) = (results / "runs").glob("*/result.json")
-        found.append((file.parent.name, json.loads(file.read_text())))
-    assert found[0] == found[1]
-    assert found[0][1]["job"]["data"]["weights"] == "pretrained"
-    assert len(found[0][1]["pretrained"]) == 64
+        run_results.append((file.parent.name, json.loads(file.read_text())))
+    assert run_results[0] == run_results[1]
+    assert run_results[0][1]["job"]["data"]["weights"] == "pretrained"
+    assert len(run_results[0][1]["pretrained"]) == 64
 
 
 def test_resumed_run_may_take_the_weights_from_elsewhere_but_not_other_weights(server, spec):
@@ -215,7 +215,7 @@ def test_download_fetches_missing_weights_once_before_the_runs(server, spec, mon
     [
         ("nowhere", "--weights: .*nowhere: no such"),
         ("random", "--weights: .*--set weights=random"),
-        ("records", "--weights: .*expected one copy of resnet18.*found none"),
+        ("records", "--weights: .*expected one copy of resnet18.*got none"),
         ("wrong", "weights of resnet18: these are the weights of another"),
     ],
 )

@@ -229,8 +229,10 @@ def test_prediction_sets_with_subgroups_cover_each_subgroup(tmp_path):
     each.save(tmp_path / "s.json")
     again = OrdinalPredictionSets.load(tmp_path / "s.json")
     assert again.subgroup_thresholds_ == each.subgroup_thresholds_
-    for one, other in zip(again.predict(probs, subgroup=subgroup), each.predict(probs, subgroup=subgroup), strict=True):
-        assert (one == other).all()
+    for loaded, other in zip(
+        again.predict(probs, subgroup=subgroup), each.predict(probs, subgroup=subgroup), strict=True
+    ):
+        assert (loaded == other).all()
     with pytest.raises(InputError, match="^subgroup: missing.*2 subgroups"):
         each.predict(probs)
     with pytest.raises(InputError, match="class_conditional"):
@@ -246,8 +248,8 @@ def test_prediction_sets_small_and_unseen_subgroups_get_the_threshold_of_all_row
     plain = OrdinalPredictionSets().fit(probs, y)
     for name in ("tiny", "never seen"):
         with pytest.warns(CalibrationWarning, match=f"1 subgroups had no rows.*: {name}"):
-            found = sets.predict(probs, subgroup=[name] * 500)
-        assert all((a == b).all() for a, b in zip(found, plain.predict(probs), strict=True))
+            predicted_sets = sets.predict(probs, subgroup=[name] * 500)
+        assert all((a == b).all() for a, b in zip(predicted_sets, plain.predict(probs), strict=True))
 
 
 def test_coverage_report_names_classes_below_the_target_and_the_option():

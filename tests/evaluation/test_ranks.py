@@ -87,7 +87,7 @@ def test_rank_models_groups_are_maximal_and_overlap():
     for group in test.groups:
         assert mean[group[-1]] - mean[group[0]] < difference
     assert len(test.groups) > 1
-    assert not any(set(one) < set(other) for one in test.groups for other in test.groups)
+    assert not any(set(group) < set(other) for group in test.groups for other in test.groups)
     together = {(a, b) for group in test.groups for a in group for b in group}
     for a in mean:
         for b in mean:
@@ -112,13 +112,13 @@ def test_rank_models_drops_incomplete_and_collapsed_data_sets_and_says_why():
         rank_models([*folds, *complete[:4]], metric="sce")
     # without b, which has no complete results there, the data set counts
     three = [result._replace(model="c") for result in folds if result.model == "a"]
-    kept = rank_models(
+    complete = rank_models(
         [*folds, *three, *(r._replace(model="c") for r in complete if r.model == "b"), *complete],
         metric="sce",
         models=["a", "c"],
     )
-    assert kept.dropped == {}
-    assert len(kept.datasets) == 5
+    assert complete.dropped == {}
+    assert len(complete.datasets) == 5
 
 
 def test_rank_models_means_are_over_folds():

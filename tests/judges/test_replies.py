@@ -134,8 +134,8 @@ def test_find_clear_reply_has_grade_without_others(text, grade):
     ],
 )
 def test_find_ambiguous_reply_lists_other_candidates(text, grade, others):
-    name, found = find(text)
-    assert (name, set(found)) == (grade, others)
+    name, other_grades = find(text)
+    assert (name, set(other_grades)) == (grade, others)
 
 
 @pytest.mark.parametrize(
@@ -193,8 +193,8 @@ def test_find_reply_without_grade_raises_with_reason(text, reason):
     ],
 )
 def test_find_word_levels_reply_has_grade_and_others(text, grade, others):
-    name, found = find(text, WORDS)
-    assert (name, set(found)) == (grade, others)
+    name, other_grades = find(text, WORDS)
+    assert (name, set(other_grades)) == (grade, others)
 
 
 @pytest.mark.parametrize("text", ["not good", "It is not very good", "isn't good", "hardly fair", "less than good"])

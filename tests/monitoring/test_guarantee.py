@@ -21,14 +21,14 @@ def simulate_days(
     for day in range(days):
         patient = rng.integers(patients, size=rows)
         confidence = rng.choice([0.6, 0.8], size=rows)
-        place = patient % sites if sites else np.zeros(rows, int)
-        affected = (day >= drift_day) & ((place == site) if site is not None else np.ones(rows, bool))
+        site_of_row = patient % sites if sites else np.zeros(rows, int)
+        affected = (day >= drift_day) & ((site_of_row == site) if site is not None else np.ones(rows, bool))
         truth = confidence - shift * affected
         y = ((patient_uniform[patient] if dependent else rng.random(rows)) > truth).astype(int)
         predictions = Predictions(
             probs=np.stack([confidence, 1 - confidence], axis=1),
             cluster=[f"p{k}" for k in patient] if cluster else None,
-            subgroup=[f"s{k}" for k in place] if sites else None,
+            subgroup=[f"s{k}" for k in site_of_row] if sites else None,
         )
         part = Day.from_predictions(FIRST + timedelta(days=day), predictions, y, n_bins=5)
         result.append(part.with_occasions(used))

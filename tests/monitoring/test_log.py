@@ -210,7 +210,7 @@ DAMAGES = {
         lambda state: json.dumps(state).replace('"unlabelled": 0', '"unlabelled": ' + "9" * 5000),
         "damaged",
     ),
-    "a class name that is no text": (lambda state: signed(state, classes=["a", "b", "\ud800"]), "damaged"),
+    "a class name that is not text": (lambda state: signed(state, classes=["a", "b", "\ud800"]), "damaged"),
     "deep nesting": (lambda state: "[" * 100_000, "not valid JSON"),
     "no bets": (lambda state: signed(state, weighted=True), "bets: missing"),
 }

@@ -330,11 +330,11 @@ def kill_while_adding(tmp_path, kills, seed=0):
                 time.sleep(0.001)
             time.sleep(rng.uniform(0, seconds / (4 if number % 2 else 1)))
             process.send_signal(signal.SIGKILL)
-        found = [path.name for path in staged if path.exists()]
+        staged_names = [path.name for path in staged if path.exists()]
         assert days(log) in (expected, states[number % 2])
         expected = days(log)
         if process.returncode == -signal.SIGKILL:
-            outcomes.append((expected == states[number % 2], *found))
+            outcomes.append((expected == states[number % 2], *staged_names))
         else:
             seconds *= 0.7  # it ended before the kill
     log.add_file(files[1], overwrite=True, **options)

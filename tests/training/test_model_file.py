@@ -125,7 +125,7 @@ def test_train_again_with_a_changed_member_raises_and_fits_it_after_deletion(mod
 
 
 def test_train_that_stops_before_the_calibrator_leaves_no_model(rows, trained, tmp_path, monkeypatch):
-    """Before, model.json was written first: the folder predicted without its calibrator and without a word."""
+    """Before, model.json was written first: the folder predicted without its calibrator and without a warning."""
 
     def stop(*arguments, **options):
         raise KeyboardInterrupt

@@ -113,7 +113,7 @@ class Plan:
         for run in self.finished:
             digest = store.result(str(run.id)).get("pretrained")
             digests.setdefault(run.job.data.title, set()).update([digest] if digest else [])
-        return [data for data, found in digests.items() if len(found) > 1]
+        return [data for data, entries in digests.items() if len(entries) > 1]
 
     @property
     def provenance(self) -> dict[str, str]:

@@ -80,10 +80,10 @@ def _find_copy(folder: Path, name: str) -> Path:
         or (path.suffix in SUFFIXES and (path.stem == name or path.stem.startswith((f"{name}-", f"{name}."))))
     ]
     if len(paths) != 1:
-        found = ", ".join(path.name for path in paths) or "none"
+        names = ", ".join(path.name for path in paths) or "none"
         raise InputError(
             f"--weights: {folder}: expected one copy of {name}, such as {name}.safetensors or {name}-0123abcd.pth "
-            f"(images) or the folder {name} (texts); found {found}."
+            f"(images) or the folder {name} (texts); got {names}."
         )
     return paths[0]
 

@@ -46,7 +46,7 @@ def printable(text: object, *, keep: str = "") -> str:
 
 
 def escape(text: object) -> str:
-    """Return a text, such as a name from a file, for use within markup: `printable`, and without markup of its own."""
+    """Return a text, such as a name from a file, for markup: `printable`, with markup characters escaped."""
     return rich.markup.escape(printable(text))
 
 

@@ -119,10 +119,10 @@ def _compared_file(text: str, read: EvaluateReadOptions) -> tuple[Path, Evaluate
     values: dict[str, Any] = {
         key.replace("-", "_"): value for key, value in key_values(entries, option="--compare").items()
     }
-    known = [field.name for field in fields(read)]
+    options = [field.name for field in fields(read)]
     for key in values:
-        if key not in known:
-            raise UnknownNameError("option of --compare", key, known)
+        if key not in options:
+            raise UnknownNameError("option of --compare", key, options)
     if {"probs", "logits"} & set(values):
         values = {"probs": None, "logits": None} | values
     if "percent" in values:

@@ -46,7 +46,7 @@ def split_file(
     Args:
         path: table (.csv, .tsv, .txt, also with .gz, or .parquet).
         parts: share of the rows by path of the output file; the shares sum to 1.
-        label: column of the labels, whose shares are kept equal in the parts. Missing labels are a class of their own.
+        label: column of the labels, whose shares are kept equal in the parts. Missing labels count as another class.
         cluster: column of clusters, such as patients, that stay together.
         sep: separator of a CSV file; detected by default.
         encoding: encoding of a CSV file; UTF-8 by default.

@@ -88,7 +88,7 @@ def class_codes(y: Any, classes: npt.NDArray[Any]) -> IntArray:
 
 
 def check_scorer(classes: npt.NDArray[Any]) -> None:
-    """Raise `InputError` if a scorer of scikit-learn asks for probabilities whose columns it would mix up.
+    """Raise `InputError` if a scorer of scikit-learn requests probabilities whose columns it would mix up.
 
     The functions of ``sklearn.metrics`` expect the columns of probabilities in the sorted order of the labels, and are
     not told ``classes_``. With the classes none, mild, severe, "neg_log_loss" would read the column of "none" as that

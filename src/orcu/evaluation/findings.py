@@ -2,8 +2,8 @@
 
 The model as a whole is tested by `PRIMARY`: over-confidence, ECE, SCE and the error of the thresholds. Their p-values
 are adjusted by the method of Holm (1979), so a calibrated model is called miscalibrated in at most 5 % of evaluations.
-Only if one of them is significant, classes and thresholds are tested, each family adjusted likewise. Subgroups are a
-family of their own: the smallest adjusted p-value of each subgroup is adjusted over the subgroups.
+Only if one of them is significant, classes and thresholds are tested, each family adjusted likewise. Subgroups are
+another family: the smallest adjusted p-value of each subgroup is adjusted over the subgroups.
 """
 
 import math
@@ -99,8 +99,8 @@ class Findings:
     @property
     def smallest_p_value(self) -> float:
         """Smallest adjusted p-value of the model as a whole; NaN if nothing could be tested."""
-        known = [p for p in self.p_values.values() if not math.isnan(p)]
-        return min(known) if known and self.enough_rows else math.nan
+        tested = [p for p in self.p_values.values() if not math.isnan(p)]
+        return min(tested) if tested and self.enough_rows else math.nan
 
     @property
     def is_miscalibrated(self) -> bool:
@@ -141,8 +141,7 @@ def _whole(evaluation: "Evaluation") -> Findings:
     raw = {name: estimate.p_value for name, estimate in metrics.items() if estimate.p_value is not None}
     gap = interval_p_value(metrics[GAP])
     adjusted = adjust({GAP: gap} | {name: raw[name] for name in PRIMARY if name in raw})
-    known = [p for p in adjusted.values() if not math.isnan(p)]
-    is_open = evaluation.rows >= MIN_ROWS and bool(known) and min(known) < LEVEL
+    is_open = evaluation.rows >= MIN_ROWS and any(p < LEVEL for p in adjusted.values())
 
     def significant(records: list[dict[str, Any]], name: str) -> list[str]:
         family = adjust({number: record["ce_p_value"] for number, record in enumerate(records)})
@@ -166,10 +165,10 @@ def _differ(gaps: Sequence["Estimate"]) -> bool:
     """Whether values differ, by Cochran's test of homogeneity with the standard errors of their intervals."""
     widths = np.array([gap.high - gap.low for gap in gaps])
     values, errors = np.array([gap.value for gap in gaps]), widths / (2 * _quantile())
-    known = np.isfinite(errors) & (errors > 0)
-    if known.sum() < 2:
+    usable = np.isfinite(errors) & (errors > 0)
+    if usable.sum() < 2:
         return False
-    weights = errors[known] ** -2
-    center = np.average(values[known], weights=weights)
-    statistic = float((weights * (values[known] - center) ** 2).sum())
-    return bool(chdtrc(known.sum() - 1, statistic) < LEVEL)
+    weights = errors[usable] ** -2
+    center = np.average(values[usable], weights=weights)
+    statistic = float((weights * (values[usable] - center) ** 2).sum())
+    return bool(chdtrc(usable.sum() - 1, statistic) < LEVEL)

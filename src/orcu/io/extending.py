@@ -102,8 +102,8 @@ def _extended(
         table = table.append_column(name, pa.array(values))
     if rows is not None:
         table = table.take(pa.array(np.asarray(rows)))
-    kept = {key: value for key, value in (table.schema.metadata or {}).items() if key != b"pandas"}
-    return table.replace_schema_metadata(kept | {key.encode(): value.encode() for key, value in metadata.items()})
+    inherited = {key: value for key, value in (table.schema.metadata or {}).items() if key != b"pandas"}
+    return table.replace_schema_metadata(inherited | {key.encode(): value.encode() for key, value in metadata.items()})
 
 
 def _schema(file: TableFile) -> Any:

@@ -243,7 +243,7 @@ class GradeParser:
             is_unread_word = self.levels.is_numeric and quote[0].isalpha() and not self._number_words
             is_excluded, problem = is_negated(text, start), ""
             if is_unread_word and label is None:
-                if self._any_code(quote) is None or quote.casefold() == "one":  # "this one" is no grade
+                if self._any_code(quote) is None or quote.casefold() == "one":  # "this one" is not a grade
                     continue
                 is_excluded = True
             elif is_unread_word:

@@ -41,8 +41,8 @@ class Bets:
         """Sums of a population and an occasion, shape (C, 3, B)."""
         table = np.zeros((num_classes, 3, n_bins))
         if population in self.populations:
-            place = self.populations.index(population)
-            chosen = (self.keys[:, UNIT] == occasion) & (self.keys[:, POPULATION] == place)
+            index = self.populations.index(population)
+            chosen = (self.keys[:, UNIT] == occasion) & (self.keys[:, POPULATION] == index)
             table[self.keys[chosen, EVENT], :, self.keys[chosen, BIN]] = self.sums[chosen]
         return table
 
@@ -124,21 +124,21 @@ class Contribution:
     def merge(self, other: "Contribution") -> "Contribution":
         """Contribution of the rows of both, which belong to one day."""
         if self.clusters is None or other.clusters is None:
-            clusters, place = None, np.zeros(1, np.int64)
+            clusters, index = None, np.zeros(1, np.int64)
             squares = self.squares + other.squares
         else:
-            known = {name: k for k, name in enumerate(self.clusters)}
-            place = np.array([known.setdefault(name, len(known)) for name in other.clusters], dtype=np.int64)
-            clusters = tuple(known)
+            numbers = {name: k for k, name in enumerate(self.clusters)}
+            index = np.array([numbers.setdefault(name, len(numbers)) for name in other.clusters], dtype=np.int64)
+            clusters = tuple(numbers)
         units = 1 if clusters is None else len(clusters)
         rows, weights = np.zeros(units), np.zeros(units)
         for total, ours, others in ((rows, self.rows, other.rows), (weights, self.weights, other.weights)):
             total[: len(ours)] += ours
-            total[place] += others
+            total[index] += others
         if clusters is not None:
             squares = float((weights**2).sum())
         keys = other.bets.keys.copy()
-        keys[:, UNIT] = place[keys[:, UNIT]]
+        keys[:, UNIT] = index[keys[:, UNIT]]
         bets = self.bets.merge(Bets(other.bets.populations, keys, other.bets.sums))
         return Contribution(bets, clusters, rows, weights, max(self.max_weight, other.max_weight), squares)
 

@@ -461,7 +461,7 @@ def _period_start(day: date, period: str) -> date:
 
 
 def _shortest_period(days: Sequence[date]) -> str:
-    """Shortest period of which there are at most `MAX_PERIODS`, or months."""
+    """Shortest period with at most `MAX_PERIODS` results; months if there are more."""
     counts = {period: len({_period_start(day, period) for day in days}) for period in PERIODS}
     return next((period for period in PERIODS if counts[period] <= MAX_PERIODS), PERIODS[-1])
 
@@ -560,16 +560,16 @@ def _locate_drift(
     num_classes, n_bins = part.sums[0].shape[1], part.sums[0].shape[3]
     cells = np.logaddexp.reduce(part.log_total, axis=-1) + np.log(cell_weights(num_classes, n_bins))
     cells = cells + np.log(weights)[:, None, None]
-    place = np.unravel_index(int(cells.argmax()), cells.shape)
-    population, event, column = (int(index) for index in place)
-    logs = np.array([day[place] for day in part.log_wealth])
+    largest = np.unravel_index(int(cells.argmax()), cells.shape)
+    population, event, column = (int(index) for index in largest)
+    logs = np.array([day[largest] for day in part.log_wealth])
     from_day = logs[::-1].cumsum(axis=0)[::-1]
     shares = start_weights(since_first[part.days])
     start = int((np.logaddexp.reduce(from_day, axis=-1) + np.log(shares)).argmax())
     bins = slice(None) if column == n_bins else slice(column, column + 1)
     totals = np.sum(part.sums[start:], axis=0)[population, event][:, bins].sum(-1)
     count, predicted, observed = totals[[WEIGHT, VALUE, OUTCOME]]
-    low, high = (np.broadcast_to(ends, cells.shape)[place] for ends in (hypothesis.low, hypothesis.high))
+    low, high = (np.broadcast_to(ends, cells.shape)[largest] for ends in (hypothesis.low, hypothesis.high))
     first, name = part.days[start], populations[population]
     return Drift(
         since=days[first].day,
