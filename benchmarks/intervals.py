@@ -12,11 +12,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from orcu.evaluation.intervals import gap_interval, interval, resampled_sums, unit_sums
+from orcu.evaluation.intervals import gap_interval, unit_sums
 from orcu.evaluation.tally import Tally
 from orcu.metrics.base import METRICS
 from orcu.metrics.layout import Layout
 from orcu.metrics.rows import Rows
+from orcu.resampling import interval, resampled_sums
 
 NAMES = ("ece", "sce", "ace", "threshold_ce", "mce")
 LAYOUT = Layout(num_classes=5, n_bins=15)

@@ -63,11 +63,13 @@ def steps(rows: int, num_classes: int) -> dict[str, Callable[[], object]]:
     candidates["orcu: orcu, torch.compile"] = step(compiled)
     candidates["torch: label smoothing"] = step(partial(F.cross_entropy, label_smoothing=0.05))
     if importlib.util.find_spec("dlordinal"):
-        from dlordinal.losses import CDWCELoss, SLACELoss, SORDLoss
+        from dlordinal.losses import CDWCELoss, EMDLoss, SLACELoss, SORDLoss, WKLoss
 
         candidates["dlordinal: CDW-CE"] = step(CDWCELoss(num_classes=num_classes, alpha=5.0))
         sord = SORDLoss(num_classes=num_classes, train_targets=y, alpha=1.0)
         candidates["dlordinal: SORD"] = step(sord)
+        candidates["dlordinal: EMD (orcu: rps)"] = step(EMDLoss(num_classes=num_classes))
+        candidates["dlordinal: WK"] = step(WKLoss(num_classes=num_classes, use_logits=True))
         slace = SLACELoss(num_classes=num_classes, alpha=1.0)
         candidates["dlordinal: SLACE"] = step(slace)
     if importlib.util.find_spec("coral_pytorch"):

@@ -26,6 +26,7 @@ CURRENT_PAGES = [page for page in PAGES if page.name != "CHANGELOG.md"]  # the c
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 SCRIPT = re.compile(r"^```bash\n(.*?)^```", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"`(orcu [^`\n]+)`")
 OPTION = re.compile(r"`(--[a-z][a-z-]*)[^`\n]*`")
@@ -91,6 +92,18 @@ def command_problem(words, page):
         }
         return None if named <= set(extras) else "no such extra"
     return None
+
+
+@pytest.mark.parametrize("name", ["evaluate", "llm_judges", "monitoring", "workflow"])
+def test_guide_without_torch_imports_only_what_the_base_install_has(name):
+    metadata = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    packages = {re.split("[^a-z-]", line)[0] for line in metadata["dependencies"]} - {"scikit-learn"}
+    available = packages | {"orcu", "sklearn", *sys.stdlib_module_names}
+    text = (ROOT / "docs" / "guides" / f"{name}.md").read_text(encoding="utf-8")
+    imported = re.findall(r"(?m)^\s*(?:import|from) (\w+)", "".join(PYTHON.findall(text)))
+    assert imported
+    assert not set(imported) - available
+    assert "to_pandas" not in text
 
 
 def test_options_named_in_the_text_exist():
@@ -393,6 +406,7 @@ def test_run_statistics_order_is_high_for_features_along_the_classes():
     assert ordered["tsne_order"] > 0.5 > abs(shuffled["tsne_order"])
 
 
+@pytest.mark.docs
 def test_generated_tables_match_the_results():
     pages = tool("results").pages()
     assert pages

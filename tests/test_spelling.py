@@ -80,6 +80,7 @@ GROUPS_PLACES = (
 
 # (regular expression of the place, name, reason)
 EXCEPTIONS = [
+    (r"orcu\.(estimators\.)?OrdinalLogistic", "C", "the inverse penalty, as in scikit-learn's LogisticRegression"),
     (r"orcu (train|two-stage|bench run|bench plan)", "weights", "weights of a backbone, as in torchvision and Keras"),
     (r"orcu\.bench\.run", "weights", "weights of a backbone, as in torchvision and Keras"),
     (r"orcu\.(models|training)\..*", "weights", "weights of a network or of the members of an ensemble"),
@@ -91,8 +92,11 @@ EXCEPTIONS = [
     (r"orcu\.models\.kinds\.ModelConfig", "folds", "key of model files"),
     (r"orcu\.(decisions\.disagreement|models\.ensemble)\..*", "members", "fitted members, not estimators to fit"),
     (r"orcu\.decisions\.schemas\..*", "conditional", "key of files of prediction sets"),
+    (r"orcu\.decisions\.schemas\..*", "weights", "key of files of prediction sets"),
     (r"orcu\.(geometry|boosting\.Objective)\..*", "z", "logits as the paper writes them"),
     (r"(loss|regularizer) \w+", "weight", "class weights, as in torch.nn.CrossEntropyLoss"),
+    (r"orcu\..*(PredictionSets|Conformal|predict_sets|check_target)\w*", "target", "what prediction sets cover"),
+    (r"orcu sets fit", "target", "what prediction sets cover"),
     (r"data set diamonds", "target", "name of the column to predict"),
     (r"orcu\.io\.schema\.first_fault", "error", "an exception"),
     (r"orcu\.models\.kinds\.matrix_batches", "labels", "labels of the rows of all splits"),

@@ -29,6 +29,7 @@ PURPOSE = {
     "text": "`train` and text encoders (transformers)",
     "weights": "pretrained weights from packages",
     "boosting": "`OrdinalBoosting` (LightGBM)",
+    "explain": "SHAP values (shap, which brings numba)",
     "figures": "`vision` and Grad-CAM (captum)",
     "onnx": "`train` and ONNX export with a check",
     "ray": "runs on several machines",

@@ -57,6 +57,7 @@ EXPERIMENTS = (  # experiments of the paper, each with its own page; input of do
     "results_converged_ablation",
     "results_finetuned",
     "results_heads",
+    "results_losses",
 )
 STUDIES = {  # tables of benchmark scripts, and the scripts
     **{f"defaults/{name}": "benchmarks/defaults.py" for name in ("headline", "defaults", "tuned", "single")},

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         decisions,
         estimators,
         evaluation,
+        explain,
         explore,
         figures,
         geometry,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         models,
         monitoring,
         predictions,
+        raters,
         report,
         testing,
         theory,
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from orcu.estimators.boosting import OrdinalBoosting
     from orcu.estimators.calibrated import CalibratedOrdinal
     from orcu.estimators.classifier import OrdinalClassifier
+    from orcu.estimators.logistic import OrdinalLogistic
     from orcu.evaluation.evaluate import evaluate
     from orcu.evaluation.evaluation import Evaluation
     from orcu.evaluation.tally import Tally
@@ -59,6 +62,7 @@ _OBJECTS = {
     "ORCULoss": "losses.orcu",
     "OrdinalBoosting": "estimators.boosting",
     "OrdinalClassifier": "estimators.classifier",
+    "OrdinalLogistic": "estimators.logistic",
     "OrdinalPredictionSets": "decisions.conformal",
     "Predictions": "predictions",
     "ScaleSuggestion": "theory.suggest_scale",
@@ -78,6 +82,7 @@ __all__ = [
     "ORCULoss",
     "OrdinalBoosting",
     "OrdinalClassifier",
+    "OrdinalLogistic",
     "OrdinalPredictionSets",
     "Predictions",
     "ScaleSuggestion",
@@ -93,6 +98,7 @@ __all__ = [
     "estimators",
     "evaluate",
     "evaluation",
+    "explain",
     "explore",
     "figures",
     "geometry",
@@ -107,6 +113,7 @@ __all__ = [
     "models",
     "monitoring",
     "predictions",
+    "raters",
     "report",
     "suggest_scale",
     "testing",

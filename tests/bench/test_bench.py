@@ -176,6 +176,7 @@ def test_execute_runs_each_job_once_and_tables_show_its_metrics(spec_file, tmp_p
     assert page == report(spec, results)  # no time, no host name
 
 
+@pytest.mark.slow
 def test_execute_in_two_processes_gives_the_same_bytes_as_in_one(spec_file, tmp_path):
     spec = load_spec(spec_file)
     data.prepare("lev", output=tmp_path / "data" / "lev")
@@ -643,3 +644,33 @@ def test_plan_ensemble_on_images_needs_frozen_features(tmp_path):
         '[[data]]\nset = "retinamnist"\nprotocol = "official"\nexclude = ["ensemble"]\n'
     )
     assert len(bench.plan(file, results=tmp_path).runs) == 1
+
+
+def test_spec_lists_losses_and_heads_as_rows(tmp_path, monkeypatch):
+    monkeypatch.setenv("ORCU_DATA", str(tmp_path / "data"))
+    entries = ["ce", "coral", {"name": "ce", "head": "cumulative"}, {"label": "corn", "name": "ce", "head": "corn"}]
+    training = {"epochs": 1}
+    spec = Spec(name="heads", data=[DataSpec(set="lev", folds=[0], training=training)], losses=entries)
+    assert spec.row_names == ["ce", "coral", "ce (head=cumulative)", "corn"]
+    plain, coral, cumulative, corn = jobs(spec)
+    assert len({job.id("manifest") for job in (plain, coral, cumulative, corn)}) == 4
+    assert [job.loss_spec for job in (plain, cumulative, corn)] == ["ce"] * 3
+    assert "head" not in plain.hashed_fields()
+    bench.run(spec, results=tmp_path / "results")
+    table = records(spec, tmp_path / "results")
+    assert {row["loss"]: np.isfinite(row["rps"]) for row in table} == dict.fromkeys(spec.row_names, True)
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"name": "ce", "head": "cumulativ"}, "unknown head 'cumulativ'"),
+        ({"name": "ce", "head": "poe"}, "^head: the loss 'ce' takes logits"),
+        ({"name": "poe", "head": "corn"}, "^head: the loss 'poe' takes the output of the head 'poe'"),
+        ({"cv": 5, "head": "corn"}, "unknown key 'head'"),
+    ],
+    ids=str,
+)
+def test_spec_with_a_head_that_the_loss_cannot_have_raises(entry, message):
+    with pytest.raises(InputError, match=message):
+        check_parts(Spec(name="heads", data=[DataSpec(set="lev")], losses=[entry]))

@@ -205,9 +205,9 @@ def test_calibrate_apply_csv_keeps_rows_columns_and_names_and_replaces_probabili
     result = run("calibrate", "apply", "test.csv", "c.json", *VISITS, "-o", "calibrated.csv", cwd=visits)
     assert result.returncode == 0, result.stderr
     before, after = _cells(visits / "test.csv"), _cells(visits / "calibrated.csv")
-    assert list(after) == list(before)
+    assert list(after) == [*before, "calibrated_by"]
     probabilities = ["p_none", "p_mild", "p_severe"]
-    pd.testing.assert_frame_equal(after.drop(columns=probabilities), before.drop(columns=probabilities))
+    pd.testing.assert_frame_equal(after[before.columns.drop(probabilities)], before.drop(columns=probabilities))
     values = after[probabilities].apply(lambda column: column.str.replace(",", ".").astype(float))
     np.testing.assert_allclose(values.sum(axis=1), 1)
     assert not np.allclose(values["p_none"], before["p_none"].str.replace(",", ".").astype(float), atol=0.01)
@@ -217,6 +217,39 @@ def test_calibrate_apply_csv_keeps_rows_columns_and_names_and_replaces_probabili
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert "calibrated minus test" in result.stdout
+
+
+def test_calibrate_apply_to_csv_records_the_calibrator_for_later_commands(visits):
+    run("calibrate", "fit", "fit.csv", *VISITS, "--unlabelled", "skip", "-o", "t.json", cwd=visits)
+    result = run("calibrate", "apply", "test.csv", "t.json", *VISITS, "-o", "recorded.csv", cwd=visits)
+    assert "column calibrated_by names the calibrator" in plain(result.stdout)
+    assert set(_cells(visits / "recorded.csv")["calibrated_by"]) == {"auto"}
+    result = run("calibrate", "apply", "recorded.csv", "t.json", *VISITS, "-o", "twice.csv", cwd=visits)
+    assert "WARNING: the input was already calibrated (auto)" in plain(result.stdout)
+    assert set(_cells(visits / "twice.csv")["calibrated_by"]) == {"auto then auto"}
+    result = run("decide", "recorded.csv", *VISITS, "-o", "decided.csv", cwd=visits)
+    assert result.returncode == 0, result.stderr
+    assert list(_cells(visits / "decided.csv")) == [*_cells(visits / "recorded.csv"), "decision", "confidence"]
+    # almost all labels are changed: the advice for a calibrated file without discrimination is not to calibrate it
+    lines = _cells(visits / "recorded.csv")
+    lines["grade"] = "severe"
+    lines.loc[:20, "grade"] = "none"
+    lines.to_csv(visits / "shifted.csv", sep=";", index=False)
+    result = run("evaluate", "shifted.csv", *VISITS, "--n-resamples", "50", cwd=visits)
+    assert "shifted.csv: calibrated by auto (column calibrated_by)" in plain(result.stdout + result.stderr)
+    assert "Do not use these predictions" in plain(result.stdout)
+    assert "Calibrate the model on labelled rows" not in plain(result.stdout)
+
+
+def test_evaluate_column_calibrated_by_with_empty_cells_is_ignored(visits):
+    lines = _cells(visits / "fit.csv").assign(calibrated_by="auto")
+    lines.loc[3, "calibrated_by"] = ""
+    lines.to_csv(visits / "merged.csv", sep=";", index=False)
+    predictions = Predictions.read(
+        visits / "merged.csv", probs="p_*", classes=["none", "mild", "severe"], label="grade", unlabelled="skip"
+    )
+    assert predictions.history == ()
+    assert any("'calibrated_by' is ignored" in note for note in predictions.notes)
 
 
 def test_calibrate_fit_missing_labels_are_refused_with_their_number(visits):
@@ -238,6 +271,12 @@ def test_decide_and_sets_apply_add_columns_to_all_rows(visits):
     again = run("decide", "d.csv", *VISITS, "-o", "e.csv", cwd=visits)
     assert_data_error(again, "already has a column 'decision'")
     assert not (visits / "e.csv").exists()
+
+
+def test_split_in_a_narrow_terminal_prints_file_names_on_one_line(visits):
+    parts = ("--part", "for_the_calibrator.csv=0.7", "--part", "for_the_test.csv=0.3")
+    result = run("split", "test.csv", *parts, "--label", "grade", cwd=visits, width=60)
+    assert result.stdout.splitlines()[1].startswith("for_the_calibrator.csv")
 
 
 def test_split_keeps_clusters_together_and_every_row(visits):

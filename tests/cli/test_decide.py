@@ -126,3 +126,18 @@ def test_decide_symmetric_costs_are_not_echoed_and_an_ambiguous_corner_is_refuse
     (folder / "both.csv").write_text("\n".join(["true predicted," + ",".join(NAMES), *lines]))
     result = run("decide", "preds.csv", *READ, "--rule", "both.csv", "-o", "out.csv", cwd=folder, width=200)
     assert_data_error(result, "'true predicted' does not say", "write 'truth' or 'decision'")
+
+
+def test_decide_reads_a_cost_table_in_the_encoding_of_the_file_or_utf_8(tmp_path):
+    (tmp_path / "preds.csv").write_text("p_mäßig;p_schwer;grade\n0,9;0,1;mäßig\n0,2;0,8;schwer\n", encoding="cp1252")
+    options = ("--encoding", "cp1252", "--label", "grade", "--probs", "p_*", "--classes", "mäßig,schwer")
+    for encoding in ("cp1252", "utf-8"):
+        (tmp_path / "costs.csv").write_text("truth;mäßig;schwer\nmäßig;0;1\nschwer;50;0\n", encoding=encoding)
+        result = run("decide", "preds.csv", *options, "--rule", "costs.csv", "-o", "d.csv", cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+        assert "mäßig 0, schwer 2" in result.stdout
+        result = run("evaluate", "preds.csv", *options, "--rule", "costs.csv", "--n-resamples", "0", cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+    (tmp_path / "costs.csv").write_text("truth;mild;schwer\n", encoding="utf-8")
+    result = run("decide", "preds.csv", *options, "--rule", "costs.csv", "-o", "d.csv", cwd=tmp_path)
+    assert_data_error(result, "costs.csv")

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import time
 
+import judge_logs as example
 import numpy as np
 import pandas as pd
 import pytest
 from command import ORCU, assert_data_error, assert_usage_error, run, run_process
 
 from orcu import geometry
+from orcu.judges.panel import JudgePanel
 
 BASIC = ("--probs", "p_*", "--item", "item")
 QUICK = ("--calibrator", "vector+projection")
@@ -106,10 +108,12 @@ def test_judge_report_escapes_the_name_of_the_judge(folder):
 
 
 def test_judge_compare_systems_writes_all_systems(folder):
-    options = ("--human", "person", "--system", "system", *QUICK, "--json", "c.json")
+    options = ("--human", "person", "--system", "system", *QUICK, "--json", "c.json", "--report", "c.html")
     result = run("judge", "compare-systems", "graded.csv", *BASIC, *options, cwd=folder)
     assert result.returncode == 0, result.stderr
     assert "old" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 100
+    assert "<svg" in (folder / "c.html").read_text()
     comparison = json.loads((folder / "c.json").read_text())
     assert {system["system"] for system in comparison["systems"]} == {"old", "new"}
 
@@ -248,3 +252,53 @@ def test_judge_fit_killed_at_any_time_loses_nothing(folder):
     assert killed
     result = run("judge", "apply", "new.csv", "kill.json", *BASIC, "-o", "kill.csv", cwd=folder)
     assert result.returncode == 0, result.stderr
+
+
+def _log_of(name, folder):
+    """A log with the grades of `judge_logs.grades` in a format, and options to read it."""
+    judge, person = example.grades()
+    unit = [(grade - 1) / 4 for grade in judge]
+    scaled, items = ["--scale", "0..1"], [str(k) for k in range(len(judge))]
+    if name == "records":
+        lines = [{"id": item, "score": grade} for item, grade in zip(items, judge, strict=True)]
+        return example.write_lines(folder / "log.jsonl", lines), ["--grade", "score"]
+    if name == "promptfoo":
+        results = [example.promptfoo_result(k, score, vars={"id": k}) for k, score in enumerate(unit)]
+        path = example.write_json(folder / "results.json", example.promptfoo_output(results))
+        return path, [*scaled, "--item", "vars.id"]
+    if name == "deepeval":
+        cases = [{**example.deepeval_case(k, score), "name": str(k)} for k, score in enumerate(unit)]
+        return example.write_json(folder / "run.json", example.deepeval_run(cases)), scaled
+    if name == "lm-eval":
+        samples = [example.lm_eval_sample(k, grade) for k, grade in enumerate(judge)]
+        return example.write_lines(folder / "samples_task.jsonl", samples), []
+    if name == "mlflow":
+        traces = [
+            example.mlflow_trace(k, example.assessment("q", a), example.assessment("q", b, "HUMAN", "ann"))
+            for k, (a, b) in enumerate(zip(judge, person, strict=True))
+        ]
+        return example.write_lines(folder / "traces.jsonl", traces), []
+    replies = {
+        "chat": lambda text: {"response": {"body": example.chat_completion(text)}},
+        "responses": lambda text: {"response": {"body": example.openai_response(text)}},
+        "anthropic": lambda text: {"result": {"type": "succeeded", "message": example.anthropic_message(text)}},
+    }
+    lines = [{"custom_id": item, **replies[name](f"Score: {grade}")} for item, grade in zip(items, judge, strict=True)]
+    return example.write_lines(folder / "batch.jsonl", lines), ["--item", "custom_id"]
+
+
+@pytest.mark.parametrize(
+    "name", ["records", "chat", "responses", "anthropic", "promptfoo", "deepeval", "lm-eval", "mlflow"]
+)
+def test_judge_fit_reads_every_format_and_says_what_it_recognised(tmp_path, name):
+    path, options = _log_of(name, tmp_path)
+    key = options[options.index("--item") + 1] if "--item" in options else "id"
+    people = pd.DataFrame({key: range(example.N_ITEMS), "grade": example.grades()[1]})
+    people.to_csv(tmp_path / "people.csv", index=False)
+    human = ["--human-file", tmp_path / "people.csv", "--human", "grade", "--item", key] if name != "mlflow" else []
+    options = [option for option in options if option not in ("--item", key)]
+    done = run("judge", "fit", path, "--levels", "1..5", *options, *human, *QUICK, "-o", tmp_path / "judge.json")
+    assert done.returncode == 0, done.stderr
+    assert "grades in" in done.stdout
+    assert f"fitted on {example.N_ITEMS} human grades of {example.N_ITEMS} items" in done.stdout
+    assert JudgePanel.load(tmp_path / "judge.json").n_items_ == example.N_ITEMS

@@ -11,12 +11,12 @@ from orcu import Predictions, metrics
 from orcu.calibrators.base import CALIBRATORS
 from orcu.data.base import DATASETS
 from orcu.figures.base import FIGURES
-from orcu.kernels.soft_targets import distances
+from orcu.kernels.soft_targets import distances, distributions
 from orcu.launchers import LAUNCHERS
 from orcu.losses.base import LOSSES, REGULARIZERS
 from orcu.metrics.base import METRICS, metric
 
-REGISTRIES = (LOSSES, REGULARIZERS, distances, METRICS, CALIBRATORS, DATASETS, FIGURES, LAUNCHERS)
+REGISTRIES = (LOSSES, REGULARIZERS, distances, distributions, METRICS, CALIBRATORS, DATASETS, FIGURES, LAUNCHERS)
 
 LOSS = """
 from orcu.losses.base import LossCard, OrdinalLoss, {0}

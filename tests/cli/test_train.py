@@ -20,6 +20,7 @@ from orcu.data.base import DATASETS
 from orcu.errors import InputError
 from orcu.registry import accepted_parameters
 from orcu.training.config import TrainConfig
+from orcu.training.predict import predict
 
 QUICK = ("--calibrator", "temperature")
 
@@ -76,7 +77,7 @@ def test_train_table_warns_of_small_classes_and_refuses_changed_data(tmp_path):
     rows = [f"{rng.normal(k % 3):.3f},{'n' if k % 2 else 's'},{k % 3}\n" for k in range(45)]
     (tmp_path / "t.csv").write_text("x,site,grade\n" + "".join(rows))
     settings = ("--set", "label=grade", "--set", "file=t.csv", "--set", "epochs=3")
-    train = ("train", "--data", "table", "--root", ".", *settings, *QUICK, "-o", "m")
+    train = ("train", "--data", "table", "--root", ".", *settings, *QUICK, "--estimators", "linear,network", "-o", "m")
     result = run(*train, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "warning: class 0 (15) has fewer than 20 rows" in result.stderr
@@ -261,6 +262,14 @@ def test_predict_warns_of_missing_values_and_of_numbers_outside_of_the_training_
     assert "warning: column 'b': 1 of 2 values are missing, but none was missing in training" in plain(result.stderr)
     probs = Predictions.read(small / "p.csv", probs="prob_*").probs
     assert np.isfinite(probs).all()
+
+
+def test_predict_keeps_ids_with_leading_zeros(small):
+    (small / "new.csv").write_text("id,a,b\n007,1,2\n7,2,1\n")
+    result = run("predict", "model", "new.csv", "-o", "p.parquet", cwd=small)
+    assert result.returncode == 0, result.stderr
+    assert Predictions.read(small / "p.parquet").ids.tolist() == ["007", "7"]
+    assert predict(small / "model", small / "new.csv").predictions.ids.tolist() == ["007", "7"]
 
 
 def test_train_on_repeated_rows_prints_the_number_of_copies(small, tmp_path):

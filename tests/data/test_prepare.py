@@ -362,6 +362,15 @@ def test_read_image_unknown_range_or_no_image_is_refused(tmp_path):
         read_image(tmp_path, "text.png")
 
 
+def test_prepare_table_ids_and_clusters_with_leading_zeros_stay_text(tmp_path):
+    (tmp_path / "t.csv").write_text("case,who,x,y\n007,01,1,0\n7,1,2,1\n08,,3,1\n")
+    options = {"label": "y", "cluster": "who", "id": "case"}
+    manifest = data.prepare("table", tmp_path, output=tmp_path / "out", options=options)[0].manifest
+    assert list(manifest.ids) == ["007", "7", "08"]
+    assert manifest.column("cluster") == ["01", "1", None]
+    assert manifest.feature("x") == [1.0, 2.0, 3.0]
+
+
 def test_prepare_table_with_missing_values_and_booleans(tmp_path):
     (tmp_path / "T.CSV").write_text("site,who,sick\nn,A,true\n,,false\ns,,true\n")
     options = {"label": "sick", "cluster": "who"}

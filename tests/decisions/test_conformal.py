@@ -298,3 +298,22 @@ def test_prediction_sets_before_fit_raise_not_fitted_error(sets, tmp_path):
             calls[name]()
         assert isinstance(caught.value, InputError)
     assert repr(sets).startswith(type(sets).__name__)
+
+
+def test_cross_conformal_class_conditional_counts_only_rows_of_the_class(tmp_path):
+    """The second class has much larger scores; marginal sets cover it rarely, class-conditional sets as often."""
+    rng = np.random.default_rng(0)
+    y = (rng.random(2000) < 0.2).astype(int)
+    first = np.where(y == 1, rng.uniform(0.3, 1, 2000), rng.uniform(0.6, 1, 2000))
+    probs, fold = np.stack([first, 1 - first], axis=1), np.arange(1000) % 5
+    rates = []
+    for flag in (False, True):
+        sets = CrossConformalSets(class_conditional=flag).fit(probs[:1000], y[:1000], fold=fold)
+        low, high = sets.predict(np.stack([probs[1000:]] * 5))
+        rates.append(((low <= y[1000:]) & (y[1000:] <= high))[y[1000:] == 1].mean())
+    assert rates[0] < 0.75
+    assert rates[1] == pytest.approx(0.9, abs=0.04)
+    with pytest.raises(InputError, match="class_conditional"):
+        sets.save(tmp_path / "sets.json")
+    few = CrossConformalSets(class_conditional=True).fit(probs[:20], np.arange(20) % 20 // 19, fold=fold[:20])
+    assert few.unlimited_classes() == [1]

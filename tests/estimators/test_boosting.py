@@ -21,11 +21,14 @@ SPECS = [
     {"name": "orcu", "scale": 1.0, "distance": "huber"},
     {"name": "cdw_ce", "alpha": 2.0},
     "flsd",
+    "rps",
+    {"name": "orcu", "distance": "binomial"},
+    {"anchor": {"name": "triangular", "alpha": 0.1}, "regularizer": "softplus"},
     {"anchor": "huber", "regularizer": "softplus"},
     {"anchor": "ce", "regularizer": "hinge"},
     {"anchor": "squared", "regularizer": "lbe", "strength": 0.5},
 ]
-CONVEX = [spec for spec in SPECS if "cdw_ce" not in str(spec) and spec != "flsd"]
+CONVEX = [spec for spec in SPECS if "cdw_ce" not in str(spec) and spec not in ("flsd", "rps")]
 
 
 def rows(n=40, classes=5, seed=0):
@@ -82,6 +85,31 @@ def test_objective_of_a_single_leaf_converges_to_the_equilibrium():
         gradient, hessian = objective.gradient_and_hessian(z, y)
         z -= 0.5 * gradient.sum(0) / hessian.sum(0)
     np.testing.assert_allclose(geometry.probs(z[0]), geometry.probs(start), atol=1e-6)
+
+
+def test_rps_objective_bounds_every_step_where_the_gradient_vanishes():
+    """With the exact Hessian, steps of improbable classes have the size 1 / p."""
+    objective = boosting.objective("rps", num_classes=5)
+    for size in (0.0, 1.0, 30.0, 1e4):
+        z, y = rows(200)
+        gradient, hessian = objective.gradient_and_hessian(size * z, y)
+        assert np.isfinite(gradient).all()
+        assert np.isfinite(hessian).all()
+        assert (np.abs(gradient) <= hessian).all()
+
+
+def test_rps_objective_of_a_single_leaf_converges_to_the_frequencies_from_a_wrong_start():
+    y = np.repeat(np.arange(5), [10, 20, 40, 20, 10])
+    objective = boosting.objective("rps", num_classes=5)
+    z = np.tile([6.0, 0.0, 0.0, 0.0, -6.0], (len(y), 1))  # nearly certain of a rare class
+    values = [objective.value(z, y)]
+    for _ in range(400):
+        gradient, hessian = objective.gradient_and_hessian(z, y)
+        z -= gradient.sum(0) / hessian.sum(0)
+        values.append(objective.value(z, y))
+    assert (np.diff(values) <= 1e-12).all()  # full Newton steps never increase the loss
+    np.testing.assert_allclose(geometry.probs(z[0]), [0.1, 0.2, 0.4, 0.2, 0.1], atol=1e-4)
+    np.testing.assert_allclose(geometry.probs(objective.init_score(y)), [0.1, 0.2, 0.4, 0.2, 0.1], atol=1e-6)
 
 
 def test_objective_with_wrong_arguments_raises():

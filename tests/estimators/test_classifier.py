@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from orcu import CalibratedOrdinal, OrdinalBoosting, OrdinalClassifier, metrics, model_selection
+from orcu import CalibratedOrdinal, OrdinalBoosting, OrdinalClassifier, OrdinalLogistic, metrics, model_selection
 from orcu.calibrators import CalibrationWarning, UnimodalProjection
 from orcu.errors import InputError, UnknownNameError
 from orcu.estimators import classifier
@@ -79,7 +79,13 @@ def use(estimator, name):
 
 @pytest.mark.parametrize(
     "estimator",
-    [OrdinalClassifier(), OrdinalClassifier(cv=1), OrdinalBoosting(), CalibratedOrdinal(LogisticRegression())],
+    [
+        OrdinalClassifier(),
+        OrdinalClassifier(cv=1),
+        OrdinalBoosting(),
+        OrdinalLogistic(),
+        CalibratedOrdinal(LogisticRegression()),
+    ],
     ids=str,
 )
 def test_unfitted_estimator_raises_not_fitted_error(estimator):
@@ -306,7 +312,8 @@ def test_compare_with_baseline_counts_weights_as_rows_and_resamples_groups():
     logits, baseline = rng.normal(size=(2, 200, 3))
     y, weight = (logits + rng.normal(size=(200, 3))).argmax(1), rng.integers(1, 4, size=200)
     repeat = np.repeat(np.arange(200), weight)
-    weighted = compare_with_baseline(logits, baseline, HeldOutRows(y, weight, weight), "none", name="a")
+    rows = HeldOutRows(y, sample_weight=weight, calibration_weight=weight)
+    weighted = compare_with_baseline(logits, baseline, rows, "none", name="a")
     repeated = compare_with_baseline(logits[repeat], baseline[repeat], HeldOutRows(y[repeat]), "none", name="a")
     assert weighted.ours == pytest.approx(repeated.ours, abs=1e-9)
     assert weighted.ours["accuracy"] != np.mean(logits.argmax(1) == y)

@@ -11,6 +11,7 @@ from orcu.calibrators import AutoCalibration, CalibrationWarning
 from orcu.decisions.conformal import CrossConformalSets
 from orcu.decisions.disagreement import mutual_information
 from orcu.errors import InputError
+from orcu.models.heads import CoralHead, CumulativeHead
 from orcu.training.networks import PerceptronLearner
 
 QUICK = {"estimators": "network", "hidden_layer_sizes": (16,), "epochs": 12, "learning_rate": 0.03, "random_state": 0}
@@ -222,3 +223,33 @@ def test_cross_conformal_sets_of_equal_folds_equal_split_conformal_sets():
     ):
         with pytest.raises(InputError, match=message):
             wrong()
+
+
+@pytest.mark.parametrize("cv", [1, 3])
+def test_classifier_head_is_that_of_the_networks(cv):
+    x, y = sample(300)
+    settings = {"estimators": "network", "hidden_layer_sizes": (8,), "epochs": 3, "random_state": 0}
+    model = OrdinalClassifier("ce", head="cumulative", cv=cv, **settings).fit(x, y)
+    networks = [model.model_] if cv == 1 else list(model.model_.members)
+    assert all(isinstance(network.head, CumulativeHead) for network in networks)
+    assert np.isfinite(model.predict_proba(x)).all()
+    own = OrdinalClassifier("coral", cv=cv, **settings).fit(x, y)
+    networks = [own.model_] if cv == 1 else list(own.model_.members)
+    assert all(isinstance(network.head, CoralHead) for network in networks)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"head": "cumulativ"}, "unknown head 'cumulativ'.*'cumulative'"),
+        ({"head": "poe"}, "^head: the loss 'ce' takes logits"),
+        ({"loss": "poe", "head": "corn"}, "^head: the loss 'poe' takes the output of the head 'poe'"),
+        ({"head": "corn", "estimators": ["linear"]}, "^head: .*estimators has none"),
+        ({"head": "corn", "module": torch.nn.Linear(4, 4)}, "^head: .*module="),
+    ],
+    ids=str,
+)
+def test_classifier_head_that_no_network_can_have_raises(options, message):
+    x, y = sample(100)
+    with pytest.raises(InputError, match=message):
+        OrdinalClassifier(**options).fit(x, y)

@@ -1,6 +1,7 @@
 """One decision about calibration: headline, advice and marks never contradict each other."""
 
 import dataclasses
+import html
 import itertools
 import re
 
@@ -8,11 +9,14 @@ import numpy as np
 import pytest
 
 from orcu import evaluate
-from orcu.evaluation.evaluation import Estimate
-from orcu.evaluation.findings import PRIMARY, SIGNIFICANT, adjust, findings, interval_p_value, reference_p_value
+from orcu.evaluation.findings import PRIMARY, SIGNIFICANT, adjust, findings, interval_p_value
+from orcu.evaluation.intervals import reference_p_value
+from orcu.metrics.sums import Sums
+from orcu.metrics.thresholds import decision_rates
 from orcu.predictions import Predictions
-from orcu.report.headline import KEY_FIGURES, headline, key_figures, next_step, significance
+from orcu.report.headline import KEY_FIGURES, failures, headline, key_figures, next_step, significance
 from orcu.report.pipelines import subgroup_table
+from orcu.resampling import Estimate
 
 GAPS = {
     "over": (0.08, 0.06, 0.10),
@@ -32,9 +36,23 @@ def base():
     return evaluate(Predictions(logits=z, y=y, subgroup=site, classes=list("abcd")), n_resamples=60)
 
 
-def altered(evaluation, *, gap, errors, classes, history=(), rows=600, unimodality=1.0):
+FAILURES = ("none", "useless", "never", "useless and never", "few rows", "errors of subgroups differ")
+
+
+def altered(evaluation, *, gap, errors, classes, history=(), rows=600, unimodality=1.0, failure="none", mae=0.4):
     """A copy whose tests have given results."""
     metrics = dict(evaluation.metrics)
+    metrics["mae"] = Estimate(mae, mae - 0.05, mae + 0.05)
+    confusion = np.full((4, 4), 5.0) + np.diag([50.0, 60.0, 70.0, 80.0])
+    if "never" in failure:
+        confusion[:, 3] = 0
+    if failure == "few rows":
+        confusion[0] = [3, 0, 0, 0]
+    skill = Estimate(0.01, -0.02, 0.04) if "useless" in failure else Estimate(0.5, 0.4, 0.6)
+    rates = {
+        name: [Estimate(float(value), float(value) / 2, float(value)) for value in rate]
+        for name, rate in decision_rates(confusion).items()
+    }
     metrics["overconfidence"] = Estimate(*GAPS[gap])
     for name, estimate in metrics.items():
         if estimate.p_value is not None:
@@ -48,12 +66,18 @@ def altered(evaluation, *, gap, errors, classes, history=(), rows=600, unimodali
         metrics=metrics,
         sample=sample,
         per_class=[{**record, "ce_p_value": p_value} for record in evaluation.per_class],
-        per_threshold=[{**record, "ce_p_value": p_value} for record in evaluation.per_threshold],
+        per_threshold=[
+            {**record, "ce_p_value": p_value} | {name: rate[k] for name, rate in rates.items()}
+            for k, record in enumerate(evaluation.per_threshold)
+        ],
+        sums=Sums({"confusion": confusion, "top": evaluation.sums.top}.__getitem__, float(confusion.sum())),
+        corp=evaluation.corp | {"skill": skill, "discrimination": Estimate(0.1, -0.01, 0.2)},
     )
 
 
-CASES = list(
-    itertools.product(
+CASES = [
+    case
+    for case in itertools.product(
         GAPS,
         (False, True),  # binned errors
         (False, True),  # classes and thresholds
@@ -61,12 +85,16 @@ CASES = list(
         ((), ({"step": "calibrate", "method": "gap", "rows": 600},)),
         (600, 20),
         (1.0, 0.9),
+        FAILURES,
     )
-)
+    if case[-1] == "none" or (case[0] in ("over", "none") and case[-2] == 1.0)
+]
 
 
-@pytest.mark.parametrize(("gap", "errors", "classes", "subgroups", "history", "rows", "unimodality"), CASES)
-def test_page_sentences_advice_and_marks_agree(base, gap, errors, classes, subgroups, history, rows, unimodality):
+@pytest.mark.parametrize(("gap", "errors", "classes", "subgroups", "history", "rows", "unimodality", "failure"), CASES)
+def test_page_sentences_advice_and_marks_agree(
+    base, gap, errors, classes, subgroups, history, rows, unimodality, failure
+):
     kinds = {
         "none": ("none", "none"),
         "one is off": ("over", "none"),
@@ -74,22 +102,53 @@ def test_page_sentences_advice_and_marks_agree(base, gap, errors, classes, subgr
         "both are off": ("over", "over"),
     }[subgroups]
     evaluation = altered(
-        base, gap=gap, errors=errors, classes=classes, history=history, rows=rows, unimodality=unimodality
+        base,
+        gap=gap,
+        errors=errors,
+        classes=classes,
+        history=history,
+        rows=rows,
+        unimodality=unimodality,
+        failure=failure,
     )
+    errors_differ = failure == "errors of subgroups differ"
     evaluation.subgroups = {
-        name: altered(part, gap=kind, errors=False, classes=False, rows=300)
-        for (name, part), kind in zip(base.subgroups.items(), kinds, strict=True)
+        name: altered(part, gap=kind, errors=False, classes=False, rows=300, mae=mae)
+        for (name, part), kind, mae in zip(
+            base.subgroups.items(), kinds, (0.4, 0.9 if errors_differ else 0.4), strict=True
+        )
     }
     results, sentences, advice = findings(evaluation), headline(evaluation), next_step(evaluation)
     text = " ".join(sentences)
+    first_three = " ".join(sentences[:3])
+    number = len(failures(evaluation))
+    assert sentences[:number] == failures(evaluation)
+    assert ("Never predicted" in first_three) == ("never" in failure)
     significant = rows >= 30 and (errors or gap in ("over", "under"))
     assert results.is_miscalibrated == significant
     marks = {name: significance(evaluation, name) for name in evaluation.metrics}
     if rows < 30:
-        assert "too few" in sentences[0]
-        assert "more labelled rows" in advice
+        assert "too few" in sentences[number]
+        assert advice.startswith("Evaluate on more labelled rows")
         assert SIGNIFICANT not in marks.values()
         return
+    # failures
+    useless, differ = "useless" in failure, subgroups in ("one is off", "opposite")
+    assert ("not better than always predicting the class frequencies" in first_three) == useless
+    assert ('The sensitivity for "d" is 0 of ' in first_three) == ("never" in failure)
+    assert ("Too few rows to assess" in first_three) == (failure == "few rows")
+    assert ("mean absolute error differs significantly" in first_three) == errors_differ
+    assert number == sum(
+        [useless, "never" in failure, failure == "few rows", errors_differ or differ]
+    )  # no other sentence is a failure
+    assert advice.startswith("Do not use these predictions") == useless
+    if useless:
+        assert "no further calibration is needed" not in advice
+        assert "orcu calibrate" not in advice
+        return
+    assert ("Check the decisions before use" in advice) == ("never" in failure)
+    assert ("Collect more labelled rows" in advice) == (failure == "few rows")
+    assert ("Report the errors of each subgroup" in advice) == errors_differ
     # marks of the table, tiles, classes and thresholds
     assert (SIGNIFICANT in marks.values() or gap in ("over", "under")) == significant
     for name, figure in zip(KEY_FIGURES, key_figures(evaluation), strict=True):
@@ -97,22 +156,92 @@ def test_page_sentences_advice_and_marks_agree(base, gap, errors, classes, subgr
     assert bool(results.classes) == bool(results.thresholds) == (significant and classes)
     # sentences
     off = gap in ("over", "under") or (gap == "borderline" and errors)  # the last of four tests is not adjusted
-    assert ("(statistically significant)" in sentences[0]) == off
+    assert ("(statistically significant)" in sentences[number]) == off
     assert ("No calibration error is significant" in text) == (not significant)
     assert ("classes" in re.findall(r"Significant on .*?\. ", text + " ")[0]) == classes if significant else True
     # advice
     assert ("Calibrate the model" in advice) == (significant and not history)
     assert ("fit the calibrator again" in advice) == (significant and bool(history))
-    differ = subgroups in ("one is off", "opposite")
     assert ("subgroups differ" in advice) == differ
     assert ("--subgroup" in advice) == (differ or (subgroups == "both are off" and not significant))
     assert ("No subgroup has a significant" in text) == (subgroups == "none")
     if not significant and subgroups == "none":
         assert ("projection" in advice) == (unimodality < 1)
-        assert advice.startswith("No calibration error is significant")
+        assert advice.startswith("No calibration error is significant") == (failure == "none")
     # subgroup table
     crosses = sum("✗" in cell for row in subgroup_table(evaluation)[1] for cell in row)
     assert crosses == 0  # only the over-confidence of subgroups is off, which has its interval
+
+
+@pytest.fixture(scope="module")
+def five_grades():
+    rng = np.random.default_rng(3)
+    z = -((np.arange(5) - rng.uniform(-0.5, 4.5, size=(400, 1))) ** 2)
+    probs = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+    y = (rng.random((400, 1)) > probs.cumsum(1)[:, :-1]).sum(1)
+    return probs, y, ["none", "mild", "moderate", "severe", "proliferative"]
+
+
+def opening(evaluation, *, page=""):
+    """The first three sentences, which the notebook card and a page have too."""
+    for sentence in headline(evaluation)[:3]:
+        shown = html.escape(sentence, quote=True).replace(" %", "\u00a0%")
+        assert shown in evaluation._repr_html_()
+        assert not page or shown in page.replace("&#34;", "&quot;")
+    return " ".join(headline(evaluation)[:3])
+
+
+def test_headline_class_that_is_never_predicted_is_in_the_first_three_sentences(five_grades):
+    probs, y, classes = five_grades
+    chosen = np.flatnonzero((y < 3) | (np.cumsum(y >= 3) <= 8))
+    probs, y = probs[chosen], y[chosen]
+    probs = probs * [1, 1, 1, 1e-6, 1e-6]
+    evaluation = evaluate(probs=probs / probs.sum(1, keepdims=True), y=y, classes=classes, n_resamples=100)
+    text = opening(evaluation, page=evaluation.to_html())
+    assert 'Never predicted: "severe" (' in text
+    assert 'The sensitivity for "severe or above" is 0 of 8 (95 % interval 0.0 – 36.9 %).' in text
+    assert next_step(evaluation).startswith("Check the decisions before use")
+    assert evaluation.per_threshold[2]["sensitivity"].high == pytest.approx(0.3694, abs=1e-4)
+
+
+def test_headline_class_that_is_rarely_predicted_is_in_the_first_three_sentences(five_grades):
+    probs, y, classes = five_grades
+    probs = probs * [1, 1, 1, 0.5, 1]
+    evaluation = evaluate(probs=probs / probs.sum(1, keepdims=True), y=y, classes=classes, n_resamples=100)
+    assert re.search(
+        r'Rarely predicted: "severe" \(predicted for \d+ rows, but \d+ rows have it\)', opening(evaluation)
+    )
+
+
+@pytest.mark.parametrize("kind", ["constant", "shuffled"])
+def test_headline_useless_model_is_in_the_first_sentence(five_grades, kind):
+    probs, y, classes = five_grades
+    probs = np.tile(np.bincount(y) / len(y), (len(y), 1)) if kind == "constant" else probs[::-1]
+    for n_resamples in (0, 100):
+        evaluation = evaluate(probs=probs, y=y, classes=classes, n_resamples=n_resamples)
+        assert "always predicting the class frequencies" in headline(evaluation)[0]
+        assert next_step(evaluation).startswith("Do not use these predictions")
+    opening(evaluation)
+
+
+def test_headline_subgroup_that_is_off_is_in_the_first_three_sentences(five_grades):
+    probs, y, classes = five_grades
+    site = np.where(np.arange(400) < 100, "south", "north")
+    probs = np.concatenate([probs[:100][::-1], probs[100:]])
+    evaluation = evaluate(probs=probs, y=y, classes=classes, subgroup=site, n_resamples=100)
+    text = opening(evaluation)
+    assert re.search(r"classes in south, 0\.\d\d in north", text)
+    assert "south is over-confident" in text
+
+
+def test_headline_good_model_has_no_failures_and_weights_are_shares(five_grades):
+    probs, y, classes = five_grades
+    assert failures(evaluate(probs=probs, y=y, classes=classes, n_resamples=100)) == []
+    weighted = evaluate(
+        probs=probs * [1, 1, 1, 0, 1] / (1 - probs[:, 3:4]), y=y, classes=classes, sample_weight=np.full(400, 0.5)
+    )
+    assert '"severe" (2' in failures(weighted)[0]
+    assert "% of the rows)" in failures(weighted)[0]
 
 
 def test_findings_calibrated_model_is_called_miscalibrated_in_at_most_five_percent():

@@ -10,8 +10,8 @@ import pytest
 
 import orcu
 from orcu.errors import InputError, UnknownNameError
-from orcu.evaluation.evaluation import Estimate
 from orcu.figures import confidence, confusion, forest, referral, reliability
+from orcu.resampling import Estimate
 
 PANELS = {
     "reliability": reliability.plot,

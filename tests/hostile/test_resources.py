@@ -8,9 +8,8 @@ import pandas as pd
 import pytest
 from command import run
 
-from orcu import Predictions, bench, calibrators
+from orcu import Predictions, bench, calibrators, resampling
 from orcu.errors import InputError
-from orcu.evaluation import intervals
 
 READING = ("--label", "y", "--probs", "p_*")
 LONG = "n" * 300
@@ -64,7 +63,7 @@ def test_evaluate_many_classes_takes_bounded_memory_and_time(tmp_path):
     result = run("evaluate", "wide.csv", *READING, "--report", "wide.html", "--json", "wide.json", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     evaluation = json.loads((tmp_path / "wide.json").read_text())
-    assert evaluation["bootstrap"]["n_resamples"] * 1000**2 <= intervals.MAX_CELLS
+    assert evaluation["bootstrap"]["n_resamples"] * 1000**2 <= resampling.MAX_CELLS
     assert len(evaluation["per_class"]) == 1000
     page = (tmp_path / "wide.html").read_text()
     assert "of 1000 classes" in page

@@ -35,6 +35,9 @@ def graded():
 
 def network(**options):
     plain = {
+        "estimators": ["network"],
+        "loss": "orcu",
+        "cv": 2,
         "scale": 3.0,
         "hidden_layer_sizes": (8,),
         "epochs": 15,
@@ -322,6 +325,55 @@ def test_estimator_scored_by_neg_log_loss_raises_and_by_orcu_gives_the_log_loss(
     assert get_scorer("accuracy")(model, X, y) == pytest.approx(np.mean(model.predict(X) == y))
     as_integers = clone(model).set_params(classes=None).fit(X, np.searchsorted([-0.6, 0.6], X[:, 0]))
     assert np.isfinite(get_scorer("neg_log_loss")(as_integers, X, np.searchsorted([-0.6, 0.6], X[:, 0])))
+
+
+@pytest.mark.parametrize("name", ["OrdinalClassifier", "OrdinalBoosting", "CalibratedOrdinal"])
+def test_predict_proba_for_log_loss_by_hand_warns(three_estimators, name):
+    models, X, y = three_estimators
+    model = clone(models[name]).fit(X, y)
+    with pytest.warns(UserWarning, match="log_loss of scikit-learn .* none, mild, severe; with these labels") as caught:
+        wrong = log_loss(y, model.predict_proba(X))
+    assert caught[0].filename == __file__
+    assert wrong > 1.5 * -metrics.scorer("nll")(model, X, y)
+    piped = make_pipeline(StandardScaler(), clone(model)).fit(X, y)
+    with pytest.warns(UserWarning, match="log_loss of scikit-learn"):
+        piped.predict_proba(X)
+
+
+CALLS = {
+    "attribute": "import sklearn.metrics\nsklearn.metrics.log_loss(y, model.predict_proba(X))",
+    "module": "from sklearn import metrics\nmetrics.log_loss(y, model.predict_proba(X))",
+    "function": "def f():\n    from sklearn.metrics import log_loss\n    log_loss(y, model.predict_proba(X))\nf()",
+    "next cell": "probs = model.predict_proba(X)",
+    "area under the curve": "from sklearn.metrics import roc_auc_score\nprobs = model.predict_proba(X)",
+}
+
+
+@pytest.mark.parametrize("source", CALLS.values(), ids=CALLS)
+def test_predict_proba_where_a_sorting_metric_is_used_warns(three_estimators, source):
+    models, X, y = three_estimators
+    variables = {"model": clone(models["CalibratedOrdinal"]).fit(X, y), "X": X, "y": y, "__name__": "__main__"}
+    if source == CALLS["next cell"]:
+        exec("from sklearn.metrics import log_loss", variables)
+    with pytest.warns(UserWarning, match="of scikit-learn expects the columns in alphabetical order"):
+        exec(source, variables)
+
+
+def test_predict_proba_without_a_sorting_metric_does_not_warn(three_estimators):
+    models, X, y = three_estimators
+    model = clone(models["CalibratedOrdinal"]).fit(X, y)
+    assert model.predict_proba(X).shape == (240, 3)  # log_loss is imported in this file, but not used here
+    source = "from sklearn.metrics import log_loss\nlog_loss(y, model.predict_proba(X)[:, model.classes_.argsort()])"
+    exec(source, {"model": model, "X": X, "y": y, "__name__": "__main__"})
+    own = "def log_loss(y, p): return 0\nlog_loss(y, model.predict_proba(X))"
+    exec(own, {"model": model, "X": X, "y": y, "__name__": "__main__"})
+
+
+def test_predict_proba_of_integers_for_log_loss_does_not_warn(three_estimators):
+    models, X, _ = three_estimators
+    codes = np.searchsorted([-0.6, 0.6], X[:, 0])
+    model = clone(models["CalibratedOrdinal"]).set_params(classes=None).fit(X, codes)
+    assert log_loss(codes, model.predict_proba(X)) == pytest.approx(-metrics.scorer("nll")(model, X, codes))
 
 
 @pytest.mark.filterwarnings("ignore:One or more of the test scores are non-finite")

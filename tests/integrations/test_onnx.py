@@ -238,3 +238,16 @@ def test_to_onnx_of_an_estimator_says_what_can_be_exported(tmp_path):
         to_onnx("model", file, example=example)
     with pytest.raises(InputError, match="^calibrator: expected a fitted calibrator of orcu, got str"):
         to_onnx(nn.Linear(2, 3), file, example=example, calibrator="temperature")
+
+
+@pytest.mark.parametrize("head", ["cumulative", "cumulative_cloglog", "coral", "corn", "stick_breaking", "unimodalnet"])
+def test_to_onnx_every_head_equals_the_model(head, tmp_path):
+    model = Classifier(Mlp(4, hidden_layer_sizes=(8,)), 5, head=head)
+    assert to_onnx(model, tmp_path / "model.onnx", example=torch.randn(3, 4)).exists()
+
+
+def test_to_onnx_operator_that_onnxruntime_does_not_have_raises(tmp_path):
+    model = Classifier(Mlp(4, hidden_layer_sizes=(8,)), 5, head="cumulative_probit")
+    with pytest.raises(InputError, match="onnxruntime cannot run"):  # the error function in float64
+        to_onnx(model, tmp_path / "model.onnx", example=torch.randn(3, 4))
+    assert not (tmp_path / "model.onnx").exists()

@@ -7,7 +7,7 @@ import pytest
 
 from orcu.errors import CalibrationWarning
 from orcu.judges import Grades, audit
-from orcu.judges.audit import CurvePoint, JudgeAudit, learning_curve
+from orcu.judges.audit import CurvePoint, learning_curve
 from orcu.report.judge import build
 from orcu.report.page import Provenance
 
@@ -45,6 +45,25 @@ def test_audit_improves_calibration_and_reports_leniency(result):
     assert result.human_agreement is None
 
 
+def test_audit_reports_the_coverage_of_each_grade(result):
+    assert result.coverage.class_counts.sum() == 200
+    assert result.class_coverage.class_conditional
+    page = build(result)
+    assert "coverage, class-conditional" in page
+    assert f"<td>{result.coverage.class_counts[0]}</td>" in page
+
+
+def test_sufficiency_says_what_the_grades_are_enough_for_with_intervals(result):
+    scores, sets, escalation = result.sufficiency()
+    first, last = result.learning_curve[0], result.learning_curve[-1]
+    assert f"{100 * first.excess:.1f} % (95 % interval {100 * first.excess_low:.1f}" in scores
+    assert first.excess_low < first.excess < first.excess_high
+    assert last.excess == 0
+    assert "with 200 graded items, the coverage of new items is between 86 and 94 %" in sets
+    wrong = (result.panel.oof_probs_.argmax(axis=1) != result.panel.oof_grades_).mean()
+    assert escalation.startswith(f"Escalation: {100 * wrong:.0f} % of the decisions")
+
+
 def test_audit_findings_have_the_numbers(result):
     (raw,) = result.evaluation.others
     text = "\n".join(result.findings())
@@ -57,8 +76,8 @@ def test_audit_with_several_raters_reports_human_agreement():
     grades = simulate(80, raters=3)
     grades = Grades(**vars(grades) | {"n_raters": np.full(80, 3)})
     result = audit(grades, calibrator=QUICK, train_sizes=(), n_repeats=1)
-    assert result.human_agreement.n_items == 80
-    assert f"{result.human_agreement.qwk:.2f}" in "\n".join(result.findings())
+    assert result.human_agreement.n_cases == 80
+    assert f"{result.human_agreement['qwk_pooled'].value:.2f}" in "\n".join(result.findings())
     assert result.learning_curve == []
     assert "people with people" in build(result)
 
@@ -66,8 +85,7 @@ def test_audit_with_several_raters_reports_human_agreement():
 @pytest.mark.parametrize(("scores", "items"), [((0.5, 0.401, 0.4), 50), ((0.5, 0.45, 0.4), None), ((0.4,), None)])
 def test_sufficient_items_is_the_first_flat_point(result, scores, items):
     curve = [CurvePoint(25 * 2**k, score, 0.0, 0.0, 0.0) for k, score in enumerate(scores)]
-    fields = {name: getattr(result, name) for name in ("grades", "panel", "evaluation", "leniency", "human_agreement")}
-    assert JudgeAudit(**fields, learning_curve=curve).sufficient_items == items
+    assert replace(result, learning_curve=curve).sufficient_items == items
 
 
 def test_learning_curve_skips_draws_of_one_cluster():

@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 
 from orcu.errors import InputError, MissingExtraError
-from orcu.judges.inspect_logs import is_inspect_log, read_inspect
+from orcu.judges.inspect_logs import read_inspect
 from orcu.judges.levels import GradeLevels
 
 LEVELS = GradeLevels.parse("1..5")
@@ -139,11 +139,3 @@ def test_read_inspect_invalid_file_raises(tmp_path, inspect, name):
     (tmp_path / name).write_text("{}")
     with pytest.raises(InputError, match="not an Inspect log"):
         read_inspect(tmp_path / name, LEVELS)
-
-
-def test_is_inspect_log_checks_extension_or_content(tmp_path):
-    (tmp_path / "log.json").write_text('{"version": 2, "eval": {}}')
-    (tmp_path / "answers.json").write_text("[]")
-    (tmp_path / "broken.json").write_text("{")
-    names = ("run.eval", "log.json", "answers.json", "broken.json", "a.jsonl")
-    assert [is_inspect_log(tmp_path / name) for name in names] == [True, True, False, False, False]

@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 
 from orcu import geometry, metrics
 from orcu.errors import CalibrationWarning, InputError
-from orcu.judges.escalation import design_effect, error_probability
+from orcu.judges.escalation import design_effect, error_probability, escalation_threshold
 from orcu.judges.grades import Grades
 from orcu.judges.panel import JudgePanel, fit_for_prediction, is_inverted
 from orcu.judges.votes import fit_prior, smooth_votes
@@ -143,23 +143,120 @@ def test_apply_prediction_sets_account_for_clusters():
     assert (predictions.high - predictions.low == 4).all()
     assert any(note.startswith("5 clusters") and "alpha = 0.1" in note for note in predictions.notes)
     assert independent.apply(grades, alpha=0.1).low.tolist() == independent.apply(grades, alpha=0.1).low.tolist()
-    assert independent.sets_.alpha == 0.1  # apply leaves the fitted sets unchanged
+
+
+def test_apply_class_conditional_sets_cover_each_grade():
+    """Marginal sets cover the rare grade 1 too rarely; class-conditional sets cover each grade within 3 points."""
+    covered, counts = np.zeros((2, 5)), np.zeros(5)
+    for seed in range(4):
+        grades, y = simulate(2600, seed=seed, noise=(3.0,))
+        rare = (y > 0) | (np.random.default_rng(seed).random(len(y)) < 0.4)
+        grades, y = grades[rare], y[rare]
+        panel = JudgePanel(calibrator=QUICK).fit(grades[:600])
+        counts += np.bincount(y[600:], minlength=5)
+        for flag in (False, True):
+            predictions = panel.apply(grades[600:], class_conditional=flag)
+            inside = (predictions.low <= y[600:]) & (y[600:] <= predictions.high)
+            covered[int(flag)] += np.bincount(y[600:], weights=inside, minlength=5)
+    marginal, conditional = covered / counts
+    assert marginal.min() < 0.8
+    assert conditional.min() > 0.87
+
+
+def test_apply_class_conditional_names_grades_with_too_few_items():
+    grades, y = simulate(200)
+    few = np.flatnonzero(y == 0)[5:]
+    panel = JudgePanel(calibrator=QUICK).fit(grades[np.setdiff1d(np.arange(200), few)])
+    predictions = panel.apply(grades, class_conditional=True)
+    assert (predictions.low == 0).all()
+    assert any("1 (5 items)" in note and "alpha = 0.1" in note for note in predictions.notes)
+
+
+def test_set_coverage_reports_each_grade():
+    grades, y = simulate(400, noise=(1.5,))
+    panel = JudgePanel(calibrator=QUICK).fit(grades)
+    marginal, conditional = (panel.set_coverage(class_conditional=flag) for flag in (False, True))
+    assert marginal.coverage == pytest.approx(0.9, abs=0.03)
+    assert marginal.class_counts.tolist() == np.bincount(y).tolist()
+    assert conditional.class_coverage.min() > marginal.class_coverage.min()
+
+
+DATA = Path(__file__).parents[3] / "shared" / "data" / "judges" / "mllm_judge_logprobs.csv"  # outside the repository
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not DATA.exists(), reason=f"{DATA.name} is missing")
+def test_apply_class_conditional_sets_cover_each_grade_of_real_judges():
+    """Grades of held-out blocks of neighbours; the coverage of no grade is more than 3 points below the target."""
+    import pandas as pd
+
+    for _, table in pd.read_csv(DATA).groupby("judge"):
+        probs = table[[f"p_{grade}" for grade in range(1, 6)]].to_numpy()
+        grades, block = (
+            Grades.from_arrays("1..5", {"judge": probs}, human=table["human"].tolist()),
+            np.arange(len(table)) // 50,
+        )
+        covered, counts = np.zeros(5), np.zeros(5)
+        for seed in range(4):
+            rng = np.random.default_rng(seed)
+            is_test = np.isin(block, rng.permutation(block.max() + 1)[: (block.max() + 1) // 2])
+            panel = JudgePanel(calibrator=QUICK).fit(grades[rng.permutation(np.flatnonzero(~is_test))[:1000]])
+            y = grades[is_test].human.argmax(axis=1)
+            predictions = panel.apply(grades[is_test], class_conditional=True)
+            inside = (predictions.low <= y) & (y <= predictions.high)
+            covered += np.bincount(y, weights=inside, minlength=5)
+            counts += np.bincount(y, minlength=5)
+        assert (covered / counts).min() > 0.87
 
 
 @pytest.mark.slow
 def test_apply_escalation_bounds_the_error_rate():
     grades, y = simulate(3000, seed=6, noise=(0.4,))
     panel = JudgePanel().fit(grades[:600])
-    predictions = panel.apply(grades[600:], max_error=0.25)
+    predictions = panel.apply(grades[600:], max_error=0.35)
     accepted = ~predictions.escalate
     wrong = predictions.decision != y[600:]
     assert 0.05 < accepted.mean() < 0.95
-    assert wrong[accepted].mean() < 0.27 < wrong[~accepted].mean()
-    near = panel.apply(grades[600:], max_error=0.05, within=1)
-    assert (np.abs(near.decision - y[600:]) > 1)[~near.escalate].mean() < 0.06
+    assert wrong[accepted].mean() < 0.35 < wrong[~accepted].mean()
+    near = panel.apply(grades[600:], max_error=0.1, within=1)
+    assert (np.abs(near.decision - y[600:]) > 1)[~near.escalate].mean() < 0.1
     none = panel.apply(grades[600:], max_error=0.0)
     assert none.escalate.all()
     assert any(note.startswith("all items are escalated") for note in none.notes)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.201, 0.201), (0.0, 0.6), (0.1, 0.35)])
+def test_escalation_threshold_breaks_its_promise_in_at_most_a_tenth_of_the_draws(low, high):
+    """Error rates above and around the promise of 20 %; the rate up to a threshold is the mean of low and threshold."""
+    rng, broken = np.random.default_rng(0), 0
+    for _ in range(200):
+        risk = np.full(100, low) + rng.uniform(0, high - low, size=100)
+        threshold = escalation_threshold(risk, rng.random(100) < risk, 0.2, None)
+        broken += threshold >= 0 and (low + min(threshold, high)) / 2 > 0.2
+    assert broken <= 20
+
+
+def test_escalation_threshold_of_certain_items_escalates_only_the_others():
+    risk = np.where(np.arange(100) < 70, 0.01, 0.6)
+    assert escalation_threshold(risk, np.arange(100) >= 80, 0.1, None) == 0.01
+    assert escalation_threshold(risk, np.zeros(100, dtype=bool), 0.1, None) == math.inf
+    assert escalation_threshold(risk, np.ones(100, dtype=bool), 0.1, None) == -1
+    many = [f"q{k // 35}" for k in range(100)]  # three clusters have little information
+    assert escalation_threshold(risk, np.arange(100) >= 80, 0.1, many) == -1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("max_error", "within"), [(0.2, 1), (0.45, 0)])
+def test_apply_max_error_holds_for_panels_of_100_human_grades(max_error, within):
+    """In 200 draws of 100 human grades, at most a tenth of the panels have a larger error rate on 20,000 items."""
+    new, y = simulate(20_000, seed=999, noise=(1.0,))
+    broken = 0
+    for seed in range(200):
+        panel = JudgePanel(calibrator=QUICK, random_state=seed).fit(simulate(100, seed=seed, noise=(1.0,))[0])
+        predictions = panel.apply(new, max_error=max_error, within=within)
+        wrong = (np.abs(predictions.decision - y) > within)[~predictions.escalate]
+        broken += len(wrong) > 0 and wrong.mean() > max_error
+    assert broken <= 20
 
 
 def test_apply_rule_decides():

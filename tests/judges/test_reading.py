@@ -161,7 +161,8 @@ def test_read_human_grades_of_other_items_raise_with_both_names():
 
 
 def test_read_log_with_columns_or_human_grades_raises(tmp_path):
-    (tmp_path / "answers.jsonl").write_text("{}")
+    line = {"custom_id": "a", "choices": [{"message": {"content": "4"}}]}
+    (tmp_path / "answers.jsonl").write_text(json.dumps(line))
     with pytest.raises(InputError, match="cluster.*orcu judge read"):
         read(tmp_path / "answers.jsonl", levels="1..5", cluster="prompt")
     with pytest.raises(InputError, match="--human-file"):
@@ -305,3 +306,22 @@ def test_read_deeply_nested_json_log_raises(tmp_path):
     (tmp_path / "log.json").write_text("[" * 200_000)
     with pytest.raises(InputError, match="not valid JSON"):
         read(tmp_path / "log.json", levels="1..5")
+
+
+def test_read_blank_subgroup_is_a_subgroup_and_other_blank_names_raise(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("item,score,task,person\n007,4,x,4\n7,2,,1\n07,3,  ,\n")
+    options = {"grade": "score", "levels": "1..5", "item": "item", "human": "person"}
+    grades = read(path, **options, subgroup="task")
+    assert grades.subgroup.tolist() == ["x", "(blank)", "(blank)"]
+    assert "2 items have no 'task'; they are the subgroup (blank)" in grades.notes
+    with pytest.raises(InputError, match="column 'task': row 2 is empty"):
+        read(path, **options, cluster="task")
+
+
+def test_read_ids_with_leading_zeros_are_other_items(tmp_path):
+    (tmp_path / "judge.csv").write_text("item,score\n007,4\n7,2\n")
+    (tmp_path / "people.csv").write_text("item,person\n7,1\n007,5\n")
+    options = {"grade": "score", "levels": "1..5", "item": "item", "human": "person"}
+    grades = read(tmp_path / "judge.csv", **options, human_file=tmp_path / "people.csv")
+    assert dict(zip(grades.items.tolist(), grades.human_mean.tolist(), strict=True)) == {"007": 5.0, "7": 1.0}

@@ -179,11 +179,13 @@ def test_compare_systems_ranks_depend_on_random_state_only_slightly():
 
 def test_compare_systems_notes_graded_items_that_differ():
     f, h, system = simulated(np.random.default_rng(8))
-    assert compare_systems(f, h, system).notes == ()
+    (check,) = compare_systems(f, h, system).notes
+    assert "random part of its items. Check" in check
     h = np.where(f > np.quantile(f, 0.8), np.rint(f).clip(1, 5), NAN)  # only good ones are graded
     comparison = compare_systems(f, h, system)
     assert comparison["one"].graded_z_score > 3
-    assert comparison.notes[0].startswith("one: ")
+    assert comparison.notes[0].startswith("one (")
+    assert "not missing at random" in comparison.notes[0]
     assert "higher" in comparison.notes[0]
     assert comparison.notes[0] in str(comparison)
 
@@ -239,7 +241,7 @@ F, H, S = [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 4.0, NAN], ["a"] * 4
         ((F, H, ["a", None, "a", "a"]), "system: row 1 is empty"),
         ((F, H, ["a", "a", " ", "a"]), "system: row 2 is empty"),
         ((F, [1.0, NAN, NAN, NAN], S), "human: system 'a' has 1 human grades, expected 2"),
-        ((F, H, ["a", "a", "a", "b"]), "human: system 'b' has 0 human grades"),
+        ((F, [NAN] * 4, ["a", "a", "a", "b"]), "human: system 'a' has 0 human grades"),
         ((F, [4.0, 4.0, 4.0, NAN], S), "human: all 3 human grades of system 'a' are 4"),
     ],
 )
@@ -255,6 +257,33 @@ def test_compare_systems_invalid_clusters_raise():
         compare_systems(F, H, S, cluster=["p", "p", "p", "q"])
     with pytest.raises(InputError, match="^human: .*system 'a' .* 2 graded clusters"):
         compare_systems(F, [1.0, 5.0, 1.0, 5.0], S, cluster=["p", "p", "q", "q"])
+
+
+def test_compare_systems_without_human_grades_of_a_system_compares_the_others():
+    f, h, system = simulated(np.random.default_rng(9), systems=("a", "b"), shift=0.5)
+    both = compare_systems(f, h, system)
+    more = compare_systems(np.append(f, [3.0, 4.0]), np.append(h, [NAN, NAN]), np.append(system, ["new", "new"]))
+    assert more.systems == both.systems
+    assert list(more.excluded) == ["new"]
+    assert more.notes[0].startswith("Not compared: human: system 'new' has 0 human grades")
+
+
+def test_compare_systems_notes_name_all_systems_in_one_sentence():
+    h = [1.0, 2.0, 4.0, 5.0, 3.0, 2.0]
+    notes = compare_systems(h, h, ["a", "a", "a", "b", "b", "b"]).notes
+    assert [note for note in notes if "all items have a human grade" in note] == [notes[0]]
+    assert notes[0].startswith("b, a:")
+
+
+def test_build_page_of_systems_is_escaped_and_has_a_picture():
+    from orcu.report.systems import build
+
+    f, h, system = simulated(np.random.default_rng(9), systems=("<b>a</b>", "c"), shift=0.5)
+    page = build(compare_systems(f, h, system))
+    assert "<svg" in page
+    assert "<b>a</b>" not in page
+    assert "&lt;b&gt;a&lt;/b&gt;" in page
+    assert page == build(compare_systems(f, h, system))
 
 
 def test_compare_systems_copy_of_a_system_raises():

@@ -129,10 +129,10 @@ def test_create_all_anchors_with_all_regularizers():
     y = torch.arange(6) % 5
     values = {
         (anchor, name): losses.create({"anchor": anchor, "regularizer": name}, num_classes=5)(z, y).item()
-        for anchor in losses.distances.names()
+        for anchor in (*losses.distances.names(), *losses.distributions.names())
         for name in losses.regularizers.names()
     }
-    assert len(values) == 24
+    assert len(values) == 6 * 9
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,17 @@ from orcu.testing import loss_checks
 from orcu.testing.losses import value_and_gradient
 
 RULES = {f"{title}: {rule}": check for title, spec in SPECS.items() for rule, check in loss_checks(spec).items()}
+COMPILED = "loss orcu: torch compile"  # torch compiles for seconds; the other losses are compiled by the slow tests
 
 
-@pytest.mark.parametrize("check", RULES.values(), ids=RULES)
+def is_slow(rule):
+    return rule.endswith(": torch compile") and rule != COMPILED
+
+
+@pytest.mark.parametrize(
+    "check",
+    [pytest.param(check, id=rule, marks=pytest.mark.slow if is_slow(rule) else ()) for rule, check in RULES.items()],
+)
 def test_loss_contract(check):
     check()
 

@@ -11,7 +11,7 @@ from orcu import losses, metrics
 from orcu.errors import InputError, UnknownNameError
 from orcu.models.backbones import ImageBackbone
 from orcu.models.classifier import Classifier
-from orcu.models.heads import UnimodalHead
+from orcu.models.heads import LOGIT_HEADS, UnimodalHead
 from orcu.models.tabular import Mlp
 from orcu.models.text import CHUNK, TextEncoder
 
@@ -115,7 +115,7 @@ def test_unimodal_head_is_unimodal_and_learns_every_class():
     assert metrics.unimodality(extreme.detach().numpy()) == 1
 
 
-@pytest.mark.parametrize("head", ["linear", "poe", "unimodal"])
+@pytest.mark.parametrize("head", ["poe", *LOGIT_HEADS])
 def test_classifier_every_head_has_gradients(head):
     model = Classifier(Mlp(4, hidden_layer_sizes=(8,)), 5, head=head)
     output = model(torch.randn(6, 4))

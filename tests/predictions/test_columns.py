@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from orcu.errors import InputError
-from orcu.predictions.columns import check_column_names, order_classes, strip_common_prefix
+from orcu.predictions.columns import check_column_names, order_classes, select_value_columns, strip_common_prefix
 from orcu.predictions.source import count_decimals, open_predictions
 
 
@@ -33,3 +33,8 @@ def test_partly_labelled_batches_empty_label_is_minus_one(tmp_path):
     path.write_text("grade,p_low,p_high\nhigh,0.2,0.8\n,0.4,0.6\n")
     source = open_predictions(path, label="grade", probs="p_*")
     assert [codes.tolist() for _, codes in source.partly_labelled_batches()] == [[1, -1]]
+
+
+def test_select_value_columns_of_another_case_names_the_pattern():
+    with pytest.raises(InputError, match=r"'p_\*' matches no column.*did you mean 'P_\*'\?"):
+        select_value_columns("p_*", ["P_low", "P_high", "grade"], "preds.csv")

@@ -56,7 +56,7 @@ def test_predictions_need_either_probs_or_logits():
     for arguments in ({"probs": [[0.5, 0.5]], "logits": [[0.0, 0.0]]}, {}):
         with pytest.raises(InputError, match="^probs, logits:"):
             Predictions(**arguments)
-    with pytest.raises(InputError, match="^y, codes:"):
+    with pytest.raises(InputError, match="^y, codes, ratings:"):
         Predictions(probs=[[0.5, 0.5]], y=[0], codes=[0])
 
 

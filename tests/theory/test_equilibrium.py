@@ -178,6 +178,7 @@ def test_equilibrium_emits_no_warnings(recwarn):
         ({"num_classes": 5, "label": 0, "scale": []}, r"^scale: .*\[\]"),
         ({"num_classes": 5, "label": [0, 1], "scale": [1.0, 2.0, 3.0]}, r"^scale: .*\(3,\).*label.*\(2,\)"),
         ({"num_classes": 5, "label": 0, "distance": "cubic"}, "distance 'cubic'"),
+        ({"num_classes": 5, "label": 0, "distance": "triangular"}, "^distance: .*class 2 is 0.*'squared'"),
         ({"num_classes": 3, "label_distribution": [0.5, 0.5]}, r"^label_distribution: .* 3 classes.*\(2,\)"),
         ({"num_classes": 2, "label_distribution": [0.5, 0.6]}, "^label_distribution: row 0 sums to 1.1"),
     ],

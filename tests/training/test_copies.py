@@ -89,6 +89,7 @@ def test_split_rows_and_folds_keep_equal_texts_together(tmp_path):
         prepared=prepared,
         splits=splits,
         labels=prepared.manifest.labels,
+        targets=prepared.manifest.labels,
         config=RunConfig(),
         model_config=ModelConfig("texts", ["0", "1", "2"]),
         train_config=TRAIN_CONFIGS["frozen"],

@@ -165,6 +165,7 @@ def test_train_with_losses_or_folds_that_cannot_be_an_ensemble_raises(folder, tr
     assert train(data, folder / "poe", loss="poe", **SHORT).summary == ""  # by itself a single network
 
 
+@pytest.mark.slow
 def test_train_on_a_table_fits_the_default_estimators_and_predict_uses_them(folder, trained, monkeypatch):
     lgb = pytest.importorskip("lightgbm", reason="pip install 'orcu[boosting]'")
     data, out = folder / "model" / "data", folder / "trees"

@@ -14,8 +14,10 @@ from orcu import Predictions, calibrators, data, metrics
 from orcu.errors import InputError, UnknownNameError
 from orcu.models import kinds
 from orcu.models.kinds import ModelConfig
+from orcu.preprocessing import TableEncoder
 from orcu.training.ensemble_run import EnsembleRun
 from orcu.training.experiment import Callback, parse_split, small_classes, split_rows, train, train_network
+from orcu.training.model_file import load_model
 from orcu.training.predict import predict
 from orcu.training.run import Run, RunConfig
 
@@ -366,3 +368,33 @@ def test_run_last_batch_of_one_row_is_skipped(lev, tmp_path):
     rows = splits["train"][: len(splits["train"]) // 2 * 2 - 1]  # an odd number
     config = RunConfig(loss="poe", training={"epochs": 1, "batch_size": (len(rows) - 1) // 2})
     Run(lev, {**splits, "train": rows}, config, device="cpu").train(tmp_path / "run")
+
+
+@pytest.mark.parametrize("head", ["cumulative", "cumulative_probit", "cumulative_cloglog", "coral", "corn"])
+def test_run_with_a_head_is_predicted_from_its_folder(lev, tmp_path, head):
+    splits = lev.split("five_folds", 0)
+    config = RunConfig(loss="ce", head=head, training=QUICK, hidden_layer_sizes=(8,))
+    result = Run(lev, splits, config, device="cpu").train(tmp_path)
+    model, model_config = load_model(tmp_path)
+    inputs = TableEncoder.from_dict(model_config.columns).encode(kinds.table_features(lev.manifest))
+    with torch.no_grad():
+        logits = model.eval()(torch.from_numpy(inputs.features)[splits["test"]]).logits.numpy()
+    assert model_config.head == head
+    assert logits == pytest.approx(result.predictions["test"].logits, abs=1e-5)
+    assert np.exp(logits).sum(1) == pytest.approx(np.ones(len(logits)), abs=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["coral", "corn"])
+def test_run_of_a_loss_with_a_head_uses_it_unless_another_is_given(lev, loss):
+    splits = lev.split("five_folds", 0)
+    assert Run(lev, splits, RunConfig(loss=loss), device="cpu").model_config.head == loss
+    assert Run(lev, splits, RunConfig(loss=loss, head="linear"), device="cpu").model_config.head == "linear"
+
+
+def test_train_with_a_head_is_a_single_network_and_an_ensemble_refuses_it(lev, tmp_path):
+    experiment = train(lev.folder, tmp_path / "m", loss="ce", head="corn", training=QUICK, device="cpu")
+    assert experiment.result.model_config.head == "corn"
+    with pytest.raises(InputError, match=r"^head: .*ensemble.*linear.*got corn.*--cv 1"):
+        train(lev.folder, tmp_path / "e", loss="ce", head="corn", cv=5, device="cpu")
+    with pytest.raises(UnknownNameError, match="Did you mean 'corn'"):
+        train(lev.folder, tmp_path / "e", loss="ce", head="corm", device="cpu")

@@ -84,11 +84,12 @@ def run_config(job: Job, weights: WeightSources = PACKAGED) -> "RunConfig":
     """The training configuration of a job; ``weights`` says where pretrained weights come from."""
     from orcu.training.run import RunConfig
 
-    names = {"backbone", "weights", "frozen", "size", "augment", "rotation_border", "training"}
+    names = {"backbone", "weights", "frozen", "size", "augment", "rotation_border", "training", "label"}
     fields = job.data.model_dump(include=names)
     sizes = tuple(job.data.hidden_layer_sizes)
     return RunConfig(
         loss=job.loss_spec or "sord",
+        head=job.head,
         seed=job.seed,
         hidden_layer_sizes=sizes,
         download=weights.download,

@@ -71,8 +71,13 @@ class Job:
         """The argument of `orcu.losses.create`."""
         if isinstance(self.loss, str):
             return self.loss
-        options = {key: value for key, value in self.loss.items() if key != "label"}
+        options = {key: value for key, value in self.loss.items() if key not in {"label", "head"}}
         return options["name"] if options.keys() == {"name"} else options
+
+    @property
+    def head(self) -> str:
+        """Head of the network; "" for the head of the loss."""
+        return str(self.loss.get("head", "")) if isinstance(self.loss, dict) else ""
 
     @property
     def title(self) -> str:
@@ -85,6 +90,8 @@ class Job:
         excluded = {"name", "prepared", "folds", "seeds", "exclude", "select"}
         if self.data.rotation_border == "constant":  # version 0.2 had no other border
             excluded.add("rotation_border")
+        if self.data.label == "label":  # runs on votes are newer than the ids
+            excluded.add("label")
         loss = self.loss_spec
         if isinstance(loss, str):
             loss = _HASHED_LOSSES.get(loss, loss)
@@ -100,6 +107,8 @@ class Job:
             "seed": self.seed,
             "threads": self.threads,
         }
+        if self.head:  # absent for the head of the loss, as before heads were part of a spec
+            fields["head"] = self.head
         is_ensemble = isinstance(loss, dict) and "cv" in loss
         if is_ensemble and DATASETS.create(self.data.set, **self.data.options).card.kind == TABLE:
             fields["ensemble"] = TABLE_ENSEMBLE

@@ -304,6 +304,7 @@ def check_parts(spec: Spec) -> None:
         InputError: if one of them is not valid.
     """
     from orcu import losses
+    from orcu.models.heads import check_head
     from orcu.models.kinds import model_kind
     from orcu.training.auto_scale import has_auto_scale
     from orcu.training.config import TRAIN_CONFIGS
@@ -318,10 +319,13 @@ def check_parts(spec: Spec) -> None:
         if ensemble is not None:
             _check_ensemble(ensemble, loss_name(loss), spec)
             continue
+        head = ""
         if isinstance(loss, dict):
-            ignored = {"label", "scale"} if has_auto_scale(loss) else {"label"}
+            head = str(loss.get("head", ""))
+            ignored = {"label", "head", "scale"} if has_auto_scale(loss) else {"label", "head"}
             loss = {key: value for key, value in loss.items() if key not in ignored}
         criterion = losses.create(loss, num_classes=5)
+        check_head(head or criterion.head, criterion, loss_name(loss))
         if isinstance(loss, dict) and "source" in loss:
             _check_file_loss(criterion, loss_name(loss))
     for calibrator in spec.calibrators:

@@ -8,10 +8,10 @@ from orcu.bench.calibrated import N_BINS, calibrate
 from orcu.bench.plan import Plan
 from orcu.bench.spec import CalibratorSpec
 from orcu.errors import InputError, UnknownNameError
-from orcu.evaluation.intervals import TAILS
 from orcu.evaluation.statistics import collect
 from orcu.metrics.base import METRICS, Metric
 from orcu.predictions import Predictions
+from orcu.resampling import TAILS
 
 RESAMPLES = 1000
 BETTER, WORSE = "▲", "▼"  # significantly better or worse than the baseline

@@ -59,6 +59,7 @@ class DataSpec(_Strict):
         augment: train with flips and rotations.
         rotation_border: pixels outside of a rotated image, "constant" (black) or "reflect".
         training: changes to the default `orcu.training.config.TrainConfig`.
+        label: "label", or "votes" to train on the votes of several raters, for data sets that have them.
         exclude: names of the spec's losses that are not run on this data set.
         select: metric on validation rows that selects the best loss, for example the best scale s.
     """
@@ -78,6 +79,7 @@ class DataSpec(_Strict):
     augment: bool = True
     rotation_border: Literal["constant", "reflect"] = "constant"
     training: dict[str, Any] = Field(default_factory=dict)
+    label: Literal["label", "votes"] = "label"
     exclude: list[str] = Field(default_factory=list)
     select: str = ""
 
@@ -182,8 +184,9 @@ class Spec(_Strict):
         name: name of the benchmark and of its results folder.
         title: one-line title of tables and report.
         data: data sets.
-        losses: names or tables, as for `orcu.losses.create`; a table with ``cv`` is an `EnsembleSpec`. The file of a
-            name such as "my_loss.py:MyLoss" is relative to the spec.
+        losses: names or tables, as for `orcu.losses.create`; a table may have a ``label`` and a ``head``, a name in
+            `orcu.models.heads.HEADS`. A table with ``cv`` is an `EnsembleSpec`. The file of a name such as
+            "my_loss.py:MyLoss" is relative to the spec.
         seeds: random seeds; each repeats every run.
         calibrators: "none", names, chains such as "gap+projection", or tables of a name, its options and a label.
         columns: metrics of the tables.
@@ -268,16 +271,19 @@ def calibrator_name(calibrator: CalibratorSpec) -> str:
 
 
 def loss_name(loss: LossSpec) -> str:
-    """Name of a loss in tables: its label, its name, or its options.
+    """Name of a loss in tables: its label, its name with the head that the spec gives, or its options.
 
     Example:
         >>> loss_name("ce"), loss_name({"label": "s = 5", "name": "orcu", "scale": 5.0})
         ('ce', 's = 5')
+        >>> loss_name({"name": "ce", "head": "cumulative"})
+        'ce (head=cumulative)'
     """
     if isinstance(loss, str):
         return loss
     default = "ensemble" if "cv" in loss else json.dumps(loss, sort_keys=True)
-    return str(loss.get("label") or loss.get("name") or default)
+    name = str(loss.get("name") or default)
+    return str(loss.get("label") or (f"{name} (head={loss['head']})" if "head" in loss else name))
 
 
 def load_spec(

@@ -49,8 +49,8 @@ class CatBoostLearner(FoldLearner):
         """Train the model of a fold."""
         from catboost import CatBoostClassifier
 
-        present = np.unique(data.y[fold.train])
-        stopping = data[fold.early_stopping[np.isin(data.y[fold.early_stopping], present)]]
+        train, stopping = data[fold.train].with_labels(), data[fold.early_stopping].with_labels()
+        stopping = stopping[np.flatnonzero(np.isin(stopping.y, np.unique(train.y)))]
         model = CatBoostClassifier(
             iterations=N_ESTIMATORS,
             loss_function="MultiClass",
@@ -60,7 +60,7 @@ class CatBoostLearner(FoldLearner):
             allow_writing_files=False,
             verbose=False,
         )
-        pools = [self._pool(part.inputs, part) for part in (data[fold.train], stopping)]
+        pools = [self._pool(part.inputs, part) for part in (train, stopping)]
         callbacks = [_StopAtDeadline(deadline)]
         model.fit(pools[0], eval_set=pools[1] if len(stopping.y) else None, callbacks=callbacks)
         model.get_metadata()[_NUM_CLASSES] = str(data.num_classes)

@@ -12,6 +12,7 @@ from orcu.boosting.model_text import check_xgboost, checked_lightgbm
 from orcu.ensemble.learner import NO_DEADLINE, Deadline, TrainingData
 from orcu.inputs import FloatArray
 from orcu.preprocessing import float32_codes, table_codes
+from orcu.raters.votes import grades
 from orcu.threads import cores
 
 # Largest step of a logit by one leaf, before the learning rate. The Hessian of a rare class is close to zero, and
@@ -33,11 +34,11 @@ class LightGBMLearner(BoostingLearner):
         params = self._params(train, num_leaves)
         dataset = self._dataset(train, params)
         booster = lgb.train(
-            params | self._objective(dataset, train.num_classes),
+            params | self._objective(dataset, train),
             dataset,
             num_boost_round=self.config.n_estimators,
             valid_sets=[self._dataset(stopping, params, dataset)],
-            feval=lightgbm_metric("rps", num_classes=train.num_classes),
+            feval=lightgbm_metric("rps", num_classes=train.num_classes, votes=_votes(stopping)),
             callbacks=[
                 lgb.early_stopping(self.config.early_stopping_rounds, verbose=False),
                 _lightgbm_stop_at(deadline),
@@ -51,7 +52,7 @@ class LightGBMLearner(BoostingLearner):
         params = self._params(data, size.num_leaves)
         dataset = self._dataset(data, params)
         booster = lgb.train(
-            params | self._objective(dataset, data.num_classes),
+            params | self._objective(dataset, data),
             dataset,
             num_boost_round=size.n_estimators,
             callbacks=[_lightgbm_stop_at(deadline)],
@@ -59,24 +60,26 @@ class LightGBMLearner(BoostingLearner):
         booster.best_iteration = booster.current_iteration()
         return booster
 
-    def _objective(self, dataset: Any, num_classes: int) -> dict[str, Any]:
-        """LightGBM's own objective for cross-entropy, and where no column can be split, which it refuses in others.
+    def _objective(self, dataset: Any, data: TrainingData) -> dict[str, Any]:
+        """LightGBM's own objective for the cross-entropy of labels, and where no column can be split.
 
-        Without a split the trees are empty under every objective, and the initial score alone predicts.
+        LightGBM refuses custom objectives without a column to split. The trees are then empty under every objective,
+        and the initial score alone predicts.
         """
         assert self.objective is not None  # noqa: S101
         dataset.construct()
         can_split = any(dataset.feature_num_bin(column) > 1 for column in range(dataset.num_feature()))
-        if self.objective.name == "ce" or not can_split:
+        votes = _votes(data)
+        if (self.objective.name == "ce" and votes is None) or not can_split:
             return {"objective": "multiclass"}
-        return {"objective": lightgbm_objective(self.objective, num_classes=num_classes)}
+        return {"objective": lightgbm_objective(self.objective, num_classes=data.num_classes, votes=votes)}
 
     def _dataset(self, data: TrainingData, params: dict[str, Any], reference: Any = None) -> Any:
         import lightgbm as lgb
 
         return lgb.Dataset(
             table_codes(data.inputs),
-            data.y,
+            grades(data.y),
             weight=data.sample_weight,
             init_score=np.tile(self.init_score, (len(data.y), 1)),
             categorical_feature=list(self.categorical) or "auto",
@@ -131,6 +134,11 @@ class LightGBMLearner(BoostingLearner):
         return booster
 
 
+def _votes(data: TrainingData) -> FloatArray | None:
+    """Votes that objective and metric take in place of the labels of the library's data set."""
+    return data.y if data.y.ndim == 2 else None
+
+
 def _lightgbm_stop_at(deadline: Deadline) -> Callable[[Any], None]:
     """A callback that ends the training at the deadline, with the best round so far."""
     from lightgbm.callback import EarlyStopException
@@ -164,7 +172,7 @@ class XGBoostLearner(BoostingLearner):
             EnsembleSize(num_leaves, self.config.n_estimators),
             deadline,
             evals=[(self._dmatrix(stopping), "stop")],
-            custom_metric=xgboost_metric("rps", num_classes=train.num_classes),
+            custom_metric=xgboost_metric("rps", num_classes=train.num_classes, votes=_votes(stopping)),
             verbose_eval=False,
             callbacks=[xgb.callback.EarlyStopping(rounds=self.config.early_stopping_rounds)],
         )
@@ -201,7 +209,7 @@ class XGBoostLearner(BoostingLearner):
             "verbosity": 0,
             **self.config.params,
         }
-        objective = xgboost_objective(self.objective, num_classes=data.num_classes)
+        objective = xgboost_objective(self.objective, num_classes=data.num_classes, votes=_votes(data))
         dmatrix = self._dmatrix(data)
         return xgb.train(
             params,
@@ -218,7 +226,7 @@ class XGBoostLearner(BoostingLearner):
         codes = float32_codes(table_codes(data.inputs))  # XGBoost refuses numbers that float32 does not hold
         return xgb.DMatrix(
             codes,
-            label=data.y,
+            label=grades(data.y),
             weight=data.sample_weight,
             base_margin=np.tile(self.init_score, (len(data.y), 1)),
             feature_types=["c" if column in self.categorical else "float" for column in range(codes.shape[1])],

@@ -9,23 +9,24 @@ from scipy.optimize import minimize
 
 from orcu import geometry
 from orcu.errors import InputError, UnknownNameError
-from orcu.inputs import FloatArray, IntArray, as_count, as_fraction, as_labels, as_positive, as_sample_weight
+from orcu.inputs import FloatArray, as_count, as_fraction, as_labels, as_positive, as_sample_weight
 from orcu.kernels import penalties, terms
-from orcu.kernels.soft_targets import distances, log_targets
+from orcu.kernels.soft_targets import log_targets, target_names
 from orcu.kernels.terms import ClassFirst, Term
+from orcu.raters.votes import Targets, as_votes, is_votes, label_shares, weighted_rows
 from orcu.threads import cores, map_ordered
 
 CHUNK_ROWS = 16384  # rows that fit into a core's cache
 MIN_HESSIAN = 1e-6  # lower bound that keeps the steps of leaves finite
-Terms = Callable[[ClassFirst, IntArray], list[Term]]
+Terms = Callable[[ClassFirst, Targets], list[Term]]
 
 
 class Objective:
     """A loss as boosting libraries use it.
 
     The Hessian is its diagonal, exact where the loss is convex (cross-entropy of any targets, LBE, hinge, SoftPlus)
-    and an upper bound where it is not (CDW-CE, FLSD). It is multiplied by C / (C - 1) for the softmax, as in LightGBM's
-    own ``multiclass``, and by 2 for gap penalties, which couple neighbouring logits.
+    and an upper bound where it is not (CDW-CE, FLSD, RPS). It is multiplied by C / (C - 1) for the softmax, as in
+    LightGBM's own ``multiclass``, and by 2 for gap penalties, which couple neighbouring logits.
 
     Args:
         name: name of the objective.
@@ -50,7 +51,8 @@ class Objective:
 
         Args:
             logits: logits, shape (n, C).
-            y: labels 0..C-1.
+            y: labels 0..C-1, shape (n,); or votes of several raters, counts or shares of shape (n, C), over which the
+                loss is averaged.
             sample_weight: weight of each row, or ``None``.
 
         Raises:
@@ -65,9 +67,12 @@ class Objective:
         return self.gradient_and_hessian_unchecked(*self._check(logits, y, sample_weight))
 
     def gradient_and_hessian_unchecked(
-        self, z: FloatArray, y: IntArray, sample_weight: FloatArray | None
+        self, z: FloatArray, y: Targets, sample_weight: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:
-        """As `gradient_and_hessian` without input validation, in the type of ``z``; called every boosting round."""
+        """As `gradient_and_hessian` without input validation, in the type of ``z``; called every boosting round.
+
+        ``y`` are labels, or shares of votes in the type of ``z``.
+        """
         # Classes are contiguous in memory, as the terms and LightGBM use them.
         gradient, hessian = (np.empty((z.shape[1], len(z)), dtype=z.dtype).T for _ in range(2))
 
@@ -95,9 +100,10 @@ class Objective:
             >>> objective("ce", num_classes=2).init_score([0, 0, 0, 1]).round(3).tolist()
             [0.549, -0.549]
         """
-        labels = as_labels(y, self.num_classes, rows=len(y))
-        weight = np.ones(len(labels)) if sample_weight is None else as_sample_weight(sample_weight, rows=len(labels))
-        counts = np.bincount(labels, weights=weight, minlength=self.num_classes)
+        targets = self._targets(y, rows=len(y))
+        weight = np.ones(len(targets)) if sample_weight is None else as_sample_weight(sample_weight, rows=len(targets))
+        _, label, row_weight = weighted_rows(targets, weight)
+        counts = np.bincount(label, weights=row_weight, minlength=self.num_classes)
         smoothed = np.maximum(counts, 1 / self.num_classes)  # a class without rows has a finite logit
         frequencies = smoothed / smoothed.sum()
         classes = np.arange(self.num_classes)
@@ -113,23 +119,30 @@ class Objective:
         score: FloatArray = optimum.x - optimum.x.mean()
         return score
 
-    def _check(self, logits: Any, y: Any, sample_weight: Any) -> tuple[FloatArray, IntArray, FloatArray | None]:
+    def _targets(self, y: Any, *, rows: int) -> Targets:
+        """Labels, or shares of votes."""
+        if is_votes(y):
+            return label_shares(as_votes(y, self.num_classes, rows=rows))
+        return as_labels(y, self.num_classes, rows=rows)
+
+    def _check(self, logits: Any, y: Any, sample_weight: Any) -> tuple[FloatArray, Targets, FloatArray | None]:
         z = np.asarray(logits, dtype=np.float64)
         if z.ndim != 2 or z.shape[1] != self.num_classes:
             raise InputError(f"logits: expected shape (n, {self.num_classes}), got {z.shape}.")
         if not np.isfinite(z).all():
             raise InputError(f"logits: row {int(np.argmin(np.isfinite(z).all(axis=1)))} is not finite.")
-        labels = as_labels(y, self.num_classes, rows=len(z))
-        return z, labels, None if sample_weight is None else as_sample_weight(sample_weight, rows=len(z))
+        targets = self._targets(y, rows=len(z))
+        return z, targets, None if sample_weight is None else as_sample_weight(sample_weight, rows=len(z))
 
 
 def objective(spec: str | Mapping[str, Any] = "orcu", *, num_classes: int, **options: Any) -> Objective:
     """Create an objective by name or table, with the names and options of `orcu.losses`.
 
     Args:
-        spec: "ce", "ls", "sord", "orcu", "cdw_ce" or "flsd"; a table such as ``{"name": "orcu", "scale": 5.0}``; or a
-            table of an anchor and a regularizer, ``{"anchor": "huber", "regularizer": "softplus"}``, where the anchor
-            is a distance of soft targets or one of these names, and the regularizer "lbe", "hinge" or "softplus".
+        spec: "ce", "ls", "sord", "orcu", "cdw_ce", "flsd" or "rps"; a table such as ``{"name": "orcu", "scale": 5.0}``;
+            or a table of an anchor and a regularizer, ``{"anchor": "huber", "regularizer": "softplus"}``, where the
+            anchor is a distance or distribution of soft targets, or one of these names, and the regularizer "lbe",
+            "hinge" or "softplus".
         num_classes: number of classes, C.
         options: options of the objective, such as ``scale``.
 
@@ -156,16 +169,16 @@ def objective(spec: str | Mapping[str, Any] = "orcu", *, num_classes: int, **opt
     anchor, name = table["anchor"], table["regularizer"]
     if name not in REGULARIZERS:
         raise UnknownNameError("regularizer of an objective", name, REGULARIZERS)
-    if anchor in distances.names():
+    if (anchor.get("name") if isinstance(anchor, Mapping) else anchor) in target_names():
         first = _build_terms("sord", LOSSES["sord"], classes, {"distance": anchor})
     elif anchor in LOSSES:
         first = _build_terms(anchor, LOSSES[anchor], classes, {})
     else:
-        raise UnknownNameError("anchor of an objective", anchor, [*distances.names(), *LOSSES])
+        raise UnknownNameError("anchor of an objective", anchor, [*target_names(), *LOSSES])
     second = REGULARIZERS[name](classes, {"scale": table["scale"]} if "scale" in table else {})
     strength = as_positive(table.get("strength", 1.0), name="strength")
 
-    def both(batch: ClassFirst, y: IntArray) -> list[Term]:
+    def both(batch: ClassFirst, y: Targets) -> list[Term]:
         return first(batch, y) + [term._replace(factor=strength * term.factor) for term in second(batch, y)]
 
     return Objective(f"{anchor} + {name}", classes, both)
@@ -181,7 +194,7 @@ def _build_terms(name: str, build: Callable[..., Terms], classes: int, options: 
 def _soft(targets: FloatArray) -> Terms:
     factor = len(targets) / (len(targets) - 1)
 
-    def build(batch: ClassFirst, y: IntArray) -> list[Term]:
+    def build(batch: ClassFirst, y: Targets) -> list[Term]:
         term = terms.soft_cross_entropy(batch, terms.columns(targets.astype(batch.z.dtype), y))
         assert term.hessian is not None  # noqa: S101
         exact = term.hessian
@@ -221,7 +234,25 @@ def _flsd(classes: int, *, gamma_hard: float = 5.0, gamma: float = 3.0, threshol
     def exponent(nll: FloatArray) -> FloatArray:
         return low + (high - low) * (nll > least)
 
-    return lambda batch, y: [terms.focal(batch, y, exponent)]
+    def build(batch: ClassFirst, y: Targets) -> list[Term]:
+        if y.ndim == 2:
+            return [terms.expected_term(lambda label: terms.focal(batch, label, exponent), y)]
+        return [terms.focal(batch, y, exponent)]
+
+    return build
+
+
+def _rps(classes: int) -> Terms:
+    observed = np.triu(np.ones((classes, classes)))[:, :-1]
+    factor = classes / (classes - 1)
+
+    def build(batch: ClassFirst, y: Targets) -> list[Term]:
+        term = terms.ranked_probability_score(batch, terms.columns(observed.astype(batch.z.dtype), y))
+        assert term.hessian is not None  # noqa: S101
+        bound = term.hessian
+        return [term._replace(hessian=lambda: factor * bound())]
+
+    return build
 
 
 def _gaps(
@@ -229,7 +260,9 @@ def _gaps(
 ) -> Terms:
     signs = geometry.gap_signs(classes)
 
-    def build(batch: ClassFirst, y: IntArray) -> list[Term]:
+    def build(batch: ClassFirst, y: Targets) -> list[Term]:
+        if y.ndim == 2:
+            return [terms.expected_gap_penalty(batch.z, y, penalty, gradient, lambda r: 2 * hessian(r))]
         directed = terms.columns(signs.astype(batch.z.dtype), y)
         return [terms.gap_penalty(batch.z, directed, penalty, gradient, lambda r: 2 * hessian(r))]
 
@@ -271,6 +304,7 @@ LOSSES: dict[str, Callable[..., Terms]] = {
     "orcu": _orcu,
     "cdw_ce": _cdw_ce,
     "flsd": _flsd,
+    "rps": _rps,
 }
 REGULARIZERS: dict[str, Callable[[int, Mapping[str, Any]], Terms]] = {
     "lbe": _lbe,

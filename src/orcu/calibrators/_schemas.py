@@ -7,6 +7,13 @@ from pydantic import Field, model_validator
 from orcu.io.schema import ClassNames, NumClasses, Schema, UsedRowsSchema
 
 
+class VotesSchema(Schema):
+    """Numbers of cases and votes of a fit; the number of votes behind shares is not known."""
+
+    cases: int = Field(ge=1)
+    votes: int | None = Field(ge=1)
+
+
 class CalibratorSchema(Schema):
     """Result of `Calibrator.to_dict`; the command line adds classes, file and calibrated."""
 
@@ -18,6 +25,7 @@ class CalibratorSchema(Schema):
     floor: float | None = Field(gt=0, lt=1)
     share: float = Field(default=0.0, ge=0, le=1 / 6)  # 1 / (2 (n + C)) of one row and two classes
     state: dict[str, Any]
+    votes: VotesSchema | None = None
     classes: ClassNames | None = None
     file: str | None = None
     calibrated: list[str] | None = None

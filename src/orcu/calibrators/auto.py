@@ -61,6 +61,7 @@ class AutoCalibration(Calibrator):
     """
 
     name = "auto"
+    expands_votes = False  # the averaged calibrators do
     frequency_weights = False  # the averaged calibrators shrink
     weights_: dict[str, float]
     scores_: dict[str, float]
@@ -81,8 +82,8 @@ class AutoCalibration(Calibrator):
         return False  # the averaged calibrators do
 
     def _check_rows(self, logits: FloatArray, y: IntArray) -> None:
-        if len(y) < MIN_ROWS:
-            warn(f"auto: {len(y)} rows are too few to compare calibrators (minimum {MIN_ROWS}); using {FALLBACK}.")
+        if len(logits) < MIN_ROWS:
+            warn(f"auto: {len(logits)} rows are too few to compare calibrators (minimum {MIN_ROWS}); using {FALLBACK}.")
         warn_of_absent_classes(self.name, y, logits.shape[1])
 
     def _fit(self, logits: FloatArray, y: IntArray, sample_weight: FloatArray, groups: IntArray | None) -> None:

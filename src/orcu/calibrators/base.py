@@ -27,6 +27,7 @@ from orcu.inputs import (
 from orcu.io.files import check_digest, read_json, with_digest, write_json
 from orcu.predictions import Predictions
 from orcu.predictions.used_rows import UsedRows
+from orcu.raters.votes import Targets, as_votes, is_counts, is_votes, weighted_rows
 from orcu.registry import Registry
 from orcu.threads import one_blas_thread
 
@@ -60,11 +61,13 @@ class Calibrator(ABC):
     # Implements scikit-learn's estimator API without its base class: importing sklearn.base takes 0.9 s.
 
     name: ClassVar[str]
+    expands_votes: ClassVar[bool] = True  # whether `_fit` gets votes as weighted rows, not as (n, C)
     frequency_weights: ClassVar[bool] = True  # whether a weight of 2 equals a repeated row, apart from shrinkage
     accepts_subgroup: ClassVar[bool] = False  # whether `fit` and `predict_*` take ``subgroup=``
     num_classes_: int
     floor_: float | None = None  # replacement of a probability of 0, if fitted on probabilities
     uniform_share_: float = 0.0  # share of the uniform distribution in every prediction
+    votes_: Mapping[str, int | None] | None = None  # numbers of cases and votes, if fitted on votes
 
     @cached_property
     def fitted_on_(self) -> UsedRows:
@@ -86,7 +89,8 @@ class Calibrator(ABC):
 
         Args:
             logits: logits of shape (n, C), or ``None`` if ``probs`` is given.
-            y: labels 0..C-1, shape (n,).
+            y: labels 0..C-1, shape (n,); or votes of several raters, counts or shares of shape (n, C). A case with
+                votes counts as one row, and its likelihood is the mean over its votes.
             probs: class probabilities of shape (n, C), instead of logits.
             sample_weight: non-negative weight of each row.
             groups: cluster of each row, such as its patient (scikit-learn's name); rows of a cluster stay in one fold
@@ -110,7 +114,8 @@ class Calibrator(ABC):
         if logits is not None:
             check_not_probs(values, name="logits", hint="Pass them as probs=.")
         n, num_classes = values.shape
-        labels = as_labels(y, num_classes, rows=n)
+        votes = as_votes(y, num_classes, rows=n) if is_votes(y) else None
+        targets: Targets = as_labels(y, num_classes, rows=n) if votes is None else votes
         weights = np.ones(n) if sample_weight is None else as_sample_weight(sample_weight, rows=n)
         used = weights > 0
         group_codes = None if groups is None else as_codes(groups, rows=n, name="groups")[used]
@@ -118,19 +123,27 @@ class Calibrator(ABC):
             name: None if column is None else as_strings(column, rows=n, name=name)[used]
             for name, column in columns.items()
         }
-        self._check_rows(values[used], labels[used])
+        self._check_rows(values[used], weighted_rows(targets[used]).label)
         self.num_classes_ = num_classes
         self.floor_ = None if logits is not None else float(np.exp(values.min()))  # also replaces 0 when predicting
         self.fitted_on_ = UsedRows.from_values(values, ids)
+        self.votes_ = None if votes is None else _vote_numbers(votes[used])
         weights = weights[used] / weights[used].mean()
         self.uniform_share_ = 0.0
         if self._shrinks():
             n_effective = float(weights.sum() ** 2 / (weights @ weights))  # Kish's effective sample size
             self.uniform_share_ = 0.5 / (n_effective + num_classes)
             weights = weights * (n_effective / len(weights))
+        values, targets = values[used], targets[used]
+        if votes is not None and self.expands_votes:
+            case, targets, weights = weighted_rows(targets, weights)
+            if not self._shrinks():  # penalties of published procedures are those of a mean loss
+                weights = weights / weights.mean()
+            values, group_codes = values[case], case if group_codes is None else group_codes[case]
+            used_columns = {name: None if column is None else column[case] for name, column in used_columns.items()}
         try:
             with one_blas_thread() if n < MULTITHREADED_ROWS else nullcontext():
-                self._fit(values[used], labels[used], weights, group_codes, **used_columns)
+                self._fit(values, targets, weights, group_codes, **used_columns)
         except Exception:
             del self.num_classes_  # not fitted
             raise
@@ -152,7 +165,7 @@ class Calibrator(ABC):
     def to_dict(self) -> dict[str, Any]:
         """Options and fitted state as JSON-serialisable data."""
         self._check_is_fitted()
-        return {
+        state = {
             "calibrator": self.name,
             "state_version": STATE_VERSION,
             "options": self.get_params(),
@@ -162,6 +175,7 @@ class Calibrator(ABC):
             "share": self.uniform_share_,
             "state": self._state(),
         }
+        return state if self.votes_ is None else state | {"votes": dict(self.votes_)}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `to_dict` and its digest to a JSON file; the write is atomic."""
@@ -214,7 +228,11 @@ class Calibrator(ABC):
 
     @abstractmethod
     def _fit(self, logits: FloatArray, y: IntArray, sample_weight: FloatArray, groups: IntArray | None) -> None:
-        """Fit on checked rows; weights are positive and sum to the effective number of rows."""
+        """Fit on checked rows; weights are positive and sum to the effective number of rows, or of cases with votes.
+
+        The rows of the votes of a case are of one cluster. Calibrators with ``expands_votes = False`` get the
+        votes, shape (n, C), as ``y``.
+        """
 
     @abstractmethod
     def _transform(self, logits: FloatArray) -> FloatArray:
@@ -250,12 +268,12 @@ class Calibrator(ABC):
         return geometry.probs(self._transform(logits))
 
     def _check_rows(self, logits: FloatArray, y: IntArray) -> None:
-        """Warn if there are few rows for the parameters, or a class has no rows."""
+        """Warn if there are few rows for the parameters, or a class has no rows; ``y`` has the labels of all votes."""
         num_classes = logits.shape[1]
         parameters = self.n_parameters(num_classes)
         advised = ROWS_PER_PARAMETER * parameters
-        if len(y) < advised:
-            warn(f"{self.name}: {len(y)} rows for {parameters} parameters; at least {advised} rows are advisable.")
+        if len(logits) < advised:
+            warn(f"{self.name}: {len(logits)} rows for {parameters} parameters; at least {advised} rows are advisable.")
         if parameters > 1:
             warn_of_absent_classes(self.name, y, num_classes)
 
@@ -360,6 +378,7 @@ def from_dict(state: Mapping[str, Any]) -> Calibrator:
             calibrator.num_classes_ = checked.num_classes
         calibrator.fitted_on_ = UsedRows.from_dict(checked.fitted_on.model_dump())
         calibrator.floor_, calibrator.uniform_share_ = checked.floor, checked.share
+        calibrator.votes_ = None if checked.votes is None else checked.votes.model_dump()
         calibrator._check_options()
         calibrator._restore(checked.state)
         calibrator._check_is_fitted()
@@ -429,6 +448,11 @@ def warn_of_absent_classes(name: str, y: IntArray, num_classes: int) -> None:
     if len(absent):
         classes = ", ".join(map(str, absent))
         warn(f"{name}: no row has class {classes}, so its calibration cannot be fitted. Use rows of all classes.")
+
+
+def _vote_numbers(votes: FloatArray) -> dict[str, int | None]:
+    """Numbers of cases and of their votes; the latter is ``None`` for shares."""
+    return {"cases": len(votes), "votes": int(votes.sum()) if is_counts(votes) else None}
 
 
 def _cause(error: Exception) -> str:

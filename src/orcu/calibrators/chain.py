@@ -29,6 +29,7 @@ class Chain(Calibrator):
     """
 
     name = "chain"
+    expands_votes = False  # the steps do
     frequency_weights = False  # the steps shrink
 
     def __init__(self, *calibrators: Any, steps: Any = None) -> None:

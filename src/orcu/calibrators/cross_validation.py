@@ -9,6 +9,7 @@ import numpy.typing as npt
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray
 from orcu.model_selection import cross_fit_folds, stratified_folds
+from orcu.raters.votes import Targets, grades, weighted_rows
 
 N_FOLDS = 5
 MAX_ROWS = 5_000  # rows used for a selection; more do not change it
@@ -20,12 +21,14 @@ _MAX_STEPS, _TOLERANCE = 1000, 1e-6  # of the weights of an average
 
 
 def splits(
-    y: IntArray, random_state: int = 0, groups: IntArray | None = None
+    y: Targets, random_state: int = 0, groups: IntArray | None = None
 ) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
     """Train and test row numbers of each of five stratified folds, of at most `MAX_ROWS` rows.
 
-    Rows of a cluster (``groups``) stay in one fold, unless there is only one cluster.
+    Rows of a cluster (``groups``) stay in one fold, unless there is only one cluster. Votes of shape (n, C) are
+    stratified by their majority grade.
     """
+    y = grades(y)
     if len(y) < 2:
         raise InputError("y: 1 row is not enough to choose options by cross-validation; pass more rows.")
     rows = np.arange(len(y))
@@ -50,11 +53,13 @@ class LogLosses(NamedTuple):
         losses: log loss of each candidate on each row, shape (K, n).
         share: weight of each row in the mean; the weights sum to 1.
         groups: cluster of each row, whose errors are correlated; or ``None``.
+        case: case of each row, if rows are the votes of cases; or ``None``.
     """
 
     losses: FloatArray
     share: FloatArray
     groups: IntArray | None = None
+    case: IntArray | None = None
 
     @property
     def means(self) -> FloatArray:
@@ -86,7 +91,8 @@ class LogLosses(NamedTuple):
             array([0.15, 0.85, 0.  ])
         """
         likelihoods = np.exp(self.losses.min(axis=0) - self.losses)
-        prior = PRIOR_ROWS * (self.share @ self.share)  # as a share of Kish's effective sample size
+        share = self.share if self.case is None else np.bincount(self.case, weights=self.share)
+        prior = PRIOR_ROWS * (share @ share)  # as a share of Kish's effective sample size
         weights = np.full(len(likelihoods), 1 / len(likelihoods))
         for _ in range(_MAX_STEPS):
             previous = weights
@@ -99,7 +105,7 @@ class LogLosses(NamedTuple):
 
 
 def cross_val_log_losses(
-    y: IntArray,
+    y: Targets,
     sample_weight: FloatArray,
     log_probs: Callable[[npt.NDArray[np.intp], npt.NDArray[np.intp]], list[FloatArray]],
     *,
@@ -107,14 +113,17 @@ def cross_val_log_losses(
 ) -> LogLosses:
     """Log losses of candidates by five-fold cross-validation; rows of a cluster stay in one fold.
 
-    ``log_probs`` is a function of train and test rows to the log-probabilities of the test rows under each candidate.
+    ``y`` are labels, or shares of votes of shape (n, C), each of whose votes then has a loss. ``log_probs`` is a
+    function of train and test rows to the log-probabilities of the test rows under each candidate.
     """
     losses, weights, rows = [], [], []
     for train, test in splits(y, groups=groups):
         candidates = log_probs(train, test)
-        losses.append(-np.array([values[np.arange(len(test)), y[test]] for values in candidates]))
-        weights.append(sample_weight[test])
-        rows.append(test)
-    share = np.concatenate(weights)
-    row_groups = None if groups is None else groups[np.concatenate(rows)]
-    return LogLosses(np.concatenate(losses, axis=1), share / share.sum(), row_groups)
+        case, label, weight = weighted_rows(y[test], sample_weight[test])
+        losses.append(-np.array([values[case][np.arange(len(label)), label] for values in candidates]))
+        weights.append(weight)
+        rows.append(test[case])
+    share, row = np.concatenate(weights), np.concatenate(rows)
+    cases = None if y.ndim == 1 else row
+    row_groups = cases if groups is None else groups[row]
+    return LogLosses(np.concatenate(losses, axis=1), share / share.sum(), row_groups, cases)

@@ -14,6 +14,7 @@ from orcu.calibrators.cross_validation import STANDARD_ERRORS, LogLosses, splits
 from orcu.calibrators.projection import finite_log, nearest_unimodal
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray, ObjectArray, as_strings
+from orcu.raters.votes import weighted_rows
 
 PRIOR_STRENGTHS = (float("inf"), 32.0, 8.0, 2.0)  # candidates; infinity means that no subgroup is adjusted
 MAX_LOG_SCALE, MAX_TILT = 3.0, 10.0
@@ -200,6 +201,7 @@ class GroupedCalibration(WrappedCalibrator):
     """
 
     name = "grouped"
+    expands_votes = False  # the shared calibrator does
     accepts_subgroup = True
     adjustment_: GroupAdjustment = GroupAdjustment()
 
@@ -249,8 +251,17 @@ class GroupedCalibration(WrappedCalibrator):
             fold = np.full(len(y), -1)
             for number, (_, test) in enumerate(splits(y, groups=groups)):
                 fold[test] = number
-            calibrated = self.fitted_.predict_logits(logits)
-            self.adjustment_ = GroupAdjustment.fit(calibrated, y, sample_weight, subgroup, fold=fold, groups=groups)
+            case, label, weight = weighted_rows(y, sample_weight)
+            if groups is None and y.ndim == 2:
+                groups = np.arange(len(y))  # votes of a case are correlated
+            self.adjustment_ = GroupAdjustment.fit(
+                self.fitted_.predict_logits(logits)[case],
+                label,
+                weight,
+                subgroup[case],
+                fold=fold[case],
+                groups=None if groups is None else groups[case],
+            )
 
     def predict_logits(self, logits: Any = None, *, probs: Any = None, subgroup: Any = None) -> Any:
         """Calibrated logits, shape (n, C); ``subgroup`` of each row is required if subgroups are adjusted."""

@@ -26,6 +26,7 @@ from orcu.inputs import (
     as_strings,
 )
 from orcu.model_selection import cross_fit_folds, fold_numbers, stratified_folds
+from orcu.raters.votes import Targets, as_votes, grades, is_votes, weighted_rows
 
 COMPARED = ("auto", "temperature", "vector", "dirichlet", "ordinal_dirichlet", "gap")
 WITH_SUBGROUPS = "grouped"  # compared in addition if there are subgroups
@@ -93,7 +94,8 @@ def recommend(
 
     Args:
         logits: logits of rows the model was not trained on, shape (n, C).
-        y: labels 0..C-1, shape (n,).
+        y: labels 0..C-1, shape (n,); or votes of several raters, counts or shares of shape (n, C). The metrics are then
+            expectations over a random vote of each case.
         probs: class probabilities of shape (n, C), instead of logits. The NLL of the uncalibrated predictions is
             infinite if a true class has a probability of 0.
         sample_weight: non-negative weight of each row.
@@ -177,7 +179,7 @@ class _Rows:
     """Checked arguments of `recommend`, without rows of weight 0; ``scores`` are logits or probs."""
 
     scores: dict[str, Any]
-    y: IntArray
+    y: Targets  # labels, or votes
     sample_weight: FloatArray | None
     subgroup: ObjectArray | None
     cluster: IntArray | None
@@ -190,7 +192,9 @@ class _Rows:
             raise InputError("logits, probs: pass exactly one of the two.")
         name, values = ("probs", as_probs(probs)) if logits is None else ("logits", as_logits(logits))
         n = len(values)
-        labels = as_labels(y, values.shape[1], rows=n)
+        num_classes = values.shape[1]
+        is_labels = not is_votes(y)
+        labels = as_labels(y, num_classes, rows=n) if is_labels else as_votes(y, num_classes, rows=n)
         weights = None if sample_weight is None else as_sample_weight(sample_weight, rows=n)
         used = np.ones(n, dtype=bool) if weights is None else weights > 0
         clusters = None if cluster is None else as_codes(cluster, rows=n, name="cluster")[used]
@@ -211,7 +215,7 @@ class _Rows:
 def cross_val_predict_proba(
     calibrator: Calibrator,
     logits: FloatArray | None = None,
-    y: IntArray | None = None,
+    y: Targets | None = None,
     *,
     probs: FloatArray | None = None,
     sample_weight: FloatArray | None = None,
@@ -220,15 +224,18 @@ def cross_val_predict_proba(
     cv: int = N_FOLDS,
     random_state: int = 0,
 ) -> FloatArray:
-    """Out-of-fold calibrated probabilities of logits or ``probs``, shape (n, C); a cluster stays in one fold."""
+    """Out-of-fold calibrated probabilities of logits or ``probs``, shape (n, C); a cluster stays in one fold.
+
+    ``y`` are labels, or votes of shape (n, C), whose folds are stratified by the majority grade.
+    """
     name, values = ("logits", logits) if logits is not None else ("probs", probs)
     if values is None or y is None:
         raise InputError("logits, probs, y: pass labels, and logits or probs.")
     if cluster is None:
-        fold = stratified_folds(y, cv, random_state)
+        fold = stratified_folds(grades(y), cv, random_state)
     else:
         n_folds = min(cv, len(np.unique(cluster)))
-        folds = cross_fit_folds(y, n_folds, early_stopping=0, groups=cluster, random_state=random_state)
+        folds = cross_fit_folds(grades(y), n_folds, early_stopping=0, groups=cluster, random_state=random_state)
         fold = fold_numbers(folds, len(y))
     calibrated = np.empty(values.shape)
     for k in range(int(fold.max()) + 1):
@@ -249,7 +256,7 @@ def cross_val_predict_proba(
 
 
 def subgroup_metrics(
-    candidates: dict[str, dict[str, FloatArray]], y: IntArray, subgroup: ObjectArray, sample_weight: FloatArray | None
+    candidates: dict[str, dict[str, FloatArray]], y: Targets, subgroup: ObjectArray, sample_weight: FloatArray | None
 ) -> dict[str, dict[str, dict[str, float]]]:
     """`calibration_metrics` of each candidate, given as ``probs`` or ``logits``, in each subgroup."""
     results: dict[str, dict[str, dict[str, float]]] = {}
@@ -266,7 +273,7 @@ def subgroup_metrics(
 
 
 def calibration_metrics(
-    y: IntArray,
+    y: Targets,
     *,
     probs: FloatArray | None = None,
     logits: FloatArray | None = None,
@@ -274,12 +281,16 @@ def calibration_metrics(
 ) -> dict[str, float]:
     """The metrics that calibrators are compared by; from logits the NLL does not underflow.
 
+    ``y`` are labels, or votes of shape (n, C): the metrics are then expectations over a random vote of each case.
+
     Example:
         >>> row = calibration_metrics(np.array([0, 1]), logits=np.array([[0.0, 0.0], [0.0, 900.0]]))
         >>> row["accuracy"], round(row["nll"], 4)
         (1.0, 0.3466)
     """
-    probs = geometry.probs(logits) if probs is None else probs
+    case, y, sample_weight = weighted_rows(y, sample_weight)
+    logits = None if logits is None else logits[case]
+    probs = geometry.probs(logits) if probs is None else probs[case]
     row = {}
     for name in METRICS:
         arguments = (probs,) if name == "unimodality" else (probs, y)

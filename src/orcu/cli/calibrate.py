@@ -60,13 +60,13 @@ def fit(
         estimator = calibrators.GroupedCalibration(estimator)
     with task(f"reading {file.name}") as update:
         predictions = Predictions.read(file, **options)
-        y, weights = predictions.labels, predictions.sample_weight
+        y, weights = predictions.labels_or_votes, predictions.sample_weight
         update(f"fitting {calibrator} on {len(predictions):,} rows")
         predictions.fit_calibrator(estimator)
         outputs = predictions.scores
         before = calibration_metrics(y, **outputs, sample_weight=weights)
         after = calibration_metrics(y, logits=predictions.calibrated(estimator).logits, sample_weight=weights)
-    _print_notes(predictions, estimator.floor_)
+    _print_notes(predictions, estimator.floor_, is_fit=True)
     write_fitted(output, estimator, predictions, file)
     if isinstance(estimator, calibrators.AutoCalibration | calibrators.GroupedCalibration):
         say(estimator.reason_)
@@ -93,11 +93,13 @@ def apply(
     """Apply a fitted calibrator to new predictions.
 
     The output is FILE with all its rows and columns; the probabilities or logits are replaced by the calibrated ones.
-    Labels are not used, so rows without a label are calibrated too.
+    A CSV file gets a column calibrated_by, so that `orcu evaluate` knows that it is calibrated. Labels are not used, so
+    rows without a label are calibrated too.
     """
     from orcu import calibrators
     from orcu.predictions import open_predictions
     from orcu.predictions.calibration import leakage_warnings
+    from orcu.predictions.source import CALIBRATED_BY
     from orcu.predictions.write_back import write_back
 
     check_paths([file, calibrator], [table.output])
@@ -125,7 +127,8 @@ def apply(
             "calibrator to `orcu sets fit --calibrator-file`",
             style="dim",
         )
-    say_wrote(table.output, f"{len(predictions):,} rows; {', '.join(source.value_columns)} are calibrated")
+    new = "" if table.output.suffix == ".parquet" else f"; column {CALIBRATED_BY} names the calibrator"
+    say_wrote(table.output, f"{len(predictions):,} rows; {', '.join(source.value_columns)} are calibrated{new}")
 
 
 @command(calibrate_app)
@@ -164,7 +167,7 @@ def compare(
         recommendation = calibrators.recommend(
             held_out.logits,
             probs=held_out.probs if held_out.logits is None else None,
-            y=held_out.labels,
+            y=held_out.labels_or_votes,
             sample_weight=held_out.sample_weight,
             subgroup=None if read.subgroup is None else held_out.subgroup,
             cluster=held_out.cluster,
@@ -183,13 +186,13 @@ def compare(
                 )
             calibrated = _calibrate_all(list(rows), held_out, unseen)
             rows = {
-                name: calibration_metrics(unseen.labels, **result.scores, sample_weight=unseen.sample_weight)
+                name: calibration_metrics(unseen.labels_or_votes, **result.scores, sample_weight=unseen.sample_weight)
                 for name, result in calibrated.items()
             }
             evaluated = unseen
             if by_subgroup and unseen.subgroup is not None:
                 outputs = {name: result.scores for name, result in calibrated.items()}
-                by_subgroup = subgroup_metrics(outputs, unseen.labels, unseen.subgroup, unseen.sample_weight)
+                by_subgroup = subgroup_metrics(outputs, unseen.labels_or_votes, unseen.subgroup, unseen.sample_weight)
             where = f"fitted on {file.name}, evaluated on {test.name}"
             if report is not None:
                 evaluation = evaluate(calibrated.pop(chosen), compare=calibrated, name=chosen)
@@ -207,19 +210,8 @@ def compare(
 def _calibrate_all(names: list[str], held_out: "Predictions", unseen: "Predictions") -> "dict[str, Predictions]":
     """Return the unseen rows as each calibrator, fitted on the held-out rows, predicts them."""
     from orcu import calibrators
-    from orcu.predictions import Predictions
 
-    held_out, unseen = (
-        Predictions(
-            **rows.scores,
-            y=rows.label_names(),
-            classes=rows.classes,
-            sample_weight=rows.sample_weight,
-            subgroup=rows.subgroup,
-            cluster=rows.cluster,
-        )
-        for rows in (held_out, unseen)
-    )
+    held_out, unseen = (rows.replace(ids=None) for rows in (held_out, unseen))
     return {
         name: unseen if name == "none" else unseen.calibrated_on(held_out, calibrators.create(name)) for name in names
     }
@@ -263,7 +255,12 @@ def _subgroup_table(
 def _print_impossible(predictions: "Predictions") -> None:
     """Print the number of rows whose true class has a probability of 0, which makes the NLL infinite."""
     if predictions.logits is None:
-        count = int((predictions.probs[range(len(predictions)), predictions.labels] == 0).sum())
+        import numpy as np
+
+        from orcu.metrics.rows import Rows
+
+        rows = Rows.from_predictions(predictions)
+        count = len(np.unique(rows.spread(np.arange(len(predictions)))[rows.likelihood == 0]))
         if count:
             say(
                 f"the uncalibrated nll is infinite ({count:,} rows), as in `orcu evaluate`: the true class of these "
@@ -272,9 +269,12 @@ def _print_impossible(predictions: "Predictions") -> None:
             )
 
 
-def _print_notes(predictions: "Predictions", floor: float | None) -> None:
-    say(*predictions.notes, predictions.label_mapping, style="dim")
+def _print_notes(predictions: "Predictions", floor: float | None, *, is_fit: bool = False) -> None:
+    matched = [] if predictions.y is None else [predictions.label_mapping]
+    say(*predictions.notes, *matched, style="dim")
     zeros = int((predictions.probs == 0).sum()) if predictions.logits is None else 0
     if zeros:
-        value = "half the smallest positive value" if floor is None else f"{floor:.2g}, as in the fit"
+        value = (
+            "half the smallest positive value" if floor is None else f"{floor:.2g}" + (", as in the fit" * (not is_fit))
+        )
         say(f"{zeros:,} probabilities of 0 were replaced by {value}, because 0 has no logit", style="dim")

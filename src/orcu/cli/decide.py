@@ -43,7 +43,7 @@ def decide(
     with task(f"reading {file.name}"):
         source = open_predictions(file, **options)
         predictions, codes = source.load_all_rows()
-        chosen = read_rule(rule, predictions.classes)
+        chosen = read_rule(rule, predictions.classes, read.encoding)
         decision = decide_checked(predictions.probs, chosen)
         names, rows = np.array(predictions.classes, dtype=object), np.arange(len(predictions))
         columns: dict[str, Any] = {"decision": names[decision], "confidence": predictions.probs[rows, decision]}
@@ -73,14 +73,14 @@ def check_rule(rule: str) -> None:
         raise UnknownNameError("decision rule or cost matrix file", rule, list(RULES))
 
 
-def read_rule(rule: str, classes: Sequence[str]) -> Any:
+def read_rule(rule: str, classes: Sequence[str], encoding: str | None = None) -> Any:
     """Return the name of a rule, or the cost matrix of a file, in the order of the classes; say how it was read."""
     from orcu.decisions.costs import read_costs
     from orcu.decisions.rules import RULES
 
     if rule in RULES:
         return rule
-    table = read_costs(rule, list(classes))
+    table = read_costs(rule, list(classes), encoding=encoding)
     if table.reading:
         say(table.reading, style="dim", stderr=True)
     return table.matrix

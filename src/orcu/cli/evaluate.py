@@ -21,6 +21,7 @@ from orcu.errors import InputError, UnknownNameError
 if TYPE_CHECKING:
     from orcu.evaluation.evaluation import Evaluation
     from orcu.evaluation.gates import Gate
+    from orcu.evaluation.raters import RaterEvaluation
 
 Format = StrEnum("Format", ["text", "github", "junit"])
 MAX_COMPARED = 4  # other models side by side in 80 columns
@@ -90,7 +91,7 @@ def evaluate(
                 sources[0],
                 compare=dict(zip(others, sources[1:], strict=True)),
                 name=first,
-                rule=read_rule(rule, sources[0].classes),
+                rule=read_rule(rule, sources[0].classes, read.encoding),
                 n_resamples=n_resamples,
                 random_state=seed,
                 n_bins=n_bins,
@@ -188,9 +189,31 @@ def _print(evaluation: "Evaluation") -> None:
         "",
         style="dim",
     )
+    if evaluation.raters is not None:
+        _print_raters(evaluation.raters)
     if evaluation.subgroups:
         show(_subgroup_table(evaluation), "")
     _print_differences(evaluation)
+
+
+def _print_raters(raters: "RaterEvaluation") -> None:
+    """Print what raters and a perfect model reach."""
+    from orcu.report.raters import COLUMNS, ceiling_rows, summary
+
+    say(*summary(raters))
+    if raters.ceilings:
+        table = new_table("raters", *(f">{name}" for name in COLUMNS), padding=1)
+        for name, values, _ in ceiling_rows(raters):
+            table.add_row(escape(name), *values)
+        show(table)
+        say(
+            "",
+            "one rater: the grade of a rater as the prediction of another's. all other raters: their votes as the "
+            "prediction. perfect model: it knows the distribution of the votes of each case; a range where it is known "
+            "only within bounds.",
+            "",
+            style="dim",
+        )
 
 
 def _print_differences(evaluation: "Evaluation") -> None:

@@ -19,13 +19,16 @@ from orcu.io.files import with_digest, write_json
 
 if TYPE_CHECKING:
     from orcu.judges.grades import Grades
+    from orcu.judges.systems import SystemComparison
 
 judge_app = typer.Typer(
     help="Language models as judges: read their grades, calibrate them to human grades, compare systems.",
     no_args_is_help=True,
 )
 MAX_AMBIGUOUS = 10  # ambiguous replies that are listed
-GradeFile = Annotated[Path, Argument(help="Table (.csv, .parquet), chat completions (.jsonl) or Inspect log (.eval).")]
+GradeFile = Annotated[
+    Path, Argument(help="Table (.csv, .parquet), JSON records or replies (.jsonl), or log of a tool.")
+]
 Seed = Annotated[int, Option(min=0, help="Random seed of folds and draws.")]
 
 
@@ -41,7 +44,10 @@ class GradeOptions:
     subgroup: Annotated[str | None, Column(help="Column of subgroups, such as tasks; each gets a correction.")] = None
     pattern: Annotated[str | None, Column(help=r"Regular expression of the grade, such as 'Score: (\d+)'.")] = None
     number_words: Annotated[bool, Column("--number-words", help="Read number words: 'four' is 4.")] = False
-    scorer: Annotated[str | None, Column(help="Name of the scorer in an Inspect log.")] = None
+    scorer: Annotated[str | None, Column(help="Name of the scorer in the log of an evaluation tool.")] = None
+    scale: Annotated[
+        str | None, Column(help="Scale of numeric scores, such as 0..1; its ends are those of --levels.")
+    ] = None
     percent: Annotated[bool, Column("--percent", help="Read probabilities as percentages, from 0 to 100.")] = False
 
     def read(self, file: Path, **options: Any) -> "Grades":
@@ -134,9 +140,14 @@ def apply(
     options: GradeOptions,
     rule: Rule = "argmax",
     alpha: Annotated[float, Option(help="Target miscoverage of the prediction sets.")] = 0.1,
+    class_conditional: Annotated[
+        bool, Option("--class-conditional", help="Guarantee the coverage for the items of each human grade.")
+    ] = False,
     max_error: Annotated[
         float | None,
-        Option(help="Maximum error rate of automatic decisions; uncertain items are marked for human review."),
+        Option(
+            help="Maximum error rate of automatic decisions (90 % confidence); the other items are marked for review."
+        ),
     ] = None,
     within: Annotated[int, Option(min=0, help="Largest error, in levels, that counts as correct.")] = 0,
 ) -> None:
@@ -155,7 +166,12 @@ def apply(
         levels = list(fitted.levels_.names)
         grades = options.read(file, levels=levels)
         predictions = fitted.apply(
-            grades, rule=read_rule(rule, levels), alpha=alpha, max_error=max_error, within=within
+            grades,
+            rule=read_rule(rule, levels),
+            alpha=alpha,
+            class_conditional=class_conditional,
+            max_error=max_error,
+            within=within,
         )
     with _writing(table.output):
         if file.name.lower().endswith((*CSV, *PARQUET)):
@@ -204,13 +220,16 @@ def compare_systems(
     calibrator: CalibratorName = "auto",
     confidence_level: Annotated[float, Option(min=0.5, max=0.999, help="Level of the confidence intervals.")] = 0.95,
     json_path: Annotated[Path | None, Option("--json", help="JSON file of all numbers.")] = None,
+    report: Annotated[Path | None, Option(help="Report file with a picture: .html, or .pdf.")] = None,
     seed: Seed = 0,
 ) -> None:
     """Compare systems by their mean human grade, estimated from few human grades and many judged items."""
     from orcu.judges.panel import JudgePanel
     from orcu.judges.systems import compare_systems as compare
 
-    check_paths([file, options.human_file], [json_path])
+    check_paths([file, options.human_file], [json_path, report])
+    if report is not None:
+        check_page(report)
     with task(f"comparing the systems of {file.name}"):
         grades = options.read(file, system=system)
         panel = JudgePanel(calibrator=calibrator, random_state=seed).fit(grades)
@@ -225,10 +244,36 @@ def compare_systems(
     if json_path is not None:
         with _writing(json_path):
             write_json(json_path, comparison.to_dict())
+    if report is not None:
+        from orcu.report.pdf import write_page
+        from orcu.report.systems import build
+
+        inputs = [file, *([options.human_file] if options.human_file else [])]
+        with _writing(report):
+            write_page(build(comparison, provenance=provenance(inputs)), report)
     _print_notes(grades)
-    say(comparison)
-    if json_path is not None:
-        say_wrote(json_path)
+    _show_comparison(comparison)
+    for path in (json_path, report):
+        if path is not None:
+            say_wrote(path)
+
+
+def _show_comparison(comparison: "SystemComparison") -> None:
+    """Print the columns that decide, so that the table fits a terminal; --json and --report have all of them."""
+    interval = f">{100 * comparison.confidence_level:g} % interval"
+    table = new_table("system", ">graded", ">mean", interval, ">humans alone", ">width", ">P(first)")
+    for mean in comparison.systems:
+        table.add_row(
+            escape(mean.system),
+            f"{mean.n_graded:,} of {mean.n_items:,}",
+            f"{mean.mean:.2f}",
+            f"{mean.low:.2f} – {mean.high:.2f}",
+            f"{mean.human_mean:.2f}",
+            f"{mean.width_ratio:.2f}",
+            f"{100 * mean.ranks[0]:.0f} %",
+        )
+    show(table)
+    say(*comparison.notes)
 
 
 @contextmanager

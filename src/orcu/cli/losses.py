@@ -19,19 +19,23 @@ losses_app = typer.Typer(help="List the training losses, or show one in detail."
 
 @losses_app.callback()
 def list_losses(context: typer.Context) -> None:
-    """List the losses, regularizers and distances with their papers and options."""
+    """List the losses, regularizers, soft targets and heads with their papers and options."""
     if context.invoked_subcommand is not None:
         return
     from orcu import losses
     from orcu.losses.base import LOSSES, REGULARIZERS
+    from orcu.models.heads import HEADS
 
     show(
         _catalogue("Losses", LOSSES),
         "",
         _catalogue("Regularizers, which can be added to any loss", REGULARIZERS),
         "",
-        "[bold]Class distances of the soft targets[/]",
-        f"  {', '.join(losses.distances.names())}\n",
+        "[bold]Soft targets, for the option distance and as anchors[/]",
+        f"  distances: {', '.join(losses.distances.names())}",
+        f"  distributions: {', '.join(losses.distributions.names())}\n",
+        "[bold]Heads of networks (--head)[/]",
+        f"  {', '.join(HEADS)}\n",
         "Details of one loss: [cyan]orcu losses show orcu[/]\n"
         'In Python and TOML: "orcu", {name = "orcu", scale = 3.0},\n'
         '  {anchor = "huber", regularizer = "softplus"}',
@@ -61,6 +65,8 @@ def _catalogue(title: str, registry: "Registry[type[OrdinalLoss]]") -> Table:
 
 
 def _card(kind: str, loss: "type[OrdinalLoss]") -> Table:
+    from orcu.losses.base import OrdinalLoss
+
     card = loss.card
     table = new_table("", "", title=text(f"{card.title} ({kind} {card.name!r})", "bold"))
     table.show_header = False
@@ -71,6 +77,7 @@ def _card(kind: str, loss: "type[OrdinalLoss]") -> Table:
         "paper": card.paper,
         "options": "\n".join(_options(card)) or "none",
         "class": f"{loss.__module__}.{loss.__name__}",
+        "head": "" if loss.head == OrdinalLoss.head else loss.head,
         "batch": "depends on the whole batch: no per-sample values" if loss.batch_statistic else "",
         "labels": "integers, or class distributions (n, C)" if loss.soft_labels else "integers only",
         "notes": card.notes,

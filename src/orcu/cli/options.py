@@ -112,6 +112,17 @@ class ReadOptions:
 class LabelledReadOptions(ReadOptions):
     """Columns and format of a file of predictions whose labels are needed."""
 
+    rater: Annotated[
+        str | None,
+        Column(help="Several raters per case, in place of --label: columns with their grades, a,b,c or 'r_*'."),
+    ] = None
+    label_shares: Annotated[
+        str | None,
+        Column(help="Votes for each class, in place of --label: columns of counts or shares, such as 'y_*'."),
+    ] = None
+    ratings: Annotated[
+        Path | None, Column(help="Long table of grades, matched by --id; --rater and --label then name its columns.")
+    ] = None
     unlabelled: Annotated[
         str | None, Column(help="Rows without a label: skip (they are counted) or error. Default: error.")
     ] = None

@@ -45,6 +45,9 @@ def fit(
     class_conditional: Annotated[
         bool, Option("--class-conditional", help="Guarantee the coverage within each true class.")
     ] = False,
+    target: Annotated[
+        str, Option(help="Several raters per case: cover the vote of a new rater, or the majority grade.")
+    ] = "vote",
 ) -> None:
     """Fit the thresholds of contiguous prediction sets (split conformal)."""
     import numpy as np
@@ -63,12 +66,12 @@ def fit(
         for step in predictions.history:
             if step.get("shared"):
                 raise InputError(f"{file.name}: {step['shared']:,} of the {step['rows']:,} rows {REUSED}")
-        sets = OrdinalPredictionSets(alpha=alpha, class_conditional=class_conditional)
+        sets = OrdinalPredictionSets(alpha=alpha, class_conditional=class_conditional, target=target)
         calibrator = None if calibrator_file is None else calibrators.load(calibrator_file)
         subgroup = None if read.subgroup is None else predictions.subgroup
         sets.fit(
             predictions.probs,
-            predictions.labels,
+            predictions.labels_or_votes,
             subgroup=subgroup,
             groups=predictions.cluster,
             ids=predictions.ids,
@@ -78,10 +81,10 @@ def fit(
         say("sample weights are not used: the coverage counts rows", style="dim")
     write_fitted(output, sets, predictions, file)
     if class_conditional:
-        counts = np.bincount(predictions.labels, minlength=predictions.num_classes)
+        counts = predictions.class_counts
         for name, rows, threshold in zip(predictions.classes, counts, sets.thresholds_, strict=True):
             rule = "in every set" if np.isinf(threshold) else f"threshold {threshold:.3f}"
-            say(f"  {name}: {rows:,} rows, {rule}")
+            say(f"  {name}: {rows:,g} rows, {rule}")
     if subgroup is not None:
         for name, rows in zip(*np.unique(subgroup.astype(str), return_counts=True), strict=True):
             threshold = sets.subgroup_thresholds_.get(str(name))

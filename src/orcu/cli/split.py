@@ -38,7 +38,7 @@ def split(
             file, shares, label=label, cluster=cluster, sep=separator(sep), encoding=encoding, random_state=seed
         )
     labels = [f">{name or 'no label'}" for name in parts[0].labels]
-    table = new_table("part", ">rows", *([] if cluster is None else [">clusters"]), *labels)
+    table = new_table("part", ">rows", *([] if cluster is None else [">clusters"]), *labels, wrap=False)
     for written in parts:
         counts = [written.rows, *([] if written.clusters is None else [written.clusters]), *written.labels.values()]
         table.add_row(escape(written.path.name), *(f"{count:,}" for count in counts))

@@ -92,6 +92,16 @@ def train(
         str | None,
         Option(help="Clusters, such as patients, kept in one split: a regular expression on paths, or a column."),
     ] = None,
+    label_shares: Annotated[
+        str | None,
+        Option(help="Train on votes: columns of shares or counts, one per class, such as 'y_*' (table, texts)."),
+    ] = None,
+    rater: Annotated[
+        str | None, Option(help="Train on votes: columns of labels, one per rater, such as 'r_*' (table, texts).")
+    ] = None,
+    label: Annotated[
+        str, Option(help="What to train on: label, or votes of several raters, where the data set has them.")
+    ] = "label",
     split: Annotated[str, Option(help="Percentages of train, validation and test rows.")] = "70/15/15",
     protocol: Annotated[str | None, Option(help="Protocol of the data set, in place of --split.")] = None,
     fold: Annotated[int, Option(min=0, help="Fold of the protocol, from 0.")] = 0,
@@ -111,7 +121,9 @@ def train(
             "Default: the first four on tables, else network."
         ),
     ] = None,
-    head: Annotated[str, Option(help="Output layer: linear, unimodal or poe. Default: what the loss needs.")] = "",
+    head: Annotated[
+        str, Option(help="Output layer of a single network, from `orcu losses`. Default: that of the loss.")
+    ] = "",
     calibrator: CalibratorName = "auto",
     tensorboard: Annotated[bool, Option("--tensorboard", help="Also write the curves for TensorBoard.")] = False,
     skip_bad: SkipBad = False,
@@ -123,6 +135,9 @@ def train(
     arguments = options.arguments()
     if cluster_from is not None:
         arguments["options"]["cluster"] = cluster_from
+    for name, pattern in (("label_shares", label_shares), ("rater", rater)):
+        if pattern is not None:
+            arguments["options"][name], label = pattern, "votes"
     if protocol is None:
         arguments["split"] = experiment.parse_split(split)
     display = TrainingDisplay(options.output if tensorboard else None)
@@ -138,6 +153,7 @@ def train(
             callback=display,
             loss=None if loss is None else [loss] if "{" in loss else names(loss),
             head=head,
+            label=label,
         )
 
 

@@ -126,6 +126,10 @@ class Dataset(ABC):
         require(self.card.package, extra="data", feature="this data set")
         return Path(str(importlib.util.find_spec(self.card.package).origin)).parent  # type: ignore[union-attr]
 
+    def rating_code(self, rating: int) -> int:
+        """Class index of a rating in the column ``ratings``; only data sets with such a column define it."""
+        raise InputError(f"{self.card.title}: has no ratings of several raters.")
+
     @staticmethod
     def preprocess(image: "Image") -> "Image":
         """Preprocess an image before it is resized; by default it is returned as it is."""

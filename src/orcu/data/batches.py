@@ -15,7 +15,8 @@ import numpy.typing as npt
 from orcu.data.cache import ImageCache
 from orcu.data.transforms import Augmentation, normalize
 from orcu.errors import InputError
-from orcu.inputs import FloatArray, IntArray, as_count
+from orcu.inputs import FloatArray, as_count
+from orcu.raters.votes import Targets
 from orcu.threads import map_ordered
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Batches(ABC):
 
     Args:
         rows: row numbers.
-        labels: labels of all rows of the data set.
+        labels: labels of all rows of the data set, (n,); or shares of their votes in float32, (n, C).
         batch_size: rows per batch; the last batch may be smaller.
         shuffle: whether each epoch has a new order.
         seed: seed of the order and of augmentation.
@@ -42,7 +43,7 @@ class Batches(ABC):
     def __init__(
         self,
         rows: Any,
-        labels: IntArray,
+        labels: Targets,
         batch_size: int = 64,
         shuffle: bool = False,
         seed: int = 0,
@@ -96,7 +97,7 @@ class ImageBatches(Batches):
         self,
         cache: ImageCache,
         rows: RowNumbers,
-        labels: IntArray,
+        labels: Targets,
         *,
         mean: FloatArray,
         std: FloatArray,
@@ -142,7 +143,7 @@ class ArrayBatches(Batches):
         self,
         matrix: "torch.Tensor",
         rows: RowNumbers,
-        labels: IntArray,
+        labels: Targets,
         *,
         weights: npt.NDArray[np.float32] | None = None,
         generator: "torch.Generator | None" = None,
@@ -182,7 +183,7 @@ class TextBatches(Batches):
         **options: further options of `Batches`.
     """
 
-    def __init__(self, encoder: Any, texts: Sequence[str], rows: RowNumbers, labels: IntArray, **options: Any) -> None:
+    def __init__(self, encoder: Any, texts: Sequence[str], rows: RowNumbers, labels: Targets, **options: Any) -> None:
         super().__init__(rows, labels, **options)
         self.encoder = encoder
         tokens = encoder.tokenize([texts[row] for row in self.rows])

@@ -16,10 +16,12 @@ import pyarrow.parquet as pq
 from orcu.data.base import DATASETS, Dataset, Row
 from orcu.data.folds import Samples
 from orcu.errors import InputError
-from orcu.inputs import IntArray
+from orcu.inputs import FloatArray, IntArray
 from orcu.io.writing import write_table
+from orcu.raters.votes import as_votes
 
 SCHEMA_VERSION = 1
+VOTES, RATINGS = "votes", "ratings"  # columns of the votes per class, and of the ratings of each rater
 FEATURE = "feature:"  # prefix of feature columns, whose names may equal those of other columns
 # Names of columns and options in files of orcu 0.2. Digests are computed with the old names, so that those of prepared
 # data, feature caches and benchmark runs stay the same.
@@ -75,6 +77,27 @@ class Manifest:
     def labels(self) -> IntArray:
         """Class indices 0..C-1, shape (n,)."""
         return np.asarray(self.table.column("label").to_numpy(), dtype=np.int64)
+
+    @cached_property
+    def votes(self) -> FloatArray:
+        """Votes of several raters per class, counts or shares, shape (n, C).
+
+        Raises:
+            InputError: if the data set has none.
+        """
+        if VOTES in self.table.column_names:
+            return as_votes(np.array(self.column(VOTES), dtype=np.float64), len(self.classes), name="votes")
+        if RATINGS not in self.table.column_names:
+            raise InputError(
+                f"label: the prepared data set {self.about.dataset} has no votes. Data sets with votes are vader, "
+                "vader_words, image_aesthetics with the option ratings=true, and your own table with label_shares or "
+                "rater."
+            )
+        dataset, counts = self.dataset(), np.zeros((len(self), len(self.classes)))
+        for row, ratings in enumerate(self.column(RATINGS)):
+            for rating in ratings:
+                counts[row, dataset.rating_code(rating)] += 1
+        return as_votes(counts, len(self.classes), name="votes")
 
     @cached_property
     def root(self) -> Path:

@@ -27,12 +27,12 @@ class CostTable:
     reading: str  # orientation and an example in words; empty if the matrix is symmetric
 
 
-def read_costs(path: str | os.PathLike[str], classes: Sequence[str]) -> CostTable:
+def read_costs(path: str | os.PathLike[str], classes: Sequence[str], *, encoding: str | None = None) -> CostTable:
     r"""Read a cost matrix whose rows and columns are the classes, in any order.
 
     The corner, which is the name of the first column, says what the rows are: "truth" (also "true", "actual" or
     "label") or "decision" (also "predicted" or "prediction"). A corner such as "predicted / true" names the rows first.
-    Rows are true classes if the corner says neither.
+    Rows are true classes if the corner says neither. A text file that is not UTF-8 is read in ``encoding``.
 
     Raises:
         InputError: if the rows and columns are not the classes, a cost is not a number of at least 0, or the corner has
@@ -48,7 +48,12 @@ def read_costs(path: str | os.PathLike[str], classes: Sequence[str]) -> CostTabl
         >>> table.reading
         "costs.csv: rows are decisions, as its corner says; predicting 'well' when the truth is 'ill' costs 10"
     """
-    table = read_table(path)
+    try:
+        table = read_table(path)
+    except InputError:
+        if encoding is None:
+            raise
+        table = read_table(path, encoding=encoding)
     name, corner = Path(path).name, table.column_names[0]
     rows = [canonical_label(value) for value in table.column(0).to_pylist()]
     columns = [canonical_label(value) for value in table.column_names[1:]]

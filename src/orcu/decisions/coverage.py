@@ -135,6 +135,7 @@ def measure_coverage(
     class_conditional: bool = False,
     subgroup: ObjectArray | None = None,
     cluster: Any = None,
+    sample_weight: FloatArray | None = None,
 ) -> CoverageReport:
     """Measure coverage and size overall, by class and by subgroup.
 
@@ -147,6 +148,8 @@ def measure_coverage(
         class_conditional: whether the sets have a guarantee for each class.
         subgroup: subgroup of each row.
         cluster: cluster of each row; rows of a cluster are dependent, so the intervals are wider.
+        sample_weight: share of each row in its case, if rows are the votes of cases, shape (n,); the coverage is then
+            that of a random vote, and cases are counted.
     """
     clusters = None if cluster is None else as_codes(cluster, rows=len(y), name="cluster")
 
@@ -155,8 +158,13 @@ def measure_coverage(
         if not n:
             return Coverage(0, *[float("nan")] * 4)
         part_clusters = None if clusters is None else clusters[rows]
-        low, high = coverage_interval(covered[rows], part_clusters, confidence=1 - (1 - CONFIDENCE) / n_parts)
-        return Coverage(n, float(covered[rows].mean()), float(size[rows].mean()), low, high)
+        part_weight = None if sample_weight is None else sample_weight[rows]
+        confidence = 1 - (1 - CONFIDENCE) / n_parts
+        low, high = coverage_interval(covered[rows], part_clusters, part_weight, confidence=confidence)
+        if part_weight is None:
+            return Coverage(n, float(covered[rows].mean()), float(size[rows].mean()), low, high)
+        coverage, mean_size = (float(np.average(values[rows], weights=part_weight)) for values in (covered, size))
+        return Coverage(max(1, round(float(part_weight.sum()))), coverage, mean_size, low, high)
 
     names = [] if subgroup is None else sorted(set(subgroup.tolist()))
     return CoverageReport(
@@ -169,28 +177,37 @@ def measure_coverage(
 
 
 def coverage_interval(
-    covered: BoolArray, cluster: IntArray | None = None, *, confidence: float = CONFIDENCE
+    covered: BoolArray,
+    cluster: IntArray | None = None,
+    sample_weight: FloatArray | None = None,
+    *,
+    confidence: float = CONFIDENCE,
 ) -> tuple[float, float]:
     """Exact binomial interval (Clopper and Pearson) of the share of true entries.
 
-    With clusters, the number of rows is divided by their design effect.
+    With clusters, the number of rows is divided by their design effect. With weights, their sum is the number of rows.
 
     Example:
         >>> [round(end, 3) for end in coverage_interval(np.arange(100) < 90)]
         [0.824, 0.951]
     """
-    effect = design_effect(covered, cluster)
-    n, hits = len(covered) / effect, float(covered.sum()) / effect
+    effect = design_effect(covered, cluster, sample_weight)
+    total, hits = (
+        (len(covered), covered.sum()) if sample_weight is None else (sample_weight.sum(), sample_weight @ covered)
+    )
+    n, hits = total / effect, float(min(hits, total)) / effect
     tail = (1 - confidence) / 2
     low = 0.0 if hits == 0 else float(beta.ppf(tail, hits, n - hits + 1))
     high = 1.0 if hits == n else float(beta.ppf(1 - tail, hits + 1, n - hits))
     return low, high
 
 
-def design_effect(events: BoolArray, cluster: Any) -> float:
+def design_effect(events: BoolArray, cluster: Any, sample_weight: FloatArray | None = None) -> float:
     """Number of clustered rows with the information of one independent row about the rate of an event, at least 1."""
-    rate = float(events.mean())
+    rate = float(np.average(events, weights=sample_weight))
     if cluster is None or rate in (0.0, 1.0):
         return 1.0
-    sums = np.bincount(as_codes(cluster, rows=len(events), name="cluster"), weights=events - rate)
-    return max(1.0, float(sums @ sums) / (len(events) * rate * (1 - rate)))
+    errors = events - rate if sample_weight is None else sample_weight * (events - rate)
+    total = len(events) if sample_weight is None else float(sample_weight.sum())
+    sums = np.bincount(as_codes(cluster, rows=len(events), name="cluster"), weights=errors)
+    return max(1.0, float(sums @ sums) / (total * rate * (1 - rate)))

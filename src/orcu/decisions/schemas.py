@@ -16,6 +16,14 @@ class CrossConformalSchema(Schema):
     state_version: int
     num_classes: NumClasses
     scores: list[list[Score]] = Field(min_length=1)
+    target: Literal["vote", "majority"] | None = None
+    weights: list[list[Annotated[float, Field(gt=0, le=1)]]] | None = None
+
+    @model_validator(mode="after")
+    def _check_weights(self) -> "CrossConformalSchema":
+        if self.weights is not None and list(map(len, self.weights)) != list(map(len, self.scores)):
+            raise ValueError("weights: expected one for each of the scores")
+        return self
 
 
 class PredictionSetsSchema(Schema):
@@ -29,6 +37,7 @@ class PredictionSetsSchema(Schema):
     fitted_on: UsedRowsSchema
     thresholds: list[Score | None]
     n_clusters: int | None = Field(default=None, ge=1)
+    target: Literal["vote", "majority"] | None = None  # of sets fitted on votes
     subgroups: dict[str, Score] = Field(default_factory=dict)
     classes: ClassNames | None = None
     file: str | None = None

@@ -18,6 +18,7 @@ from orcu.errors import CalibrationWarning
 from orcu.inputs import FloatArray, IntArray
 from orcu.model_selection import Fold, fold_numbers
 from orcu.preprocessing import Inputs
+from orcu.raters.votes import Targets, weighted_rows
 
 MIN_CALIBRATION_ROWS = 10
 
@@ -31,7 +32,7 @@ class Ensemble:
         weights: weight of each fitted member, summing to 1; 0 for members that do not help.
         factors: multiplier of each member's log-probabilities: its weight times its inverse temperature.
         logits: out-of-fold logits of the ensemble, (n, C).
-        y: labels of these rows, (n,).
+        y: labels of these rows, (n,); or shares of their votes, (n, C).
         fold: fold number of these rows, (n,).
         calibrator: calibrator fitted on the out-of-fold logits, or ``None``.
         notes: what the user should know about the fit, such as members that were dropped and why.
@@ -41,7 +42,7 @@ class Ensemble:
     weights: dict[str, float]
     factors: dict[str, float]
     logits: FloatArray
-    y: IntArray
+    y: Targets
     fold: IntArray
     calibrator: Any = None
     notes: tuple[str, ...] = ()
@@ -72,12 +73,22 @@ class Ensemble:
 
     @cached_property
     def sets(self) -> CrossConformalSets:
-        """CV+ prediction sets, fitted once on the calibrated out-of-fold probabilities."""
-        return CrossConformalSets().fit(self.calibrate(self.logits), self.y, fold=self.fold)
+        """CV+ prediction sets, fitted once on the calibrated out-of-fold probabilities; of votes if there are any."""
+        return self._fit_sets("vote")
 
-    def predict_sets(self, inputs: Inputs, alpha: float) -> tuple[IntArray, IntArray]:
-        """The lowest and the highest class of the prediction set of each row; `InputError` if rows are too few."""
-        sets = copy.copy(self.sets)
+    @cached_property
+    def _majority_sets(self) -> CrossConformalSets:
+        return self._fit_sets("majority")
+
+    def _fit_sets(self, target: str) -> CrossConformalSets:
+        return CrossConformalSets(target=target).fit(self.calibrate(self.logits), self.y, fold=self.fold)
+
+    def predict_sets(self, inputs: Inputs, alpha: float, target: str = "vote") -> tuple[IntArray, IntArray]:
+        """The lowest and the highest class of the prediction set of each row; `InputError` if rows are too few.
+
+        ``target`` is that of `orcu.decisions.conformal.OrdinalPredictionSets`, for members fitted on votes.
+        """
+        sets = copy.copy(self._majority_sets if target == "majority" else self.sets)
         sets.alpha = alpha
         return sets.predict(np.stack([self.calibrate(z) for z in self.fold_logits(self.member_log_probs(inputs))]))
 
@@ -138,8 +149,10 @@ def fit_ensemble(
         fitted += learner.cross_fit(data, folds, folder=folder, progress=progress, deadline=part)
     used, notes = _without_constant_members(fitted)
     log_probs = np.stack([member.log_probs for member in used])
-    inverse_temperature = inverse_temperatures(log_probs, data.y, sample_weight)
-    weights = pool_weights(geometry.log_probs(inverse_temperature[:, None, None] * log_probs), data.y, sample_weight)
+    case, label, weight = weighted_rows(data.y, sample_weight)
+    row_log_probs = log_probs[:, case]
+    inverse_temperature = inverse_temperatures(row_log_probs, label, weight)
+    weights = pool_weights(geometry.log_probs(inverse_temperature[:, None, None] * row_log_probs), label, weight)
     names = [member.name for member in used]
     dropped = {member.name: 0.0 for member in fitted}
     by_name = dropped | dict(zip(names, weights.tolist(), strict=True))
@@ -171,13 +184,13 @@ def _without_constant_members(fitted: list[CrossFitted]) -> tuple[list[CrossFitt
 def fit_calibrator(
     calibrator: Any,
     logits: FloatArray,
-    y: IntArray,
+    y: Targets,
     *,
     sample_weight: FloatArray | None = None,
     groups: Any = None,
     ids: Any = None,
 ) -> Any:
-    """Fit a calibrator, given as for `fit_ensemble`, on held-out logits.
+    """Fit a calibrator, given as for `fit_ensemble`, on held-out logits and labels or votes.
 
     With fewer than 10 rows the probabilities are only made unimodal, with a warning.
     """
@@ -195,6 +208,9 @@ def fit_calibrator(
     unfitted = calibrators.create(calibrator) if named else copy.deepcopy(calibrator)
     options = {"groups": groups, "ids": ids}  # calibrators of other packages need not take them
     given = {name: value for name, value in options.items() if value is not None}
+    if y.ndim == 2 and not isinstance(unfitted, calibrators.Calibrator):  # other packages take labels only
+        case, y, sample_weight = weighted_rows(y, sample_weight)
+        logits, given = logits[case], {name: np.asarray(value)[case] for name, value in given.items()}
     return unfitted.fit(logits, y, sample_weight=sample_weight, **given)
 
 

@@ -30,18 +30,23 @@ class EstimatorLearner(FoldLearner):
     estimator: Any
 
     def fit(self, data: TrainingData, fold: Fold, deadline: Deadline = NO_DEADLINE) -> tuple[Any, int, int]:
-        """The fitted classifier, its number of training rows, and the number of classes; the deadline is not kept."""
-        rows = data[fold.all_training]
+        """The fitted classifier, its number of training rows, and the number of classes; the deadline is not kept.
+
+        Votes become weighted rows, one for each grade of a case.
+        """
+        rows = data[fold.all_training].with_labels()
         options = {}
         if rows.sample_weight is not None:
             if not has_fit_parameter(self.estimator, "sample_weight"):
+                is_labels = data.y.ndim == 1
                 raise InputError(
-                    f"sample_weight: {self.name!r} ({type(self.estimator).__name__}) does not take weights in fit; "
-                    "leave out the weights (or class_weight), or this estimator."
+                    f"{'sample_weight' if is_labels else 'y'}: {self.name!r} ({type(self.estimator).__name__}) does "
+                    f"not take weights in fit; leave out the {'weights (or class_weight)' if is_labels else 'votes'}, "
+                    "or this estimator."
                 )
             options["sample_weight"] = rows.sample_weight
         fitted = clone(self.estimator).fit(rows.inputs.rows, rows.y, **options)
-        return fitted, len(rows.y), data.num_classes
+        return fitted, len(fold.all_training), data.num_classes
 
     def predict_log_proba(self, model: tuple[Any, int, int], inputs: Inputs) -> FloatArray:
         """Smoothed log-probabilities of rows, (n, C); a class without training rows has the smoothed frequency 0."""

@@ -31,8 +31,9 @@ FORESTS: dict[str, dict[str, Any]] = {
 class ForestLearner(FoldLearner):
     """Extremely randomised trees or a random forest of scikit-learn, one forest per fold.
 
-    The targets of the trees are the cumulative indicators [y <= k], so that a split minimises the ranked probability
-    score of the two leaves. The leaves' cumulative frequencies are averaged over the trees and smoothed.
+    The targets of the trees are the cumulative indicators [y <= k], or the cumulative shares of votes, so that a split
+    minimises the ranked probability score of the two leaves. The leaves' cumulative frequencies are averaged over the
+    trees and smoothed.
 
     Args:
         name: "extra trees" (leaves of one row, all columns) or "random forest" (bootstrap, leaves of four rows,
@@ -50,7 +51,10 @@ class ForestLearner(FoldLearner):
         from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 
         rows = data[fold.all_training]
-        targets = (rows.y[:, None] <= np.arange(data.num_classes - 1)).astype(np.float64)
+        if rows.y.ndim == 1:
+            targets = (rows.y[:, None] <= np.arange(data.num_classes - 1)).astype(np.float64)
+        else:
+            targets = np.cumsum(rows.y, axis=1)[:, :-1]
         targets = targets[:, 0] if data.num_classes == 2 else targets
         options = {"bootstrap": False} | FORESTS[self.name]
         if len(rows.y) > MAX_ROWS:

@@ -14,6 +14,7 @@ from orcu.inputs import FloatArray, IntArray
 from orcu.io.files import atomic_write
 from orcu.model_selection import Fold
 from orcu.preprocessing import Inputs
+from orcu.raters.votes import Targets, weighted_rows
 from orcu.threads import map_ordered
 
 # Called with the learner's name, the steps done, the number of steps, and the mean RPS of the early-stopping rows
@@ -60,19 +61,26 @@ class TrainingData:
 
     Attributes:
         inputs: encoded rows.
-        y: labels 0..C-1, (n,).
+        y: labels 0..C-1, (n,); or shares of the votes of several raters, (n, C).
         num_classes: number of classes, C.
         sample_weight: weight of each row, class weights included, or ``None``.
     """
 
     inputs: Inputs
-    y: IntArray
+    y: Targets
     num_classes: int
     sample_weight: FloatArray | None = None
 
     def __getitem__(self, rows: IntArray) -> "TrainingData":
         weight = None if self.sample_weight is None else self.sample_weight[rows]
         return TrainingData(self.inputs[rows], self.y[rows], self.num_classes, weight)
+
+    def with_labels(self) -> "TrainingData":
+        """Rows with one label each: votes become weighted rows, for learners that take labels only."""
+        if self.y.ndim == 1:
+            return self
+        case, label, weight = weighted_rows(self.y, self.sample_weight)
+        return TrainingData(self.inputs[case], label, self.num_classes, weight)
 
 
 class BaseLearner(ABC):

@@ -10,11 +10,12 @@ from scipy.optimize import minimize
 
 from orcu.ensemble.learner import NO_DEADLINE, Deadline, FoldLearner, TrainingData
 from orcu.errors import InputError
-from orcu.inputs import FloatArray, IntArray, as_positive
+from orcu.inputs import FloatArray, as_positive
 from orcu.io.files import read_json, write_json
 from orcu.kernels import cumulative
 from orcu.model_selection import Fold
 from orcu.preprocessing import Inputs
+from orcu.raters.votes import Targets, weighted_rows
 
 PENALTIES = (1000.0, 100.0, 10.0, 1.0)  # from the strongest to the weakest: each fit starts from the one before
 PRIOR_ROWS = 0.5  # rows of each class added at score 0, so that thresholds next to a class without rows are finite
@@ -35,7 +36,7 @@ class ProportionalOdds:
 
 def fit_proportional_odds(
     features: Any,
-    y: IntArray,
+    y: Targets,
     num_classes: int,
     *,
     penalty: float,
@@ -47,7 +48,7 @@ def fit_proportional_odds(
 
     Args:
         features: encoded rows, (n, F).
-        y: labels 0..C-1, (n,).
+        y: labels 0..C-1, (n,); or shares of votes, (n, C), whose expected log-likelihood is maximised.
         num_classes: number of classes, C.
         penalty: strength of the ridge penalty, in rows.
         sample_weight: weight of each row, or ``None``.
@@ -62,8 +63,9 @@ def fit_proportional_odds(
     """
     x = np.asarray(features, dtype=np.float64)
     width, prior = x.shape[1], np.full(num_classes, PRIOR_ROWS)
-    labels = np.concatenate([y, np.arange(num_classes)])
-    weight = np.concatenate([np.ones(len(y)) if sample_weight is None else sample_weight, prior])
+    case, label, row_weight = weighted_rows(y, sample_weight)
+    labels = np.concatenate([label, np.arange(num_classes)])
+    weight = np.concatenate([np.ones(len(label)) if row_weight is None else row_weight, prior])
     if start is None:
         below = np.cumsum(np.bincount(labels, weight, num_classes))[:-1] / weight.sum()
         start = ProportionalOdds(np.zeros(width), np.log(below / (1 - below)))
@@ -74,8 +76,10 @@ def fit_proportional_odds(
 
     def cost(parameters: FloatArray) -> tuple[float, FloatArray]:
         model = unpack(parameters)
-        scores = np.append(x @ model.coef, np.zeros(num_classes))
+        scores = np.append((x @ model.coef)[case], np.zeros(num_classes))
         value, of_scores, of_thresholds = cumulative.log_loss_gradient(scores, model.thresholds, labels, weight)
+        if y.ndim == 2:
+            of_scores = np.bincount(case, of_scores[: len(label)], len(x)).astype(np.float64)
         of_later = np.cumsum(of_thresholds[::-1])[::-1]  # a step moves its threshold and all later ones
         gradient = np.concatenate(
             [
@@ -143,7 +147,8 @@ class LinearLearner(FoldLearner):
     def _losses(self, data: TrainingData, fold: Fold, deadline: Deadline) -> FloatArray:
         """Log loss of the early-stopping rows with each penalty; infinite for those after the deadline."""
         train, stopping = data[fold.train], data[fold.early_stopping]
-        weight = np.ones(len(stopping.y)) if stopping.sample_weight is None else stopping.sample_weight
+        case, label, weight = weighted_rows(stopping.y, stopping.sample_weight)
+        weight = np.ones(len(label)) if weight is None else weight
         losses, model = np.full(len(PENALTIES), np.inf), None
         for index, penalty in enumerate(PENALTIES):
             if index and deadline.is_over():
@@ -157,8 +162,8 @@ class LinearLearner(FoldLearner):
                 start=model,
                 deadline=deadline,
             )
-            log_probs = model.predict_log_proba(stopping.inputs.features)
-            losses[index] = -float(weight @ log_probs[np.arange(len(log_probs)), stopping.y])
+            log_probs = model.predict_log_proba(stopping.inputs.features)[case]
+            losses[index] = -float(weight @ log_probs[np.arange(len(log_probs)), label])
         return losses
 
     def fit(self, data: TrainingData, fold: Fold, deadline: Deadline = NO_DEADLINE) -> ProportionalOdds:

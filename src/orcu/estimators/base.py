@@ -15,12 +15,14 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from orcu.boosting.learner import BoostingConfig, BoostingLearner
 from orcu.boosting.libraries import boosting_learner
 from orcu.boosting.objective import objective
+from orcu.decisions.conformal import check_target
 from orcu.decisions.rules import decide_checked
 from orcu.defaults import SCALE
 from orcu.ensemble.ensemble import Ensemble, calibrated_probs
 from orcu.ensemble.progress import ProgressPrinter
 from orcu.errors import CalibrationWarning, InputError
-from orcu.estimators.labels import carries_order, check_scorer, class_codes, ordered_labels
+from orcu.estimators.explanation import ExplainRowMixin
+from orcu.estimators.labels import carries_order, check_scorer, class_codes, ordered_labels, ordered_votes
 from orcu.estimators.parameters import SCORERS, Check, check_parameters
 from orcu.estimators.validation import (
     check_no_mask,
@@ -34,6 +36,7 @@ from orcu.io.frames import check_numeric_columns, columns_from_frame, is_frame
 from orcu.model_selection import copy_groups, is_splitter, merge_groups, n_copies, take_rows
 from orcu.predictions.labels import canonical_label, check_no_missing
 from orcu.preprocessing import Inputs, TableEncoder
+from orcu.raters.votes import Targets, grades, weighted_rows
 from orcu.threads import limit_threads
 
 MIN_ROWS_PER_FOLD = 4
@@ -44,15 +47,15 @@ class TrainingRows:
     """Validated arguments of ``fit``, without the rows of weight 0."""
 
     table: Any
-    codes: IntArray
+    y: Targets  # codes of the labels, (n,); or shares of votes, (n, C)
     weight: FloatArray | None  # with mean one
     classes: npt.NDArray[Any]
     groups: npt.NDArray[Any] | None
     rows: IntArray  # numbers of these rows in the arguments of ``fit``
 
 
-class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    """Base of `OrdinalClassifier` and `OrdinalBoosting`, which define ``fit``, their parameters and base learners."""
+class OrdinalEstimator(ExplainRowMixin, ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
+    """Base of `OrdinalClassifier`, `OrdinalBoosting` and `OrdinalLogistic`, which define their fit and parameters."""
 
     knows_order = True  # classes_ are in their order, not sorted alphabetically
     _parameter_checks: ClassVar[Mapping[str, Check]]  # the constraint of each parameter
@@ -81,7 +84,9 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
 
         Args:
             X: array of numbers (NaN where missing), or a frame of numbers and categories.
-            y: labels.
+            y: labels, shape (n,); or votes of several raters, counts or shares of shape (n, C). Every row then counts
+                once, and the model learns the distribution of its votes. The columns are in the order of ``classes``;
+                a frame of votes names them.
             sample_weight: weight of each row, scaled to mean one; a common factor changes nothing. Rows of weight 0
                 are left out, and their labels stay in ``classes_``.
             groups: group of each row, such as its patient; the rows of a group stay in one fold.
@@ -91,7 +96,7 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         """
         self._check_parameters()
         with limit_threads(self.n_jobs):
-            return self._adopt(copy.copy(self)._fit(X, y, sample_weight, groups))
+            return self._adopt(copy.copy(self)._fit(X, y, sample_weight, groups))._keep_background(X)
 
     def _progress(self) -> ProgressPrinter:
         """Prints the progress of a fit that starts now."""
@@ -133,15 +138,19 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         assert self.ensemble_ is not None  # noqa: S101
         return self.ensemble_.member_log_probs(inputs)
 
-    def predict_sets(self, X: Any, alpha: float = 0.1) -> npt.NDArray[Any]:
+    def predict_sets(self, X: Any, alpha: float = 0.1, *, target: str = "vote") -> npt.NDArray[Any]:
         """The lowest and the highest class of each row's prediction set, shape (n, 2); see `CrossConformalSets`.
 
+        A model fitted on votes covers the vote of a new rater, or with ``target="majority"`` the grade with the most
+        votes.
+
         Raises:
-            InputError: if there are too few rows for this alpha.
+            InputError: if there are too few rows for this alpha, or the target is unknown.
         """
         check_is_fitted(self, "weights_")
+        check_target(target)
         assert self.ensemble_ is not None  # noqa: S101
-        low, high = self.ensemble_.predict_sets(self._encode(X), as_fraction(alpha, name="alpha"))
+        low, high = self.ensemble_.predict_sets(self._encode(X), as_fraction(alpha, name="alpha"), target)
         return np.stack([self.classes_[low], self.classes_[high]], axis=1)
 
     def _encode(self, X: Any) -> Inputs:
@@ -226,23 +235,22 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         return self.classes_[codes]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy, or quadratic weighted kappa with ``scoring="qwk"``."""
+        """Accuracy, or quadratic weighted kappa with ``scoring="qwk"``; of votes, that of a random vote of each row."""
         check_is_fitted(self, "weights_")
         self._check_parameters()
-        codes = class_codes(y, self.classes_)
+        votes = ordered_votes(y, self.classes_)
+        codes: Targets = class_codes(y, self.classes_) if votes is None else votes[0]
         check_consistent_length(X, codes)
         pred = decide_checked(self.predict_proba(X), self.rule)
-        if self.scoring == "accuracy" and sample_weight is None:
+        if self.scoring == "accuracy" and sample_weight is None and codes.ndim == 1:
             return float(np.mean(pred == codes))
-        return SCORERS[self.scoring](np.eye(len(self.classes_))[pred], codes, sample_weight=sample_weight)
+        case, label, weight = weighted_rows(codes, None if sample_weight is None else np.asarray(sample_weight))
+        return SCORERS[self.scoring](np.eye(len(self.classes_))[pred][case], label, sample_weight=weight)
 
     def _validate_training(
         self, X: Any, y: Any, sample_weight: Any, *, classes: Any = None, groups: Any = None, reset: bool = True
     ) -> TrainingRows:
         """Validated rows of positive weight; labels that have rows of weight 0 only stay among the classes."""
-        from sklearn.utils.multiclass import check_classification_targets
-        from sklearn.utils.validation import column_or_1d
-
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
         check_no_mask(y, "y")
@@ -250,6 +258,28 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         table = self._validate_rows(X, reset=reset)
         check_consistent_length(X, y)
         order = self.classes if classes is None else classes
+        targets: Targets
+        targets, labels = ordered_votes(y, order) or self._validate_labels(y, order)
+        group = group_codes(groups, len(targets))
+        weight, rows = scaled_sample_weight(sample_weight, len(targets)), np.arange(len(targets))
+        if weight is not None:
+            _case, label, row_weight = weighted_rows(targets, weight)
+            warn_of_empty_classes(label, row_weight, labels, stacklevel=5)
+            rows = np.flatnonzero(weight > 0)
+            table, targets, weight = take_rows(table, rows), targets[rows], weight[rows]
+            group = None if group is None else group[rows]
+        present = np.unique(weighted_rows(targets).label)
+        if classes is None and len(present) < 2:
+            raise InputError(
+                f"y: every row has the class {labels.tolist()[present[0]]!r}; a classifier needs more than one class."
+            )
+        return TrainingRows(table, targets, weight, labels, group, rows)
+
+    def _validate_labels(self, y: Any, order: Any) -> tuple[IntArray, npt.NDArray[Any]]:
+        """Codes of labels, and the classes in their order."""
+        from sklearn.utils.multiclass import check_classification_targets
+        from sklearn.utils.validation import column_or_1d
+
         check_no_missing(y, order)
         if order is None and carries_order(y):
             order = ordered_labels(y, None)
@@ -260,28 +290,17 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         codes = class_codes(y, labels)
         if order is None:
             check_classification_targets(labels[codes])
-        group = group_codes(groups, len(codes))
-        weight, rows = scaled_sample_weight(sample_weight, len(codes)), np.arange(len(codes))
-        if weight is not None:
-            warn_of_empty_classes(codes, weight, labels, stacklevel=5)
-            rows = np.flatnonzero(weight > 0)
-            table, codes, weight = take_rows(table, rows), codes[rows], weight[rows]
-            group = None if group is None else group[rows]
-        if classes is None and len(np.unique(codes)) < 2:
-            raise InputError(
-                f"y: every row has the class {labels.tolist()[codes[0]]!r}; a classifier needs more than one class."
-            )
-        return TrainingRows(table, codes, weight, labels, group, rows)
+        return codes, labels
 
-    def _group_copies(self, table: Any, codes: IntArray, groups: npt.NDArray[Any] | None) -> Any:
+    def _group_copies(self, table: Any, y: Targets, groups: npt.NDArray[Any] | None) -> Any:
         """Groups that keep copies of rows together, within the groups of the user; warns of copies."""
-        copies = copy_groups(table, codes)
+        copies = copy_groups(table, grades(y))
         self.n_copies_ = 0
         if copies is None:
             return groups
         self.n_copies_ = n_copies(copies)
         warnings.warn(
-            f"X: {self.n_copies_:,} of {len(codes):,} rows are copies of other rows. "
+            f"X: {self.n_copies_:,} of {len(y):,} rows are copies of other rows. "
             "Copies are kept in one fold. Test rows that have a copy among the training rows give scores that are too "
             "good; remove duplicates before you split, or evaluate on rows without a copy.",
             UserWarning,
@@ -323,11 +342,12 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         names = getattr(self, "feature_names_in_", [f"x{k}" for k in range(array.shape[1])])
         return {str(name): array[:, k] for k, name in enumerate(names)}
 
-    def _class_weights(self, codes: IntArray) -> list[float]:
+    def _class_weights(self, y: Targets) -> list[float]:
         """Weight of each class."""
-        counts = np.bincount(codes, minlength=len(self.classes_))
+        _, label, share = weighted_rows(y)
+        counts = np.bincount(label, weights=share, minlength=len(self.classes_))
         if self.class_weight == "balanced":
-            return [len(codes) / (np.count_nonzero(counts) * max(count, 1)) for count in counts]
+            return [len(y) / (np.count_nonzero(counts) * max(count, 1)) for count in counts]
         weights = {canonical_label(label): float(weight) for label, weight in self.class_weight.items()}
         unknown = set(weights) - set(self._class_names())
         if unknown:
@@ -336,15 +356,24 @@ class OrdinalEstimator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
             )
         return [weights.get(name, 1.0) for name in self._class_names()]
 
-    def _training_weight(self, codes: IntArray, sample_weight: FloatArray | None) -> FloatArray | None:
-        """Sample weights times class weights, or ``None``."""
+    def _apply_class_weight(self, y: Targets, sample_weight: FloatArray | None) -> tuple[Targets, FloatArray | None]:
+        """Targets, and sample weights times class weights or ``None``.
+
+        The weights of the classes of votes change the shares of a row, and their sum is the weight of the row.
+        """
         if self.class_weight is None:
-            return sample_weight
-        by_class = np.array(self._class_weights(codes))[codes]
+            return y, sample_weight
+        class_weights = np.array(self._class_weights(y))
+        if y.ndim == 1:
+            by_class = class_weights[y]
+        else:
+            weighted = y * class_weights
+            by_class = weighted.sum(axis=1)
+            y = np.where(by_class[:, None] > 0, weighted / np.where(by_class > 0, by_class, 1.0)[:, None], y)
         product = by_class if sample_weight is None else sample_weight * by_class
         if not product.any():
             raise InputError("class_weight: every row has weight 0; at least one class must have a positive weight.")
-        return scaled_sample_weight(product, len(codes))
+        return y, scaled_sample_weight(product, len(y))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

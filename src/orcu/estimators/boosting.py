@@ -18,6 +18,7 @@ from orcu.estimators.parameters import COMMON_CHECKS, count, fold_count, one_of,
 from orcu.inputs import FloatArray
 from orcu.model_selection import cross_fit_folds
 from orcu.preprocessing import Inputs, TableEncoder
+from orcu.raters.votes import grades
 
 
 class OrdinalBoosting(OrdinalEstimator):
@@ -122,18 +123,18 @@ class OrdinalBoosting(OrdinalEstimator):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
         training = self._validate_training(X, y, sample_weight, groups=groups)
-        table, codes, self.classes_ = training.table, training.codes, training.classes
-        groups = self._group_copies(table, codes, training.groups)
+        table, y, self.classes_ = training.table, training.y, training.classes
+        groups = self._group_copies(table, y, training.groups)
         seed = int(check_random_state(self.random_state).randint(2**31))
         self.encoder_ = TableEncoder.fit(table)
-        n_folds = self._n_folds(len(codes), min_folds=2)
+        n_folds = self._n_folds(len(y), min_folds=2)
         folds = cross_fit_folds(
-            codes, n_folds, early_stopping=self.validation_fraction, groups=groups, random_state=seed
+            grades(y), n_folds, early_stopping=self.validation_fraction, groups=groups, random_state=seed
         )
-        training_weight = self._training_weight(codes, training.weight)
+        targets, training_weight = self._apply_class_weight(y, training.weight)
         ensemble = fit_ensemble(
             [self._boosting_learner(loss, self._loss_name(loss), self._config(), seed) for loss in self._loss_list()],
-            TrainingData(self._inputs(table), codes, len(self.classes_), training_weight),
+            TrainingData(self._inputs(table), targets, len(self.classes_), training_weight),
             folds,
             calibrator=self.calibrator,
             sample_weight=training_weight,

@@ -7,15 +7,18 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import cross_val_predict
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, has_fit_parameter
 
 from orcu import calibrators
 from orcu.decisions.rules import decide_checked
 from orcu.errors import InputError
-from orcu.estimators.labels import check_scorer, class_codes, ordered_labels
+from orcu.estimators.explanation import ExplainRowMixin
+from orcu.estimators.labels import check_scorer, class_codes, ordered_labels, ordered_votes
 from orcu.estimators.parameters import COMMON_CHECKS, calibrator, check_parameters, valid_if
 from orcu.estimators.validation import check_no_mask, scaled_sample_weight, warn_of_empty_classes
 from orcu.inputs import FloatArray
+from orcu.model_selection import take_rows
+from orcu.raters.votes import Targets, grades, weighted_rows
 
 PARAMETER_CHECKS = {
     "estimator": valid_if(
@@ -28,7 +31,7 @@ PARAMETER_CHECKS = {
 }
 
 
-class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class CalibratedOrdinal(ExplainRowMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier whose probabilities are calibrated on its out-of-fold predictions.
 
     ``fit`` predicts every row by a copy of the estimator that has not seen it, fits the calibrator on these
@@ -76,7 +79,8 @@ class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Args:
             X: rows as the estimator takes them.
-            y: labels.
+            y: labels, shape (n,); or votes of several raters, counts or shares of shape (n, C). The estimator is then
+                fitted on weighted rows, one for each grade of a case, so its ``fit`` must take ``sample_weight``.
             sample_weight: weight of each row, for both, scaled to mean one; a common factor changes nothing.
 
         Raises:
@@ -85,27 +89,52 @@ class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_parameters(self, PARAMETER_CHECKS)
         for values, name in ((X, "X"), (y, "y")):
             check_no_mask(values, name)
-        classes = ordered_labels(y, self.classes)
-        codes = class_codes(y, classes)
-        check_consistent_length(X, codes)
-        if len(np.unique(codes)) < 2:
+        votes = ordered_votes(y, self.classes)
+        classes = ordered_labels(y, self.classes) if votes is None else votes[1]
+        targets: Targets = class_codes(y, classes) if votes is None else votes[0]
+        check_consistent_length(X, targets)
+        weight = scaled_sample_weight(sample_weight, len(targets))
+        case, label, row_weight = weighted_rows(targets, weight)
+        if len(np.unique(label)) < 2:
             raise InputError("y: every row has the same class; a classifier needs more than one class.")
-        weight = scaled_sample_weight(sample_weight, len(codes))
         if weight is not None:
-            warn_of_empty_classes(codes, weight, classes, stacklevel=2)
-        params = None if weight is None else {"sample_weight": weight}
-        out_of_fold = np.zeros((len(codes), len(classes)))
-        out_of_fold[:, np.unique(codes)] = cross_val_predict(
-            self.estimator, X, codes, cv=self.cv, method="predict_proba", params=params
-        )
+            warn_of_empty_classes(label, row_weight, classes, stacklevel=2)
+        params = {} if row_weight is None else {"sample_weight": row_weight}
+        if votes is None:
+            rows, out_of_fold = X, np.zeros((len(label), len(classes)))
+            out_of_fold[:, np.unique(label)] = cross_val_predict(
+                self.estimator, X, label, cv=self.cv, method="predict_proba", params=params or None
+            )
+        else:
+            if not has_fit_parameter(self.estimator, "sample_weight"):
+                raise InputError(
+                    f"y: votes are fitted as weighted rows, but {type(self.estimator).__name__} does not take "
+                    "sample_weight in fit; use another estimator, or one label per row."
+                )
+            rows, out_of_fold = take_rows(X, case), self._out_of_fold_votes(X, targets, weight)
         named = isinstance(self.calibrator, (str, dict))
         fitted = calibrators.create(self.calibrator) if named else clone(self.calibrator)
-        fitted.fit(probs=out_of_fold, y=codes, sample_weight=weight)
-        estimator = clone(self.estimator).fit(X, codes, **(params or {}))
+        fitted.fit(probs=out_of_fold, y=targets, sample_weight=weight)
+        estimator = clone(self.estimator).fit(rows, label, **params)
         # Set last, so that a fit that fails changes nothing.
         self.classes_, self.calibrator_, self.estimator_ = classes, fitted, estimator
         self.n_features_in_ = getattr(self.estimator_, "n_features_in_", None)
-        return self
+        return self._keep_background(X)
+
+    def _out_of_fold_votes(self, X: Any, votes: FloatArray, weight: FloatArray | None) -> FloatArray:
+        """Out-of-fold probabilities of rows with votes, (n, C); folds are stratified by the majority grade."""
+        from sklearn.model_selection import check_cv
+
+        majority = grades(votes)
+        probs = np.full(votes.shape, np.nan)
+        for train, test in check_cv(self.cv, majority, classifier=True).split(X, majority):
+            case, label, row_weight = weighted_rows(votes[train], None if weight is None else weight[train])
+            fitted = clone(self.estimator).fit(take_rows(X, train[case]), label, sample_weight=row_weight)
+            probs[test] = _probs_by_class(fitted, take_rows(X, test), votes.shape[1])
+        if np.isnan(probs).any():
+            row = int(np.argmax(np.isnan(probs).any(axis=1)))
+            raise InputError(f"cv: row {row} is in no test fold; use a splitter whose test folds partition the rows.")
+        return probs
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Calibrated probabilities, columns in the order of ``classes_``, shape (n, C).
@@ -115,9 +144,7 @@ class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "calibrator_")
         check_scorer(self.classes_)
-        raw = self.estimator_.predict_proba(X)
-        probs = np.zeros((len(raw), len(self.classes_)))
-        probs[:, self.estimator_.classes_] = raw
+        probs = _probs_by_class(self.estimator_, X, len(self.classes_))
         calibrated: FloatArray = self.calibrator_.predict_proba(probs=probs)
         return calibrated
 
@@ -126,6 +153,24 @@ class CalibratedOrdinal(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         codes = decide_checked(self.predict_proba(X), self.rule)
         return self.classes_[codes]
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy; of votes, the expected accuracy for a random vote of each row."""
+        check_is_fitted(self, "calibrator_")
+        votes = ordered_votes(y, self.classes_)
+        if votes is None:
+            return float(super().score(X, y, sample_weight))
+        case, label, weight = weighted_rows(votes[0], None if sample_weight is None else np.asarray(sample_weight))
+        codes = decide_checked(self.predict_proba(X), self.rule)
+        return float(np.average(codes[case] == label, weights=weight))
+
     def __repr__(self, *args: Any, **options: Any) -> str:
         text: str = super().__repr__(*args, **options)
         return f"{text} fitted: {self.calibrator_!r}" if "calibrator_" in self.__dict__ else text
+
+
+def _probs_by_class(estimator: Any, X: Any, num_classes: int) -> FloatArray:
+    """Probabilities of a classifier fitted on codes, (n, C); 0 for classes without training rows."""
+    raw = estimator.predict_proba(X)
+    probs = np.zeros((len(raw), num_classes))
+    probs[:, estimator.classes_] = raw
+    return probs

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from orcu import calibrators, geometry
 from orcu.boosting.objective import objective
 from orcu.boosting.table_learners import table_learners
-from orcu.decisions.conformal import OrdinalPredictionSets
+from orcu.decisions.conformal import OrdinalPredictionSets, check_target
 from orcu.defaults import BOOSTING_LOSSES, CV, HIDDEN_LAYER_SIZES, NETWORK_LOSSES
 from orcu.ensemble.ensemble import calibrated_probs, fit_calibrator, fit_ensemble
 from orcu.ensemble.estimator import EstimatorLearner
@@ -38,6 +38,7 @@ from orcu.inputs import FloatArray, IntArray, as_fraction
 from orcu.model_selection import Fold, cross_fit_folds, first_rows, take_rows, train_calibration_split
 from orcu.predictions.labels import canonical_label
 from orcu.preprocessing import Inputs, TableEncoder
+from orcu.raters.votes import Targets, grades
 
 if TYPE_CHECKING:
     from orcu.training.config import TrainConfig
@@ -54,6 +55,7 @@ class _TrainingRecord:
     data: TrainingData
     folds: list[Fold]  # empty for a single network
     splits: dict[str, IntArray]  # of a single network
+    y: Targets  # without class weights
     sample_weight: FloatArray | None  # without class weights
     groups: npt.NDArray[Any] | None
 
@@ -91,6 +93,8 @@ class OrdinalClassifier(OrdinalEstimator):
         time_limit: seconds for the training of the base learners; ``None`` for no limit. Learners end with the
             rounds, epochs or trees that they have by then; estimators of other packages are not interrupted.
         hidden_layer_sizes: number of units of each hidden layer of the perceptrons.
+        head: head of the perceptrons, such as "cumulative", a name in `orcu.models.heads.HEADS`; ``None`` for the head
+            of each loss. Other base learners have no head. Perceptrons without a linear head are trained one by one.
         module: ``nn.Module`` from a float32 tensor of rows to logits (n, C), in place of the perceptron.
         epochs: maximum number of passes over the training rows.
         batch_size: rows per step.
@@ -149,8 +153,8 @@ class OrdinalClassifier(OrdinalEstimator):
     scale_: float | str | None
     scale_choice_: Any  # from `orcu.training.choose_scale`, where the scale was chosen
     n_iter_: int
-    _set_rows: tuple[FloatArray, IntArray] | None  # logits and labels of the rows held out for sets
-    _split_sets: dict[float, OrdinalPredictionSets]  # fitted sets by alpha
+    _set_rows: tuple[FloatArray, Targets] | None  # logits, and labels or votes, of the rows held out for sets
+    _split_sets: dict[tuple[float, str], OrdinalPredictionSets]  # fitted sets by alpha and target
     _training_rows: "_TrainingRecord | None"
 
     def __init__(
@@ -165,6 +169,7 @@ class OrdinalClassifier(OrdinalEstimator):
         sets: str = "cv+",
         time_limit: float | None = None,
         hidden_layer_sizes: Sequence[int] = HIDDEN_LAYER_SIZES,
+        head: str | None = None,
         module: Any = None,
         epochs: int = 50,
         batch_size: int = 128,
@@ -191,6 +196,7 @@ class OrdinalClassifier(OrdinalEstimator):
         self.sets = sets
         self.time_limit = time_limit
         self.hidden_layer_sizes = hidden_layer_sizes
+        self.head = head
         self.module = module
         self.epochs = epochs
         self.batch_size = batch_size
@@ -210,22 +216,22 @@ class OrdinalClassifier(OrdinalEstimator):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
         training = self._validate_training(X, y, sample_weight, groups=groups)
-        table, codes, weight, classes = training.table, training.codes, training.weight, training.classes
-        n_folds = self._n_folds(len(codes), min_folds=1)
+        table, targets, weight, classes = training.table, training.y, training.weight, training.classes
+        n_folds = self._n_folds(len(targets), min_folds=1)
         self._seed = int(check_random_state(self.random_state).randint(2**31))
         self._partial_fits, self._split_sets = 0, {}
-        groups = self._group_copies(table, codes, training.groups)
+        groups = self._group_copies(table, targets, training.groups)
         if n_folds == 1:
-            return self._fit_single(table, codes, weight, classes, groups)
+            return self._fit_single(table, targets, weight, classes, groups)
         if sample_weight is not None:  # rows of weight 0 are left out of the table too
             X = take_rows(X, training.rows)
-        return self._fit_ensemble(table, X, codes, weight, classes, groups, n_folds)
+        return self._fit_ensemble(table, X, targets, weight, classes, groups, n_folds)
 
     def _fit_ensemble(
         self,
         table: Any,
         X: Any,
-        codes: IntArray,
+        targets: Targets,
         weight: FloatArray | None,
         classes: npt.NDArray[Any],
         groups: npt.NDArray[Any] | None,
@@ -238,17 +244,18 @@ class OrdinalClassifier(OrdinalEstimator):
         self.classes_ = classes
         set_rows = np.zeros(0, np.int64)
         if self.sets == "split":
-            order = np.random.default_rng(self._seed).permutation(len(codes))
-            set_rows = np.sort(first_rows(order, self.calibration_fraction * len(codes), groups))
-        rows = np.setdiff1d(np.arange(len(codes)), set_rows)
+            order = np.random.default_rng(self._seed).permutation(len(targets))
+            set_rows = np.sort(first_rows(order, self.calibration_fraction * len(targets), groups))
+        rows = np.setdiff1d(np.arange(len(targets)), set_rows)
         self._fit_encoder(table, rows)
         inputs = self._inputs(table, X)
-        y, groups = codes[rows], None if groups is None else groups[rows]
+        y, groups = targets[rows], None if groups is None else groups[rows]
         weight = None if weight is None else weight[rows]
         folds = cross_fit_folds(
-            y, n_folds, early_stopping=self.validation_fraction, groups=groups, random_state=self._seed
+            grades(y), n_folds, early_stopping=self.validation_fraction, groups=groups, random_state=self._seed
         )
-        data = TrainingData(inputs[rows], y, len(classes), self._training_weight(y, weight))
+        training_y, training_weight = self._apply_class_weight(y, weight)
+        data = TrainingData(inputs[rows], training_y, len(classes), training_weight)
         ensemble = fit_ensemble(
             self._learners(table, folds),
             data,
@@ -268,8 +275,8 @@ class OrdinalClassifier(OrdinalEstimator):
         self.n_iter_ = max((member.n_iter for member in networks), default=0) or self.epochs
         self._set_rows = None
         if len(set_rows):
-            self._set_rows = ensemble.predict_logits(inputs[set_rows]), codes[set_rows]
-        self._training_rows = _TrainingRecord(data, folds, {}, weight, groups)
+            self._set_rows = ensemble.predict_logits(inputs[set_rows]), targets[set_rows]
+        self._training_rows = _TrainingRecord(data, folds, {}, y, weight, groups)
         return self
 
     def _learners(self, table: Any, folds: Sequence[Fold]) -> list[BaseLearner]:
@@ -310,14 +317,15 @@ class OrdinalClassifier(OrdinalEstimator):
         loss_list = preset.network_losses if self.loss == NETWORK_LOSSES else self._loss_list()
         losses = {self._loss_name(loss): loss for loss in loss_list}
         criteria = {name: self._create_loss(loss, reduction="sum") for name, loss in losses.items()}
-        batched = [name for name in criteria if self.module is None and is_batchable(criteria[name])]
+        is_linear = self.module is None and self.head in (None, "linear")
+        batched = [name for name in criteria if is_linear and is_batchable(criteria[name])]
         # With a time limit one loss after the other, so that some are complete when it is reached.
         parts = [[name] for name in batched] if self.time_limit is not None else [batched] if batched else []
         learners: list[BaseLearner] = [
             PerceptronLearner({name: criteria[name] for name in part}, config, sizes, self._seed) for part in parts
         ]
         return learners + [
-            ModuleLearner(name, self._create_loss(loss), config, self.module, sizes, self._seed)
+            ModuleLearner(name, self._create_loss(loss), config, self.module, sizes, self._seed, self.head or "")
             for name, loss in losses.items()
             if name not in batched
         ]
@@ -325,7 +333,7 @@ class OrdinalClassifier(OrdinalEstimator):
     def _fit_single(
         self,
         table: Any,
-        codes: IntArray,
+        targets: Targets,
         weight: FloatArray | None,
         classes: npt.NDArray[Any],
         groups: npt.NDArray[Any] | None,
@@ -338,7 +346,7 @@ class OrdinalClassifier(OrdinalEstimator):
             self._check_same_network(classes)
         self.classes_ = classes
         splits = train_calibration_split(
-            codes,
+            grades(targets),
             validation=self.validation_fraction,
             calibration=self.calibration_fraction,
             groups=groups,
@@ -346,15 +354,15 @@ class OrdinalClassifier(OrdinalEstimator):
         )
         if not warm:
             self._fit_encoder(table, splits["train"])
-        data = TrainingData(self._inputs(table), codes, len(classes), weight)
+        data = TrainingData(self._inputs(table), targets, len(classes), weight)
         self._train(data, splits, copy.deepcopy(self.model_.state_dict()) if warm else None)
         self.weights_, self.ensemble_ = {self._loss_name(self._single_loss()): 1.0}, None
         part, sets = data[splits["calibration"]], data[splits["sets"]]
         logits = predict_logits(self.model_, part.inputs.features) if len(part.y) else np.zeros((0, len(classes)))
-        weight = self._training_weight(part.y, part.sample_weight) if len(part.y) else None
-        self.calibrator_ = fit_calibrator(self.calibrator, logits, part.y, sample_weight=weight)
+        part_y, weight = self._apply_class_weight(part.y, part.sample_weight) if len(part.y) else (part.y, None)
+        self.calibrator_ = fit_calibrator(self.calibrator, logits, part_y, sample_weight=weight)
         self._set_rows = (predict_logits(self.model_, sets.inputs.features), sets.y) if len(sets.y) else None
-        self._training_rows = _TrainingRecord(data, [], splits, data.sample_weight, groups)
+        self._training_rows = _TrainingRecord(data, [], splits, data.y, data.sample_weight, groups)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -365,7 +373,7 @@ class OrdinalClassifier(OrdinalEstimator):
 
         Args:
             X: rows.
-            y: labels.
+            y: labels, or votes of several raters, shape (n, C).
             classes: all labels from lowest to highest; needed in the first call unless given to the constructor.
             sample_weight: weight of each row, scaled to mean one; a common factor changes nothing. Rows of weight 0
                 are left out, and their labels stay in ``classes_``.
@@ -387,10 +395,10 @@ class OrdinalClassifier(OrdinalEstimator):
             )
         model_classes = classes if model_classes is None else model_classes
         training = self._validate_training(X, y, sample_weight, classes=model_classes, reset=first)
-        table, codes, self.classes_ = training.table, training.codes, training.classes
+        table, y, self.classes_ = training.table, training.y, training.classes
         if first:
             self._seed = int(check_random_state(self.random_state).randint(2**31))
-            self._fit_encoder(table, np.arange(len(codes)))
+            self._fit_encoder(table, np.arange(len(y)))
             self.model_ = self._network(self._inputs(table), self._seed)
             self.scale_ = self._default_scale()
             self._partial_fits = 0
@@ -402,8 +410,8 @@ class OrdinalClassifier(OrdinalEstimator):
         self._partial_fits, self._split_sets = self._partial_fits + 1, {}
         # The last pass is not known in advance, so the learning rate is constant.
         config = self._train_config(early_stopping=False).replace(epochs=1, scheduler="constant")
-        data = TrainingData(self._inputs(table), codes, len(self.classes_), training.weight)
-        criterion = self._single_criterion(self.scale_, codes)
+        data = TrainingData(self._inputs(table), y, len(self.classes_), training.weight)
+        criterion = self._single_criterion(self.scale_, y)
         train_network(self.model_, criterion, data, data[np.arange(0)], config, seed=self._seed + self._partial_fits)
         return self
 
@@ -430,30 +438,32 @@ class OrdinalClassifier(OrdinalEstimator):
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def predict_sets(self, X: Any, alpha: float = 0.1) -> npt.NDArray[Any]:
+    def predict_sets(self, X: Any, alpha: float = 0.1, *, target: str = "vote") -> npt.NDArray[Any]:
         """The lowest and the highest class of each row's prediction set, shape (n, 2).
 
         With ``sets="split"`` the true class is inside with probability 1 - alpha or more; with "cv+" about as often,
-        and with a guarantee of about 1 - 2 alpha (see `orcu.decisions.conformal.CrossConformalSets`).
+        and with a guarantee of about 1 - 2 alpha (see `orcu.decisions.conformal.CrossConformalSets`). A model fitted
+        on votes covers the vote of a new rater, or with ``target="majority"`` the grade with the most votes.
 
         Raises:
-            InputError: if there are too few rows for this alpha.
+            InputError: if there are too few rows for this alpha, or the target is unknown.
         """
         check_is_fitted(self, "weights_")
         alpha = as_fraction(alpha, name="alpha")
         if self.sets == "cv+" and self.ensemble_ is not None:
-            return super().predict_sets(X, alpha)
+            return super().predict_sets(X, alpha, target=target)
+        check_target(target)
         probs = self.predict_proba(X)
-        if alpha not in self._split_sets:
+        if (alpha, target) not in self._split_sets:
             logits, y = self._set_rows or (np.zeros((0, 2)), np.zeros(0, np.int64))
             if not alpha or len(y) < 1 / alpha - 1:
                 raise InputError(
                     f"alpha: {len(y)} rows were held out for sets, too few for {alpha}; fit on more rows, raise "
                     "calibration_fraction, or use a larger alpha."
                 )
-            sets = OrdinalPredictionSets(alpha=alpha).fit(calibrated_probs(self.calibrator_, logits), y)
-            self._split_sets[alpha] = sets
-        low, high = self._split_sets[alpha].predict(probs)
+            sets = OrdinalPredictionSets(alpha=alpha, target=target)
+            self._split_sets[alpha, target] = sets.fit(calibrated_probs(self.calibrator_, logits), y)
+        low, high = self._split_sets[alpha, target].predict(probs)
         return np.stack([self.classes_[low], self.classes_[high]], axis=1)
 
     def diagnose(self) -> Diagnosis:
@@ -485,10 +495,10 @@ class OrdinalClassifier(OrdinalEstimator):
                 )
             baseline = next((member for member in self.ensemble_.members if member.name == "ce"), None)
             if baseline is None:
-                plain = copy.copy(self).set_params(loss="ce", time_limit=None)
+                plain = copy.copy(self).set_params(loss="ce", head=None, time_limit=None)
                 (learner,) = plain._network_learners(folds, PRESETS[self.presets])
                 (baseline,) = learner.cross_fit(data, folds)
-            held_out = HeldOutRows(data.y, record.sample_weight, data.sample_weight, groups)
+            held_out = HeldOutRows(record.y, record.sample_weight, data.y, data.sample_weight, groups)
             return compare_with_baseline(
                 self.ensemble_.logits, baseline.log_probs, held_out, calibrator, name="the ensemble"
             )
@@ -499,13 +509,13 @@ class OrdinalClassifier(OrdinalEstimator):
                 f"diagnose: {len(rows.y)} rows were held out; at least {MIN_DIAGNOSIS_ROWS} are needed. Fit on more "
                 "rows, or raise calibration_fraction."
             )
-        plain = copy.copy(self).set_params(loss="ce", calibrator=None, warm_start=False)
+        plain = copy.copy(self).set_params(loss="ce", head=None, calibrator=None, warm_start=False)
         plain._train(data, splits, None)
         ours, theirs = (predict_logits(model.model_, rows.inputs.features) for model in (self, plain))
         held_out = HeldOutRows(
             rows.y,
             rows.sample_weight,
-            self._training_weight(rows.y, rows.sample_weight),
+            *self._apply_class_weight(rows.y, rows.sample_weight),
             None if groups is None else groups[numbers],
         )
         return compare_with_baseline(ours, theirs, held_out, calibrator, name=self._loss_name(self._single_loss()))
@@ -516,6 +526,7 @@ class OrdinalClassifier(OrdinalEstimator):
         require("torch", extra="train", feature="OrdinalClassifier")
         super()._check_parameters()
         self._check_estimators()
+        self._check_head()
 
     def _check_estimators(self) -> None:
         if self.estimators is None or not (isinstance(self.estimators, str) or np.iterable(self.estimators)):
@@ -541,6 +552,20 @@ class OrdinalClassifier(OrdinalEstimator):
             raise InputError("estimators: module= is a network for any rows; use estimators='network' with it.")
         if NETWORK not in kinds and self.loss != NETWORK_LOSSES:
             raise InputError("loss: sets the loss of networks, and estimators has none; use OrdinalBoosting(loss=...).")
+
+    def _check_head(self) -> None:
+        """Check that the head exists, that every loss takes its output, and that there is a perceptron that has it."""
+        if self.head is None:
+            return
+        from orcu import losses
+        from orcu.models.heads import check_head
+
+        for loss in self._loss_list():
+            check_head(self.head, losses.create(self._loss_table(loss), num_classes=3), self._loss_name(loss))
+        if self.module is not None:
+            raise InputError("head: is part of a perceptron, and module= replaces it; leave one of them out.")
+        if NETWORK not in (self._estimator_list() or [NETWORK]):
+            raise InputError("head: is part of networks, and estimators has none; add 'network', or leave head out.")
 
     def _check_same_network(self, classes: npt.NDArray[Any]) -> None:
         """Check that a warm start has the classes and the network shape of the last fit."""
@@ -577,7 +602,8 @@ class OrdinalClassifier(OrdinalEstimator):
         from orcu.training.networks import ModuleLearner
 
         config, sizes = self._train_config(early_stopping=False), tuple(self.hidden_layer_sizes)
-        learner = ModuleLearner("", self._create_loss(self._single_loss()), config, self.module, sizes)
+        criterion = self._create_loss(self._single_loss())
+        learner = ModuleLearner("", criterion, config, self.module, sizes, head=self.head or "")
         return learner.network(inputs.features.shape[-1], len(self.classes_), seed)
 
     def _create_loss(self, loss: Any, **options: Any) -> Any:
@@ -585,8 +611,8 @@ class OrdinalClassifier(OrdinalEstimator):
 
         return losses.create(self._loss_table(loss), num_classes=len(self.classes_), **options)
 
-    def _single_criterion(self, scale: Any, codes: IntArray) -> Any:
-        options = {} if self.class_weight is None else {"weight": self._class_weights(codes)}
+    def _single_criterion(self, scale: Any, y: Targets) -> Any:
+        options = {} if self.class_weight is None else {"weight": self._class_weights(y)}
         loss = self._single_loss()
         if self._is_orcu(loss):
             loss = {"scale": scale} | ({"name": loss} if isinstance(loss, str) else dict(loss))

@@ -16,6 +16,7 @@ from orcu.inputs import FloatArray, IntArray
 from orcu.metrics.base import METRICS
 from orcu.model_selection import cross_fit_folds
 from orcu.predictions import Predictions
+from orcu.raters.votes import Targets, grades, weighted_rows
 
 COMPARED_METRICS = ("accuracy", "mae", "qwk", "nll", "rps", "ece", "sce", "unimodality")
 BASELINE = "cross-entropy + temperature scaling"
@@ -44,14 +45,16 @@ class HeldOutRows:
     """Rows that neither model was trained on.
 
     Attributes:
-        y: labels 0..C-1, (n,).
+        y: labels 0..C-1, (n,); or shares of votes, (n, C), of which the metrics are expectations over a random vote.
         sample_weight: weight of each row in the metrics, or ``None``.
+        calibration_y: labels or votes for the calibrators, class weights included; ``None`` for ``y``.
         calibration_weight: weight of each row for the calibrators, class weights included, or ``None``.
         groups: group of each row, or ``None``; the intervals resample groups, and calibrators are cross-fitted by them.
     """
 
-    y: IntArray
+    y: Targets
     sample_weight: FloatArray | None = None
+    calibration_y: Targets | None = None
     calibration_weight: FloatArray | None = None
     groups: IntArray | None = None
 
@@ -79,8 +82,11 @@ def compare_with_baseline(
     plain = isinstance(calibrator, str) and calibrator == "none"
     our_probs = geometry.probs(ours) if plain else _cross_fitted_probs(calibrator, ours, rows)
     all_probs = (our_probs, _cross_fitted_probs("temperature", baseline, rows))
+    case, label, weight = weighted_rows(rows.y, rows.sample_weight)
+    groups = np.arange(len(rows.y)) if rows.groups is None and rows.y.ndim == 2 else rows.groups
+    cluster = None if groups is None else groups[case]  # the votes of a row depend on each other
     statistics = [
-        collect(Predictions(probs=probs, y=rows.y, sample_weight=rows.sample_weight, cluster=rows.groups), n_bins=15)[0]
+        collect(Predictions(probs=probs[case], y=label, sample_weight=weight, cluster=cluster), n_bins=15)[0]
         for probs in all_probs
     ]
     values = [{metric: float(METRICS.get(metric)(part.totals)) for metric in COMPARED_METRICS} for part in statistics]
@@ -116,10 +122,11 @@ def _cross_fitted_probs(calibrator: Any, logits: FloatArray, rows: HeldOutRows) 
     if n_groups < 2:
         raise InputError("diagnose: all held-out rows are of one group; at least two groups are needed.")
     probs = np.empty(logits.shape)
+    y = rows.y if rows.calibration_y is None else rows.calibration_y
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", calibrators.CalibrationWarning)  # each fold has few rows
-        for fold in cross_fit_folds(rows.y, min(N_FOLDS, n_groups), early_stopping=0.0, groups=rows.groups):
+        for fold in cross_fit_folds(grades(rows.y), min(N_FOLDS, n_groups), early_stopping=0.0, groups=rows.groups):
             weight = None if rows.calibration_weight is None else rows.calibration_weight[fold.train]
-            fitted = clone(unfitted).fit(logits[fold.train], rows.y[fold.train], sample_weight=weight)
+            fitted = clone(unfitted).fit(logits[fold.train], y[fold.train], sample_weight=weight)
             probs[fold.test] = fitted.predict_proba(logits[fold.test])
     return probs

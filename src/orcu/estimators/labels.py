@@ -2,15 +2,18 @@
 
 import numbers
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
+from types import FrameType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from orcu.errors import InputError
-from orcu.inputs import IntArray
+from orcu.inputs import FloatArray, IntArray
 from orcu.predictions.labels import POSITIONS, canonical_label, check_no_missing, label_codes
+from orcu.raters.votes import as_votes, label_shares
 
 
 def carries_order(y: Any) -> bool:
@@ -65,6 +68,37 @@ def _check_one_type(labels: npt.NDArray[Any]) -> None:
         )
 
 
+def ordered_votes(y: Any, classes: Any) -> tuple[FloatArray, npt.NDArray[Any]] | None:
+    """Shares of votes, (n, C), from the lowest to the highest class, and the classes; ``None`` for labels.
+
+    Several columns are votes, one column is a column of labels. The columns of an array are the classes 0..C-1, or
+    ``classes`` in their order. The columns of a frame have names: numbers have an order, other names need ``classes``.
+
+    Raises:
+        InputError: if the order of the columns is unknown, a column is not a class, or votes are invalid.
+
+    Example:
+        >>> votes, labels = ordered_votes([[3, 1, 0]], ["low", "mid", "high"])
+        >>> votes.tolist(), labels.tolist()
+        ([[0.75, 0.25, 0.0]], ['low', 'mid', 'high'])
+    """
+    shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
+    if len(shape) != 2 or shape[1] == 1:
+        return None
+    names = [canonical_label(name) for name in getattr(y, "columns", [])]
+    if not names:
+        labels = np.arange(shape[1]) if classes is None else ordered_labels(None, classes)
+        return label_shares(as_votes(y, len(labels))), labels
+    labels = ordered_labels(np.array(list(y.columns), dtype=object), classes)
+    expected = [canonical_label(label) for label in labels.tolist()]
+    if sorted(names) != sorted(expected):
+        raise InputError(
+            f"y: the columns of votes are {', '.join(names)}; expected one column for each of the classes "
+            f"{', '.join(expected)}."
+        )
+    return label_shares(as_votes(y, len(names)))[:, [names.index(name) for name in expected]], labels
+
+
 def class_codes(y: Any, classes: npt.NDArray[Any]) -> IntArray:
     """The code 0..C-1 of each label, shape (n,).
 
@@ -87,16 +121,30 @@ def class_codes(y: Any, classes: npt.NDArray[Any]) -> IntArray:
     return codes
 
 
+# Functions of sklearn.metrics that take probabilities in the sorted order of the labels.
+_SORTING_METRICS = (
+    "average_precision_score",
+    "brier_score_loss",
+    "d2_brier_score",
+    "d2_log_loss_score",
+    "log_loss",
+    "roc_auc_score",
+    "top_k_accuracy_score",
+)
+
+
 def check_scorer(classes: npt.NDArray[Any]) -> None:
     """Raise `InputError` if a scorer of scikit-learn requests probabilities whose columns it would mix up.
 
     The functions of ``sklearn.metrics`` expect the columns of probabilities in the sorted order of the labels, and are
     not told ``classes_``. With the classes none, mild, severe, "neg_log_loss" would read the column of "none" as that
     of "mild", without a warning. An estimator cannot know from its arguments who calls ``predict_proba``, so the
-    callers are inspected, and only if the classes are not in sorted order.
+    callers are inspected, and only if the classes are not in sorted order. Code that calls ``predict_proba`` and uses
+    such a function by hand gets a warning, because the function sees an array only.
     """
     if _is_sorted(classes):
         return
+    _warn_of_sorting_metrics(classes)
     frame = sys._getframe(1)
     while frame is not None:
         if (
@@ -105,6 +153,40 @@ def check_scorer(classes: npt.NDArray[Any]) -> None:
         ):
             _check_scored_estimator(frame.f_locals)
         frame = frame.f_back  # type: ignore[assignment]
+
+
+def _warn_of_sorting_metrics(classes: npt.NDArray[Any]) -> None:
+    """Warn if the code that calls ``predict_proba`` uses a function of ``sklearn.metrics`` that sorts the labels.
+
+    The code is that of a function, or of a script or notebook cell with what was imported before. Code that reads
+    ``classes_`` has the order of the columns, and gets no warning.
+    """
+    frame, depth = sys._getframe(3), 4  # above this function, `check_scorer` and `predict_proba`
+    while frame.f_back is not None and _is_sklearn_delegation(frame):
+        frame, depth = frame.f_back, depth + 1
+    code, functions = frame.f_code, vars(sys.modules.get("sklearn.metrics", object))
+    if "classes_" in code.co_names or frame.f_globals.get("__name__", "").split(".")[0] in ("orcu", "sklearn"):
+        return
+    for name in _SORTING_METRICS:
+        variable = frame.f_locals.get(name, frame.f_globals.get(name))
+        if variable is None and name in code.co_names:  # sklearn.metrics.log_loss, or imported further below
+            variable = functions.get(name)
+        used = code.co_name == "<module>" or name in code.co_names or name in code.co_varnames
+        if used and variable is not None and variable is functions.get(name):
+            warnings.warn(
+                f"predict_proba: {name} of scikit-learn expects the columns in alphabetical order of the labels, but "
+                f"their order is {', '.join(map(str, classes))}; with these labels its result is wrong. Use "
+                "orcu.metrics.scorer('nll')(model, X, y) or another metric of orcu, pass labels 0, 1, ... in the order "
+                "of the classes, or sort the columns: probs[:, numpy.argsort(model.classes_)].",
+                stacklevel=depth,
+            )
+            return
+
+
+def _is_sklearn_delegation(frame: FrameType) -> bool:
+    """Whether a frame is that of a pipeline or search of scikit-learn, which returns the columns as they are."""
+    module, name = frame.f_globals.get("__name__", ""), frame.f_code.co_name
+    return module in ("sklearn.pipeline", "sklearn.model_selection._search") and name == "predict_proba"
 
 
 def _check_scored_estimator(scoring: Mapping[str, Any]) -> None:

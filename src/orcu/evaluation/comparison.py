@@ -6,12 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from orcu.errors import InputError
-from orcu.evaluation.intervals import interval, widen
+from orcu.evaluation.intervals import gap_difference_interval
 from orcu.evaluation.mean_cost import evaluation_metrics
 from orcu.evaluation.statistics import SufficientStatistics
 from orcu.metrics.base import Metric
 from orcu.metrics.sums import Sums
 from orcu.predictions import Predictions, PredictionsSource
+from orcu.resampling import interval, widen
 
 _SAME_ROWS = "models are compared on the same rows in the same order, or by ids (--id COLUMN)"
 
@@ -69,10 +70,15 @@ def check_same_rows(first: SufficientStatistics, second: SufficientStatistics, n
         )
     if first.rows != second.rows:
         raise InputError(f"{name}: {second.rows} rows, but the first model has {first.rows}; {_SAME_ROWS}.")
-    different = first.sample.labels != second.sample.labels
+    ours, others = first.sample.labels_or_votes, second.sample.labels_or_votes
+    if ours.ndim != others.ndim:
+        here, there = ("votes of several raters", "labels") if others.ndim == 2 else ("labels", "votes")
+        raise InputError(f"{name}: has {here}, but the first model has {there}; name the same columns for both.")
+    different = ours != others
     if different.any():
-        row = int(np.argmax(different)) + 1
-        raise InputError(f"{name}: row {row} has another label than in the first model; {_SAME_ROWS}.")
+        row = int(np.argwhere(different)[0, 0]) + 1
+        kind = "label" if ours.ndim == 1 else "votes"
+        raise InputError(f"{name}: row {row} has another {kind} than in the first model; {_SAME_ROWS}.")
     for column, option in (("cluster", "--cluster"), ("sample_weight", "--sample-weight"), ("subgroup", None)):
         ours, others = getattr(first.sample, column), getattr(second.sample, column)
         if option is not None and (ours is None) != (others is None):
@@ -112,10 +118,14 @@ def _difference(
         return Difference(value, np.nan, np.nan, None)
     a, b = metric(draws[0]), metric(draws[1])
     bias = float((a - b).mean() - value) if metric.binned else 0.0
-    ends = interval(value, widen(a - b, value + bias, factor))
+    if metric.reduce is None:
+        ends = interval(value, widen(a - b, value, factor))
+    else:
+        gaps, drawn = ((metric.formula(x), metric.formula(y)) for x, y in ((first, second), draws))
+        ends = gap_difference_interval(gaps, drawn, metric.reduce, factor)
     a, b = metric.cost(a), metric.cost(b)
     center = float(metric.cost(metric(first)) - metric.cost(metric(second))) + bias
     if factor != 1 and np.isfinite(center):
         a, b = widen(a - b, center, factor), np.zeros_like(b)
     favour = float(np.mean((a < b) + 0.5 * (a == b))) if metric.better else None  # ties count half
-    return Difference(value, ends.low - bias, ends.high - bias, favour)
+    return Difference(value, ends.low, ends.high, favour)

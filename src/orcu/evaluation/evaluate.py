@@ -11,20 +11,12 @@ import numpy as np
 from orcu import geometry
 from orcu.errors import InputError
 from orcu.evaluation.comparison import align, check_same_rows, paired_differences
-from orcu.evaluation.evaluation import Estimate, Evaluation
-from orcu.evaluation.findings import reference_p_value
-from orcu.evaluation.intervals import (
-    CONFIDENCE_LEVEL,
-    MIN_CLUSTERS,
-    calibrated_sums,
-    default_draws,
-    gap_interval,
-    interval,
-    intervals,
-    number_of_resamples,
-    resampled_sums,
-)
+from orcu.evaluation.corp import corp
+from orcu.evaluation.decision_curves import decision_curves
+from orcu.evaluation.evaluation import Evaluation
+from orcu.evaluation.intervals import MIN_CLUSTERS, calibrated_sums, default_draws, gap_interval, reference_p_value
 from orcu.evaluation.mean_cost import evaluation_metrics
+from orcu.evaluation.raters import RaterEvaluation, evaluate_raters
 from orcu.evaluation.statistics import (
     SUBSAMPLE_ROWS,
     Progress,
@@ -38,15 +30,25 @@ from orcu.inputs import FloatArray, IntArray, as_count, as_n_bins, dense_outputs
 from orcu.launchers import Launcher
 from orcu.metrics.base import Metric, total_gap
 from orcu.metrics.calibration import class_gaps, threshold_gaps
+from orcu.metrics.concordance import concordance_fit
 from orcu.metrics.ordinal import class_mae, class_recall
 from orcu.metrics.referral import curve_from_rows
 from orcu.metrics.rows import Rows
 from orcu.metrics.scoring import decomposition, impossible_rows
 from orcu.metrics.sums import VALUE, Sums
-from orcu.metrics.thresholds import ThresholdFit, decision_rates, threshold_fit
+from orcu.metrics.thresholds import ThresholdFit, decision_rates, rate_totals, threshold_fit
 from orcu.predictions import Predictions, PredictionsSource
 from orcu.predictions.calibration import leakage_warnings
 from orcu.predictions.source import MAX_DIGITS
+from orcu.resampling import (
+    CONFIDENCE_LEVEL,
+    Estimate,
+    clopper_pearson,
+    interval,
+    intervals,
+    number_of_resamples,
+    resampled_means,
+)
 from orcu.threads import map_ordered, one_blas_thread
 
 Source = Predictions | PredictionsSource
@@ -84,7 +86,8 @@ def evaluate(
         predictions: predictions from `Predictions`, a file or a data frame; or pass arrays:
         probs: class probabilities, shape (n, C), or (n, C, d1, ...) of dense outputs, whose positions are the rows.
         logits: logits, instead of probs.
-        y: labels, class names or 0..C-1, shape (n,) or (n, d1, ...).
+        y: labels, class names or 0..C-1, shape (n,) or (n, d1, ...); or votes of several raters, shape (n, C), whose
+            expected scores are computed.
         classes: class names in their order.
         sample_weight: non-negative row weights.
         uncertainty: score of each row for the referral curve, highest referred first, instead of the confidence.
@@ -140,6 +143,7 @@ def evaluate(
         )
         evaluation.subgroups = dict(zip(subgroups, evaluations, strict=True))
         evaluation.notes += _subgroup_cluster_warnings(subgroups)
+        others: dict[str, Rows] = {}
         for other_name, other in (compare or {}).items():
             if other_name == name:
                 raise InputError(f"compare: two models have the name {name!r}; use different names.")
@@ -149,6 +153,7 @@ def evaluate(
             check_same_rows(statistics, other_statistics, other_name)
             report_progress(f"comparing with {other_name}", other_statistics.rows)
             evaluation.others.append(evaluate_statistics(other_name, other_statistics))
+            others[other_name] = other_statistics.subsample(SUBSAMPLE_ROWS)[0]
             evaluation.differences[other_name] = paired_differences(
                 statistics, other_statistics, evaluation.n_resamples, random_state
             )
@@ -157,6 +162,17 @@ def evaluate(
                     part.differences[other_name] = paired_differences(
                         subgroups[subgroup_name], other_subgroups[subgroup_name], part.n_resamples, random_state
                     )
+        rows, unit = statistics.subsample(SUBSAMPLE_ROWS)
+        evaluation.decision_curves = decision_curves(
+            rows,
+            unit,
+            statistics.units,
+            [record["event"] for record in evaluation.per_threshold],
+            n_resamples=evaluation.n_resamples,
+            factor=statistics.small_sample_factor if evaluation.n_resamples else 1.0,
+            random_state=random_state,
+            others=others,
+        )
     return evaluation
 
 
@@ -192,6 +208,17 @@ def _evaluate_statistics(
     fits = list(map_ordered(partial(threshold_fit, rows), range(rows.num_classes - 1), threads=_threads(len(rows))))
     fit_draws = _resample_fits(statistics, fits, unit, n_resamples, random_state) if n_resamples else None
     reference = _Reference(statistics, rows, draws, factor, random_state)
+    raters = None if sample.votes is None else evaluate_raters(statistics, n_resamples, random_state)
+    calibration = corp(
+        rows,
+        unit,
+        statistics.units,
+        clustered=draws is not None and (sample.cluster is not None or sample.votes is not None),
+        n_resamples=n_resamples,
+        factor=factor,
+        random_state=random_state,
+        threads=_threads(len(rows)),
+    )
     return Evaluation(
         name=name,
         classes=sample.classes,
@@ -204,7 +231,14 @@ def _evaluate_statistics(
             for metric in evaluation_metrics(statistics.rule)
         },
         per_class=_per_class(sums, reference, sample.classes),
-        per_threshold=_per_threshold(sums, draws, reference, fits, fit_draws, factor, sample.classes),
+        per_threshold=[
+            record | parts
+            for record, parts in zip(
+                _per_threshold(sums, draws, reference, fits, fit_draws, factor, sample.classes),
+                calibration.per_threshold,
+                strict=True,
+            )
+        ],
         decomposition=vars(decomposition(sums)),
         referral=curve_from_rows(rows),
         sums=sums,
@@ -214,14 +248,27 @@ def _evaluate_statistics(
         n_bins=statistics.layout.n_bins,
         label_mapping=sample.label_mapping,
         notes=[
-            *_notes(statistics, len(rows)),
+            *_notes(statistics, rows.cases),
+            *_rater_notes(raters),
             *_zero_probability_notes(sums, sample, _count_impossible(statistics)),
             *_cluster_warnings(statistics),
             *_label_offset_warnings(sums),
             *_class_order_warnings(rows.probs, sample.classes),
         ],
         rule=statistics.rule,
+        raters=raters,
+        corp=calibration.parts,
+        c_index=_c_index(rows, unit, statistics.units, n_resamples, factor, random_state),
+        calibration_curves=calibration.curves,
     )
+
+
+def _c_index(rows: Rows, unit: IntArray, units: int, n_resamples: int, factor: float, random_state: int) -> Estimate:
+    fit = concordance_fit(rows)
+    draws = None
+    if n_resamples:
+        draws = fit.value + resampled_means(fit.influence[None], unit, units, n_resamples, random_state)
+    return _estimates(np.array([fit.value]), draws, factor, (0.0, 1.0))[0]
 
 
 def _threads(rows: int) -> int | None:
@@ -232,12 +279,32 @@ def _notes(statistics: SufficientStatistics, subsample_rows: int) -> list[str]:
     notes = [*statistics.sample.notes, *leakage_warnings(statistics.sample.history)]
     if subsample_rows < statistics.rows:
         notes.append(
-            f"AUC, calibration lines and the referral curve use {subsample_rows:,} rows spread evenly over the "
-            f"{statistics.rows:,}, the calibrated reference at most {REFERENCE_ROWS:,}; all other numbers use all rows"
+            "AUC, C-index, calibration lines, CORP, decision curves and the referral curve use "
+            f"{subsample_rows:,} rows spread evenly over the {statistics.rows:,}, the calibrated reference at most "
+            f"{REFERENCE_ROWS:,}; all other numbers use all rows"
         )
     if statistics.sampled:
         notes.append(f"the file was streamed: the examples come from a sample of {len(statistics.sample):,} rows")
     return notes
+
+
+def _rater_notes(raters: RaterEvaluation | None) -> list[str]:
+    """What the scores of cases with several raters estimate."""
+    if raters is None:
+        return []
+    if raters.votes is None or raters.votes_per_case is None:
+        return [
+            "the labels are shares of votes: each score is its mean over the votes of a case. The number of raters is "
+            "unknown, so there are no ceilings"
+        ]
+    fewest, most = raters.votes_per_case
+    per_case = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+    names = "" if raters.raters is None else f" of {raters.raters} raters"
+    scope = "new cases and new raters" if raters.raters_resampled else "new cases with raters like these"
+    return [
+        f"{raters.votes:,} votes{names}, {per_case} per case: each score is its mean over the votes of a case, and the "
+        f"intervals hold for {scope}"
+    ]
 
 
 def _zero_probability_notes(sums: Sums, sample: Predictions, count: int) -> list[str]:
@@ -329,23 +396,29 @@ def _label_offset_warnings(sums: Sums) -> list[str]:
 def _count_impossible(statistics: SufficientStatistics) -> int:
     """Number of rows with p_y = 0; for a streamed, weighted file the sum of their weights, rounded up."""
     weight = statistics.sample.sample_weight
-    if statistics.sampled or weight is None:
+    if statistics.sampled or (weight is None and statistics.sample.votes is None):
         return int(np.ceil(statistics.totals.score("impossible")))
-    return int(impossible_rows(statistics.sample_rows())[weight > 0].sum())
+    rows = statistics.sample_rows()
+    impossible = (impossible_rows(rows) > 0) & (rows.weights > 0)
+    return int(impossible.sum() if rows.case is None else len(np.unique(rows.case[impossible])))
 
 
 class _Reference:
     """Distribution of the binned errors of a perfectly calibrated model with the same probabilities.
 
-    Labels are simulated from the probabilities. Rows of a cluster are correlated, which simulated labels would not be:
-    with clusters the distribution is the noise of the resamples around the observed gaps.
+    Labels are simulated from the probabilities. Rows of a cluster and votes for a case are correlated, which simulated
+    labels would not be: with clusters or votes the distribution is the noise of the resamples around the observed gaps.
     """
 
     def __init__(
         self, statistics: SufficientStatistics, rows: Rows, draws: Sums | None, factor: float, random_state: int
     ) -> None:
         self._center: Sums | None = None
-        if statistics.sample.cluster is not None and draws is not None:
+        if statistics.sample.votes is not None and draws is None and statistics.units > 1:
+            draws = statistics.resampled(
+                number_of_resamples(None, statistics.rows, statistics.layout.size), random_state
+            )
+        if draws is not None and (statistics.sample.cluster is not None or statistics.sample.votes is not None):
             self._center, self._draws, self._scale = statistics.totals, draws, factor
             return
         layout, vector = statistics.layout, statistics.vector
@@ -371,7 +444,9 @@ def _estimate(metric: Metric, sums: Sums, draws: Sums | None, reference: _Refere
         return (
             Estimate(value)
             if draws is None
-            else Estimate(value, *interval(value, metric(draws), factor, metric.bounds))
+            else Estimate(
+                value, *np.clip(interval(value, metric(draws), factor, metric.bounds), *metric.bounds).tolist()
+            )
         )
     errors = reference.errors(metric.formula, metric.reduce)
     expected, limit = float(errors.mean()), float(np.quantile(errors, CONFIDENCE_LEVEL))
@@ -389,8 +464,7 @@ def _resample_fits(
 ) -> FloatArray:
     """AUC, intercept and slope of each resample by their influence functions, (n_resamples, C-1, 3)."""
     influence = np.concatenate([fit.influence for fit in fits])  # (3 (C-1), n)
-    per_unit = np.stack([np.bincount(unit, weights=row, minlength=statistics.units) for row in influence], axis=1)
-    change = resampled_sums(per_unit, n_resamples, random_state) / len(unit)
+    change = resampled_means(influence, unit, statistics.units, n_resamples, random_state)
     center = np.array([(fit.auc, fit.intercept, fit.slope) for fit in fits])
     return center + change.reshape(n_resamples, len(fits), 3)
 
@@ -428,14 +502,27 @@ def _per_threshold(
         "ce_p_value": reference_p_value(ce, errors).tolist(),
         "brier": (sums.threshold_squares / sums.total).tolist(),
     }
+    totals = rate_totals(sums.confusion)
     rate_draws = {} if draws is None else decision_rates(draws.confusion)
     for name, rate in decision_rates(sums.confusion).items():
-        columns[name] = _estimates(rate, rate_draws.get(name), factor, (0.0, 1.0))
+        columns[name] = [
+            _exact_at_bounds(estimate, float(total))
+            for estimate, total in zip(
+                _estimates(rate, rate_draws.get(name), factor, (0.0, 1.0)), totals[name], strict=True
+            )
+        ]
     for i, name in enumerate(("auc", "intercept", "slope")):
         values = np.array([getattr(fit, name) for fit in fits])
         bounds = (0.0, 1.0) if name == "auc" else (-np.inf, np.inf)
         columns[name] = _estimates(values, None if fit_draws is None else fit_draws[:, :, i], factor, bounds)
     return _records(columns)
+
+
+def _exact_at_bounds(rate: Estimate, total: float) -> Estimate:
+    """The rate with an exact interval if it is 0 or 1: all resamples then have the same rate."""
+    if math.isnan(rate.low) or rate.value not in (0.0, 1.0):
+        return rate
+    return Estimate(rate.value, *clopper_pearson(rate.value * total, total))
 
 
 def _records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:

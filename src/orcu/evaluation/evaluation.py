@@ -1,7 +1,7 @@
 """Result of an evaluation, as plain data for JSON, as tables and as reports."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -9,33 +9,19 @@ import numpy as np
 import orcu
 from orcu.evaluation import tracking
 from orcu.evaluation.comparison import Difference
+from orcu.evaluation.corp import CalibrationCurve
+from orcu.evaluation.decision_curves import DecisionCurve
 from orcu.evaluation.formatting import ARROWS, format_interval, format_value
-from orcu.evaluation.intervals import CONFIDENCE_LEVEL
 from orcu.evaluation.mean_cost import evaluation_metrics
+from orcu.evaluation.raters import RaterEvaluation
 from orcu.metrics.base import Metric
 from orcu.metrics.binning import PAPER
 from orcu.metrics.referral import ReferralCurve
 from orcu.metrics.sums import Sums
 from orcu.predictions import Predictions
+from orcu.resampling import CONFIDENCE_LEVEL, Estimate
 
 RESULT_VERSION = 2
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """Value with its 95 % interval, and the reference of a calibrated model.
-
-    The interval of a binned error is that of the true error (see `gap_interval`). ``expected`` and ``limit`` are the
-    mean and the 95 % quantile of the error if labels were drawn from the same probabilities, and ``p_value`` is the
-    probability of an error at least as large. NaN means not defined.
-    """
-
-    value: float
-    low: float = float("nan")
-    high: float = float("nan")
-    expected: float | None = None
-    limit: float | None = None
-    p_value: float | None = None
 
 
 @dataclass(repr=False)
@@ -65,6 +51,11 @@ class Evaluation:
     label_mapping: str
     notes: list[str]
     rule: Any = "argmax"
+    raters: RaterEvaluation | None = None  # of cases with votes of several raters
+    corp: dict[str, Estimate] = field(default_factory=dict)  # parts of the RPS, and its skill
+    calibration_curves: list[CalibrationCurve] = field(default_factory=list)  # of each threshold
+    c_index: Estimate = field(default_factory=lambda: Estimate(math.nan))  # ordinal concordance of the expected class
+    decision_curves: list[DecisionCurve] = field(default_factory=list)  # of each threshold
     subgroups: dict[str, "Evaluation"] = field(default_factory=dict)
     others: list["Evaluation"] = field(default_factory=list)
     differences: dict[str, dict[str, Difference]] = field(default_factory=dict)  # by other model
@@ -115,6 +106,9 @@ class Evaluation:
             "metrics": {m.name: _plain(self.metrics[m.name]) | {"better": m.better or None} for m in self.metric_list},
             "infinite_nll_rows": self.impossible_rows,
             "rps_decomposition": _plain(self.decomposition),
+            "corp": _plain(self.corp),
+            "c_index": _plain(self.c_index),
+            "decision_curves": _plain([curve.to_dict() for curve in self.decision_curves]),
             "per_class": _plain(self.per_class),
             "per_threshold": _plain(self.per_threshold),
             "referral": {
@@ -133,6 +127,8 @@ class Evaluation:
                 "per_threshold": self.sums.thresholds.tolist(),
             },
         }
+        if self.raters is not None:
+            result["raters"] = _plain(self.raters)
         if self.subgroups:
             result["subgroups"] = {name: subgroup._summary() for name, subgroup in self.subgroups.items()}
         if self.others:
@@ -257,9 +253,11 @@ def format_difference(difference: Difference, metric: Metric) -> tuple[str, str,
 
 def _plain(value: Any) -> Any:
     """Estimates, differences and numbers, also nested, as JSON data; ``None`` for numbers that are not finite."""
-    if isinstance(value, list):
+    if hasattr(value, "_asdict"):  # a named tuple
+        value = value._asdict()
+    if isinstance(value, (list, tuple)):
         return [_plain(entry) for entry in value]
-    if isinstance(value, Difference):
+    if is_dataclass(value) and not isinstance(value, Estimate):
         value = vars(value)
     if isinstance(value, dict):
         return {name: _plain(entry) for name, entry in value.items()}

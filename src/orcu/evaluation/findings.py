@@ -1,6 +1,8 @@
-"""What an evaluation shows about calibration: one decision from which headline, advice and marks follow.
+"""What an evaluation shows: one decision from which headline, advice and marks follow.
 
-The model as a whole is tested by `PRIMARY`: over-confidence, ECE, SCE and the error of the thresholds. Their p-values
+Failures come first: a model that is not better than the class frequencies, classes that are never or rarely decided,
+thresholds that miss most of their rows, subgroups that differ, and classes with too few rows. Then calibration. The
+model as a whole is tested by `PRIMARY`: over-confidence, ECE, SCE and the error of the thresholds. Their p-values
 are adjusted by the method of Holm (1979), so a calibrated model is called miscalibrated in at most 5 % of evaluations.
 Only if one of them is significant, classes and thresholds are tested, each family adjusted likewise. Subgroups are
 another family: the smallest adjusted p-value of each subgroup is adjusted over the subgroups.
@@ -12,37 +14,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import chdtrc, gammaincc, ndtr, ndtri
+from scipy.special import chdtrc, ndtr, ndtri
 
-from orcu.evaluation.intervals import CONFIDENCE_LEVEL
-from orcu.inputs import FloatArray
+from orcu.metrics.thresholds import rate_totals
+from orcu.resampling import CONFIDENCE_LEVEL, clopper_pearson
 
 if TYPE_CHECKING:
-    from orcu.evaluation.evaluation import Estimate, Evaluation
+    from orcu.evaluation.evaluation import Evaluation
+    from orcu.resampling import Estimate
 
 LEVEL = 1 - CONFIDENCE_LEVEL
 MIN_ROWS = 30  # rows needed for a statement about calibration
+MIN_CLASS_ROWS = 10  # rows of a class needed for a statement about it
+LOW_RATE = 0.5  # a threshold with a smaller sensitivity or specificity misses most of its rows
+NO_SKILL = 1e-9  # skill up to this size is rounding
+RARE = 0.5  # a class is rarely decided if it is decided less often than this share of its rows
 GAP = "overconfidence"
 PRIMARY = (GAP, "ece", "sce", "threshold_ce")
 SIGNIFICANT, NOT_SIGNIFICANT = "significant", "not significant"
-
-
-def reference_p_value(value: Any, errors: FloatArray) -> Any:
-    """Probability that the binned error of a calibrated model is at least ``value``.
-
-    The errors of the calibrated reference, shape (draws, ...), are sums of absolute values of nearly normal gaps. Their
-    distribution is taken as a gamma distribution with their mean and variance, whose tail is smooth.
-
-    Example:
-        >>> errors = np.abs(np.random.default_rng(0).normal(size=(500, 20))).mean(axis=1)
-        >>> bool(reference_p_value(np.quantile(errors, 0.95), errors) < 0.07)
-        True
-    """
-    mean, variance = errors.mean(axis=0), errors.var(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        p_value = gammaincc(mean**2 / variance, np.asarray(value) * mean / variance)
-    # Without noise, an error above the reference is certain.
-    return np.where(variance > 0, p_value, np.where(np.asarray(value) > mean, 0.0, 1.0))
 
 
 def interval_p_value(estimate: "Estimate", null: float = 0.0) -> float:
@@ -76,6 +65,31 @@ def adjust(p_values: Mapping[Any, float]) -> dict[Any, float]:
 
 
 @dataclass(frozen=True)
+class Share:
+    """Rows with a decision, of all rows of a class or threshold, with a 95 % interval of the share (NaN if none)."""
+
+    part: float
+    total: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Failures:
+    """What a user must know before anything else; empty if there is nothing of a kind."""
+
+    skill: "Estimate"  # of the ranked probability score against the class frequencies
+    is_useless: bool  # whether the model is not better than the class frequencies
+    never_decided: Mapping[str, Share]  # classes with rows; the share of these rows that are decided right
+    rarely_decided: Mapping[str, Share]  # classes; decisions, and rows with the label
+    missed: Mapping[str, tuple[str, Share]]  # by event: the lowest sensitivity and specificity below `LOW_RATE`
+    few_rows: Mapping[str, float]  # classes with too few rows for a statement, and their rows
+
+    def __bool__(self) -> bool:
+        return bool(self.is_useless or self.never_decided or self.rarely_decided or self.missed or self.few_rows)
+
+
+@dataclass(frozen=True)
 class Findings:
     """Significant results of an evaluation."""
 
@@ -87,8 +101,10 @@ class Findings:
     subgroups: Mapping[str, "Findings"]  # findings of each subgroup
     off_subgroups: Sequence[str]  # subgroups with a significant error, largest over-confidence first
     subgroups_differ: bool  # whether the over-confidence of the subgroups differs
+    subgroup_errors_differ: bool  # whether the mean absolute error of the decisions differs between the subgroups
     calibrators: Sequence[str]  # calibrators that were applied before
     is_unimodal: bool
+    failures: Failures
     is_tested: bool = True  # False for a subgroup that is not significant among the subgroups
 
     @property
@@ -128,6 +144,7 @@ def findings(evaluation: "Evaluation") -> Findings:
             "subgroups": {name: Findings(**{**vars(part), "is_tested": name in off}) for name, part in parts.items()},
             "off_subgroups": off,
             "subgroups_differ": _differ([part.metrics[GAP] for part in _large(evaluation.subgroups)]),
+            "subgroup_errors_differ": _differ([part.metrics["mae"] for part in _large(evaluation.subgroups)]),
         }
     )
 
@@ -156,9 +173,58 @@ def _whole(evaluation: "Evaluation") -> Findings:
         subgroups={},
         off_subgroups=[],
         subgroups_differ=False,
+        subgroup_errors_differ=False,
         calibrators=[step["method"] for step in evaluation.sample.history if step.get("step") == "calibrate"],
         is_unimodal=evaluation.metrics["unimodality"].value == 1,
+        failures=_failures(evaluation),
     )
+
+
+def _failures(evaluation: "Evaluation") -> Failures:
+    confusion = evaluation.sums.confusion
+    labels, decisions, total = confusion.sum(1), confusion.sum(0), float(confusion.sum())
+    rows_per_weight = evaluation.rows / total
+    skill = evaluation.corp["skill"]
+    lowest_skill = skill.value if math.isnan(skill.low) else skill.low
+    never, rarely = {}, {}
+    for k, name in enumerate(evaluation.classes):
+        if labels[k] > 0 and decisions[k] == 0:
+            never[name] = _share(evaluation, 0.0, float(labels[k]))
+        # The share of the decisions is compared with the share of the labels, each of all rows.
+        elif labels[k] > 0 and _share(evaluation, float(decisions[k]), total).high < RARE * labels[k] / total:
+            rarely[name] = Share(float(decisions[k]), float(labels[k]), math.nan, math.nan)
+    return Failures(
+        skill=skill,
+        is_useless=evaluation.rows >= MIN_ROWS and lowest_skill <= NO_SKILL,
+        never_decided=never,
+        rarely_decided=rarely,
+        missed=_missed(evaluation),
+        few_rows={
+            name: float(count)
+            for name, count in zip(evaluation.classes, labels, strict=True)
+            if count * rows_per_weight < MIN_CLASS_ROWS
+        },
+    )
+
+
+def _share(evaluation: "Evaluation", part: float, total: float) -> Share:
+    """Share with an exact interval; weights count as rows by their share of the total weight."""
+    scale = evaluation.rows / float(evaluation.sums.confusion.sum())
+    return Share(part, total, *clopper_pearson(part * scale, total * scale))
+
+
+def _missed(evaluation: "Evaluation") -> dict[str, tuple[str, Share]]:
+    """The threshold with the lowest sensitivity, and that with the lowest specificity, if below `LOW_RATE`."""
+    totals, missed = rate_totals(evaluation.sums.confusion), {}
+    for name in ("specificity", "sensitivity"):
+        rates = [record[name] for record in evaluation.per_threshold]
+        values = np.array([rate.value for rate in rates])
+        if np.isfinite(values).any() and np.nanmin(values) < LOW_RATE:
+            k = int(np.nanargmin(values))
+            total = float(totals[name][k])
+            share = Share(float(values[k]) * total, total, rates[k].low, rates[k].high)
+            missed[evaluation.per_threshold[k]["event"]] = name, share
+    return dict(reversed(missed.items()))
 
 
 def _differ(gaps: Sequence["Estimate"]) -> bool:

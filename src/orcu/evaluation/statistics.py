@@ -1,7 +1,7 @@
 """Sufficient statistics of a model's predictions, collected in memory or from a stream."""
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from hashlib import blake2b
 from typing import Any
@@ -11,15 +11,7 @@ import numpy.typing as npt
 
 from orcu.errors import InputError
 from orcu.evaluation.equal_counts import BinAssigner, CountingPass, Counts, StreamedBins
-from orcu.evaluation.intervals import (
-    MAX_UNITS,
-    N_BLOCKS,
-    random_blocks,
-    resampled_sums,
-    resampling_units,
-    small_sample_factor,
-    unit_sums,
-)
+from orcu.evaluation.intervals import unit_sums
 from orcu.evaluation.tally import Tally
 from orcu.inputs import BoolArray, FloatArray, IntArray
 from orcu.launchers import Launcher
@@ -27,9 +19,12 @@ from orcu.launchers.local import Local
 from orcu.metrics.base import all_metrics
 from orcu.metrics.layout import Layout
 from orcu.metrics.rows import Rows
+from orcu.metrics.scoring import rps_per_row
 from orcu.metrics.sums import Sums
 from orcu.predictions import Predictions, PredictionsSource
 from orcu.predictions.source import RawBatch, ReadSummary
+from orcu.raters.votes import NOT_RATED, raters_are_resampled
+from orcu.resampling import MAX_UNITS, N_BLOCKS, random_blocks, resampled_sums, resampling_units, small_sample_factor
 from orcu.threads import map_ordered
 
 IN_MEMORY_CELLS = 16_000_000  # rows times classes; larger files are streamed
@@ -43,7 +38,10 @@ Progress = Callable[[str, int], None]
 
 @dataclass(frozen=True)
 class SufficientStatistics:
-    """Sums over all rows and per resampling unit, and the rows themselves or a sample of them."""
+    """Sums over all rows and per resampling unit, and the rows themselves or a sample of them.
+
+    A case with votes of several raters is one row here; its sums are means over its votes.
+    """
 
     layout: Layout  # positions of the sums in the vector
     rows: int
@@ -71,7 +69,8 @@ class SufficientStatistics:
         """Sums of each resampling unit, shape (units, size)."""
         if self.dense_sums is not None:
             return self.dense_sums
-        return unit_sums(self.layout, self.sample_rows(), self.sample_unit, self.units)
+        rows = self.sample_rows()
+        return unit_sums(self.layout, rows, rows.spread(self.sample_unit), self.units)
 
     @cached_property
     def cluster_weights(self) -> FloatArray | None:
@@ -87,8 +86,41 @@ class SufficientStatistics:
         return 1.0 if self.cluster_weights is None else small_sample_factor(self.cluster_weights)
 
     def resampled(self, n_resamples: int, random_state: int) -> Sums:
-        """Sums of all bootstrap resamples; the same seed draws the same units for another model on the same rows."""
-        return self.layout.sums(resampled_sums(self.unit_sums, n_resamples, random_state))
+        """Sums of all bootstrap resamples; the same seed draws the same units for another model on the same rows.
+
+        Named raters are resampled too if there are enough, so that the intervals hold for new cases and new raters. The
+        deviations of both kinds of resamples are added. Both contain the noise of single votes, so it is removed from
+        the deviations of the raters: variances add up as cases + raters - votes (Owen, 2007).
+        """
+        sums = resampled_sums(self.unit_sums, n_resamples, random_state)
+        rows, rater = self._rater_rows()
+        if rater is None:
+            return self.layout.sums(sums)
+        weights = np.bincount(rater, weights=rows.weights).astype(np.float64)
+        # Deviations from a rater with average grades: the number of grades of a rater does not matter.
+        by_rater = unit_sums(self.layout, rows, rater, len(weights)).toarray()
+        by_rater -= np.outer(weights, self.vector / rows.total)
+        deviations = resampled_sums(by_rater, n_resamples, random_state + 1) - by_rater.sum(axis=0)
+        factor = small_sample_factor(weights) * np.sqrt(_variance_of_raters(rows, rater))
+        return self.layout.sums(sums + factor * deviations)
+
+    def _rater_rows(self) -> tuple[Rows, IntArray | None]:
+        """A row for each grade of a named rater, and the rater; None for few or unnamed raters.
+
+        Each case has its weight, divided equally among its raters.
+        """
+        ratings, sample = self.sample.ratings, self.sample
+        if ratings is None or self.sampled or not raters_are_resampled(ratings):
+            return self.sample_rows(), None
+        case, rater = np.nonzero(ratings.codes != NOT_RATED)
+        weight = (1 / ratings.counts.sum(axis=1))[case]
+        optional = {
+            "sample_weight": weight if sample.sample_weight is None else weight * sample.sample_weight[case],
+            "logits": None if sample.logits is None else sample.logits[case],
+            "uncertainty": None if sample.uncertainty is None else sample.uncertainty[case],
+            "adaptive_bins": None if self.sample_bins is None else self.sample_bins[:, case],
+        }
+        return Rows(sample.probs[case], ratings.codes[case, rater], rule=self.rule, **optional), rater
 
     def sample_rows(self) -> Rows:
         """Rows of the sample; not cached, since their derived arrays take memory."""
@@ -97,10 +129,13 @@ class SufficientStatistics:
     def subsample(self, size: int) -> tuple[Rows, npt.NDArray[np.intp]]:
         """About ``size`` evenly spread rows of the sample, or all if there are fewer, and their resampling units."""
         rows, count = self.sample_rows(), len(self.sample)
+        unit = rows.spread(self.sample_unit)
         if count <= size:
-            return rows, self.sample_unit
+            return rows, unit
         chosen = subsample_index(count, size)
-        return rows[chosen], self.sample_unit[chosen]
+        if rows.case is not None:  # all votes of the chosen cases
+            chosen = np.flatnonzero(np.isin(rows.case, chosen))
+        return rows[chosen], unit[chosen]
 
 
 def collect(
@@ -124,7 +159,7 @@ def collect(
                 readers = [_Reader(fragment) for fragment in source.fragments]
             return _collect_stream(source, readers, n_bins, rule, progress, launcher)
         source = loaded
-    check_two_classes(np.bincount(source.labels, minlength=source.num_classes), source.classes)
+    check_two_classes(source.class_counts, source.classes)
     progress("counting", len(source))
     subgroups = {}
     if source.subgroup is not None:
@@ -188,7 +223,7 @@ def _load_if_small(source: PredictionsSource, readers: list[_Reader], progress: 
     batches, summary = list[Predictions](), ReadSummary()
     for reader in readers:
         for batch in map_ordered(RawBatch.parse, reader.batches()):
-            batch.labels  # noqa: B018 - raises if labels are missing
+            batch.labels_or_votes  # noqa: B018 - raises if labels are missing
             batches.append(batch)
             summary += ReadSummary.from_batch(batch)
             progress("reading", summary.rows)
@@ -201,16 +236,17 @@ def _load_if_small(source: PredictionsSource, readers: list[_Reader], progress: 
 def _collect_in_memory(source: Predictions, n_bins: int, rule: Any) -> SufficientStatistics:
     rows, layout = Rows.from_predictions(source, rule), Layout(source.num_classes, n_bins)
     rows = rows.with_adaptive_bins(n_bins) if len(rows) <= PART_ROWS else _with_adaptive_bins(rows, n_bins)
-    unit, units = resampling_units(len(rows), source.cluster)
+    unit, units = resampling_units(len(source), source.cluster)
     dense = len(rows) > MAX_UNITS and units * layout.size <= MAX_UNIT_CELLS
-    tally, sums = _tally_parts(layout, rows, unit, units if dense else 0)
+    tally, sums = _tally_parts(layout, rows, rows.spread(unit), units if dense else 0)
+    bins = rows.adaptive_bins
     return SufficientStatistics(
         layout=layout,
-        rows=len(rows),
+        rows=len(source),
         clusters=None if source.cluster is None else len(np.unique(source.cluster.astype(str))),
         vector=tally.vector(),
         sample=source,
-        sample_bins=rows.adaptive_bins,
+        sample_bins=bins if bins is None or rows.case is None else bins[:, rows.first_rows],
         sample_unit=unit,
         units=units,
         rule=rule,
@@ -220,15 +256,31 @@ def _collect_in_memory(source: Predictions, n_bins: int, rule: Any) -> Sufficien
 
 def _with_adaptive_bins(rows: Rows, n_bins: int) -> Rows:
     """`Rows.with_adaptive_bins` in parts, as for a stream: no column is sorted."""
-    parts = [slice(start, start + PART_ROWS) for start in range(0, len(rows), PART_ROWS)]
-    columns = rows.columns
+    columns = rows.columns if rows.case is None else rows.columns[:, rows.first_rows]
+    parts = [slice(start, start + PART_ROWS) for start in range(0, rows.cases, PART_ROWS)]
 
     def count(counting_pass: CountingPass) -> Iterator[Counts]:
         return map_ordered(lambda part: counting_pass.counts(columns[:, part]), parts)
 
     bins = StreamedBins(rows.num_classes, n_bins=n_bins, count=count)
     index = map_ordered(lambda k: bins.assigner(k).assign(columns[:, parts[k]]), range(len(parts)))
-    return replace(rows, adaptive_bins=np.concatenate(list(index), axis=1))
+    return rows.with_case_bins(np.concatenate(list(index), axis=1))
+
+
+def _variance_of_raters(rows: Rows, rater: IntArray) -> float:
+    """Share of the variance between raters that is not noise of single votes, from 0 to 1.
+
+    The largest of the shares for the grades, the errors of the decisions and the scores. One share for all sums keeps
+    their relations, such as that of a confusion matrix and its total.
+    """
+    offset = np.abs(rows.decision - rows.y)
+    scores = [rows.y, offset == 0, offset, rps_per_row(rows.probs, rows.y), rows.likelihood]
+    values = np.stack(scores, axis=1).astype(np.float64)
+    values = rows.weights[:, None] * (values - rows.weights @ values / rows.total)
+    by_rater = np.stack([np.bincount(rater, weights=column) for column in values.T], axis=1)
+    between, noise = (by_rater**2).sum(axis=0), (values**2).sum(axis=0)
+    shares = 1 - np.divide(noise, between, out=np.ones_like(noise), where=between > noise)
+    return float(shares.max())
 
 
 def _tally_parts(layout: Layout, rows: Rows, unit: IntArray, units: int) -> tuple[Tally, FloatArray]:
@@ -290,12 +342,13 @@ class _StreamPart:
 
     @classmethod
     def from_batch(
-        cls, layout: Layout, batch: Predictions, rows: Rows, unit: IntArray, chosen: BoolArray
+        cls, layout: Layout, batch: Predictions, rows: Rows, row_unit: IntArray, unit: IntArray, chosen: BoolArray
     ) -> "_StreamPart":
         if not chosen.any():  # a small subgroup of a long stream needs at least one row in its sample
             chosen = np.arange(len(batch)) == 0
-        sample = [(batch[chosen], rows[chosen].adaptive_bins, unit[chosen])]
-        return cls(ReadSummary.from_batch(batch), *_tally_units(layout, rows, unit, N_BLOCKS), sample)
+        bins = rows[rows.first_rows].adaptive_bins
+        sample = [(batch[chosen], None if bins is None else bins[:, chosen], unit[chosen])]
+        return cls(ReadSummary.from_batch(batch), *_tally_units(layout, rows, row_unit, N_BLOCKS), sample)
 
     def merge(self, other: "_StreamPart") -> None:
         """Add the next part. Sums are added by part and by file, so that the bits do not depend on the reader."""
@@ -385,7 +438,7 @@ def _count_file(
     """A pass over one file: the counts of each batch, and its number of rows."""
 
     def count(batch: RawBatch) -> tuple[Counts, int]:
-        columns = Rows.from_predictions(batch.parse()).columns
+        columns = np.ascontiguousarray(batch.parse().probs.T)  # one column per case, also with several raters
         return counting_pass.counts(columns), columns.shape[1]
 
     batches, total = [], 0
@@ -415,10 +468,14 @@ def _sum_file(
         chosen = _golden_sequence(number) < share
         rows = Rows.from_predictions(batch, rule)
         # The equal-count bins of a subgroup are those of the whole stream here.
-        rows = replace(rows, adaptive_bins=assigner.assign(rows.columns))
-        parts: _Populations = {None: _StreamPart.from_batch(layout, batch, rows, unit, chosen)}
+        rows = rows.with_case_bins(assigner.assign(rows.columns[:, rows.first_rows]))
+        row_unit = rows.spread(unit)
+        parts: _Populations = {None: _StreamPart.from_batch(layout, batch, rows, row_unit, unit, chosen)}
         for name, mask in () if batch.subgroup is None else _subgroup_masks(batch.subgroup):
-            parts[name] = _StreamPart.from_batch(layout, batch[mask], rows[mask], unit[mask], chosen[mask])
+            row_mask = rows.spread(mask)
+            parts[name] = _StreamPart.from_batch(
+                layout, batch[mask], rows[row_mask], row_unit[row_mask], unit[mask], chosen[mask]
+            )
         return parts
 
     total, (reader, assigners, first_rows) = _Populations(), task

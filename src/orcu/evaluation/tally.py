@@ -7,21 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from orcu import geometry
 from orcu.errors import InputError
-from orcu.inputs import (
-    FloatArray,
-    IntArray,
-    as_count,
-    as_labels,
-    as_logits,
-    as_n_bins,
-    as_probs,
-    dense_outputs,
-    is_dense,
-)
+from orcu.inputs import FloatArray, IntArray, as_count, as_logits, as_n_bins, as_probs, dense_outputs, is_dense
 from orcu.metrics.base import Metric, all_metrics
 from orcu.metrics.layout import Layout
-from orcu.metrics.rows import Rows, checked_weight
+from orcu.metrics.rows import Rows, rows_of
 from orcu.metrics.sums import Sums, Term
 
 STATE_VERSION = 2  # version 1 was written by orcu 0.2
@@ -51,7 +42,7 @@ class Tally:
 
     Attributes:
         metrics: names of the metrics.
-        rows: number of rows added.
+        rows: number of rows added; a case with votes of several raters is one row.
 
     Example:
         >>> a, b = Tally(num_classes=2), Tally(num_classes=2)
@@ -88,7 +79,7 @@ class Tally:
 
         Args:
             probs: class probabilities, shape (n, C) or (n, C, d1, ...), or ``None`` if ``logits`` is given.
-            y: labels 0..C-1, shape (n,) or (n, d1, ...).
+            y: labels 0..C-1, shape (n,) or (n, d1, ...), or votes of several raters, shape (n, C).
             logits: logits, instead of probs.
             sample_weight: non-negative weights, in the shape of the labels.
             mask: booleans in the shape of the labels, true where a position counts; other positions are ignored.
@@ -108,9 +99,10 @@ class Tally:
         values = as_probs(probs) if logits is None else as_logits(logits)
         if values.shape[1] != self.num_classes:
             raise InputError(f"{kind}: expected {self.num_classes} columns, one per class, got {values.shape[1]}.")
-        y = as_labels(y, self.num_classes, rows=len(values))
-        weight = checked_weight(sample_weight, len(values))
-        self.add(Rows(values, y, weight) if logits is None else Rows.from_logits(values, y, weight))
+        if logits is None:
+            self.add(rows_of(values, y, sample_weight))
+        else:
+            self.add(rows_of(geometry.probs(values), y, sample_weight, values))
 
     def add(self, rows: Rows, *, unit: IntArray | None = None, sums: FloatArray | None = None) -> None:
         """Add checked rows. Rows with ``adaptive_bins`` contribute to the ACE.
@@ -125,7 +117,7 @@ class Tally:
             terms = self._layout.terms(rows[chunk])
             for term in terms if unit is None or sums is None else _add_to_units(terms, sums, unit[chunk]):
                 self._add_term(term)
-        self.rows += len(rows)
+        self.rows += rows.cases
 
     def _add_term(self, term: Term) -> None:
         start, width, column, value = term

@@ -292,11 +292,9 @@ def _concatenate(runs: list[RunFiles], parts: list[Predictions]) -> Predictions:
     # Logits of probabilities would replace zeros, so they are used only if all parts have them.
     logits = [part.logits for part in parts if part.logits is not None]
     arrays, key = (logits, "logits") if len(logits) == len(parts) else ([part.probs for part in parts], "probs")
+    scores: dict[str, Any] = {key: np.concatenate(arrays)}
     return Predictions(
-        **{key: np.concatenate(arrays)},
-        y=np.concatenate([part.label_names() for part in parts]),
-        classes=parts[0].classes,
-        ids=ids or None,
+        **scores, y=np.concatenate([part.label_names() for part in parts]), classes=parts[0].classes, ids=ids or None
     )
 
 

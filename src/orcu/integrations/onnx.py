@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from orcu import __version__, geometry
-from orcu.errors import InputError, require
+from orcu.errors import InputError, first_line, require
 
 for _package in ("torch", "onnx", "onnxscript"):
     require(_package, extra="onnx", feature="orcu.integrations.onnx")
@@ -213,7 +213,10 @@ def _check(
     """Raise if onnxruntime and orcu differ on the example or its first row."""
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    try:
+        session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's exceptions have no common type
+        raise InputError(f"{file.name}: onnxruntime cannot run the exported model ({first_line(error)}).") from error
     for rows in (slice(None), slice(1)):
         arrays = {name: value[rows].detach().cpu().numpy() for name, value in inputs.items()}
         probs, file_logits = session.run(["probs", "logits"], arrays)

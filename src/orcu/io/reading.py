@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -129,11 +129,17 @@ def open_table(
 
 
 def read_table(
-    path: str | os.PathLike[str], *, sep: str | None = None, decimal: str | None = None, encoding: str | None = None
+    path: str | os.PathLike[str],
+    *,
+    sep: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    text_columns: Collection[str] = (),
 ) -> "pyarrow.Table":
     r"""Read a file into a pyarrow table; arguments as for `open_table`.
 
-    The column types of a CSV file are detected, and empty cells are null.
+    The column types of a CSV file are detected, and empty cells are null. ``text_columns`` stay text, so that an id
+    such as 007 is not read as the number 7.
 
     Raises:
         InputError: if the file cannot be read, or has two columns with the same name.
@@ -153,7 +159,8 @@ def read_table(
     with _input_errors(file.path, "utf-8" if file.dialect is None else file.dialect.encoding):
         if file.dialect is None:
             return pa.parquet.read_table(path)
-        convert = pa.csv.ConvertOptions(strings_can_be_null=True, decimal_point=file.decimal)
+        types = {name: pa.string() for name in text_columns}
+        convert = pa.csv.ConvertOptions(strings_can_be_null=True, decimal_point=file.decimal, column_types=types)
         with pa.input_stream(path, compression="detect") as stream:
             try:
                 return pa.csv.read_csv(stream, *_csv_options(file.dialect), convert)

@@ -5,18 +5,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import t
+from scipy.stats import beta, t
 
 from orcu import metrics
+from orcu.decisions.coverage import CoverageReport
 from orcu.evaluation.evaluate import evaluate
 from orcu.evaluation.evaluation import Evaluation
-from orcu.evaluation.intervals import CONFIDENCE_LEVEL
 from orcu.inputs import FloatArray
-from orcu.judges.agreement import Agreement, agreement
+from orcu.judges.escalation import error_bound
 from orcu.judges.grades import Grades
 from orcu.judges.panel import JudgePanel, fit_for_prediction, inversion_message, is_inverted, select_graded
 from orcu.judges.pool import MIN_ITEMS, HumanRows
 from orcu.predictions import Predictions
+from orcu.raters.agreement import Agreement, agreement
+from orcu.resampling import CONFIDENCE_LEVEL
 
 TRAIN_SIZES = (25, 50, 100, 200, 400)
 N_REPEATS = 8
@@ -54,13 +56,20 @@ class Leniency:
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """Scores of the calibrated judges after a number of graded items: mean and standard deviation over repetitions."""
+    """Scores of the calibrated judges after a number of graded items: mean and standard deviation over repetitions.
+
+    The excess is the share by which the RPS is above that with the most graded items, paired by repetition. Its 95 %
+    interval is that of the corrected t-test of Nadeau and Bengio (2003), because the repetitions share items.
+    """
 
     n_items: int
     rps: float
     rps_std: float
     sce: float
     sce_std: float
+    excess: float = float("nan")
+    excess_low: float = float("nan")
+    excess_high: float = float("nan")
 
 
 @dataclass(frozen=True)
@@ -75,6 +84,8 @@ class JudgeAudit:
         human_agreement: agreement of people with each other; ``None`` if no item has two human grades, or only their
             means are graded.
         learning_curve: scores by the number of graded items.
+        coverage: coverage of the prediction sets overall and for each human grade.
+        class_coverage: the same for sets with a guarantee for each grade.
     """
 
     grades: Grades
@@ -83,6 +94,8 @@ class JudgeAudit:
     leniency: list[Leniency]
     human_agreement: Agreement | None
     learning_curve: list[CurvePoint]
+    coverage: CoverageReport
+    class_coverage: CoverageReport
 
     @property
     def sufficient_items(self) -> int | None:
@@ -123,17 +136,40 @@ class JudgeAudit:
         ]
         if self.human_agreement is not None:
             findings.append(
-                f"Quadratic weighted kappa: {self.human_agreement.qwk:.2f} between people, "
+                f"Quadratic weighted kappa: {self.human_agreement['qwk_pooled'].value:.2f} between people, "
                 f"{evaluation['qwk'].value:.2f} between the calibrated judges and people."
             )
-        if self.sufficient_items is not None:
-            enough = f"{self.sufficient_items} graded items are enough"
-            findings.append(f"{enough}: more improve the RPS by less than {100 * FLAT:.0f} %.")
-        elif self.learning_curve:
-            findings.append(
-                f"The RPS still improves at {self.learning_curve[-1].n_items} graded items: grade more items."
+        findings += self.coverage.notes(self.grades.levels.names)
+        return findings + self.sufficiency()
+
+    def sufficiency(self) -> list[str]:
+        """What the number of graded items is enough for: the scores, the prediction sets, and escalation."""
+        sentences = []
+        if len(self.learning_curve) > 1:
+            last, enough = self.learning_curve[-1], self.sufficient_items
+            point = next((each for each in self.learning_curve if each.n_items == enough), self.learning_curve[-2])
+            verdict = f"{point.n_items} graded items are enough" if enough else "Grade more items"
+            sentences.append(
+                f"Scores: {verdict}. With {point.n_items} the RPS is {100 * point.excess:.1f} % (95 % interval "
+                f"{100 * point.excess_low:.1f} to {100 * point.excess_high:.1f} %) above that with {last.n_items}; "
+                f"less than {100 * FLAT:.0f} % counts as enough."
             )
-        return findings
+        n = len(self.panel.oof_grades_) if self.panel.cluster_ is None else len(set(self.panel.cluster_))
+        unit = "graded items" if self.panel.cluster_ is None else "graded clusters"
+        allowed = int((n + 1) * (1 - self.coverage.target_coverage) + 1e-9)
+        if allowed:
+            ends = [100 * float(beta.ppf(q, n + 1 - allowed, allowed)) for q in (0.025, 0.975)]
+            sentences.append(
+                f"Prediction sets: with {n:,} {unit}, the coverage of new items is between {ends[0]:.0f} and "
+                f"{ends[1]:.0f} % (95 %), depending on the items that were graded; more items narrow it."
+            )
+        wrong = self.panel.oof_probs_.argmax(axis=1) != self.panel.oof_grades_
+        bound = error_bound(wrong, self.panel.cluster_)
+        sentences.append(
+            f"Escalation: {100 * float(wrong.mean()):.0f} % of the decisions for graded items are wrong, and with 90 % "
+            f"confidence at most {100 * bound:.0f} % of all. A smaller --max-error escalates items."
+        )
+        return sentences
 
 
 def audit(
@@ -179,9 +215,19 @@ def audit(
     curve = learning_curve(
         grades, calibrator=calibrator, random_state=random_state, train_sizes=train_sizes, n_repeats=n_repeats
     )
-    counts = np.where(graded.human_mask[:, None], graded.human * graded.n_raters[:, None], 0.0)
-    human_agreement = None if graded.has_mean_grades else agreement(np.rint(counts), graded.levels.values)
-    return JudgeAudit(graded, panel, evaluation, leniency, human_agreement, curve)
+    coverage, class_coverage = (panel.set_coverage(class_conditional=flag) for flag in (False, True))
+    people = _human_agreement(graded, random_state)
+    return JudgeAudit(graded, panel, evaluation, leniency, people, curve, coverage, class_coverage)
+
+
+def _human_agreement(graded: Grades, random_state: int) -> Agreement | None:
+    if graded.has_mean_grades:
+        return None
+    people_graded = graded[graded.human_mask]
+    counts = np.rint(people_graded.human * people_graded.n_raters[:, None])
+    cluster = people_graded.cluster
+    people = agreement(counts, values=graded.levels.values, cluster=cluster, random_state=random_state)
+    return people if people.n_cases else None
 
 
 def _evaluate(graded: Grades, panel: JudgePanel, random_state: int) -> Evaluation:
@@ -246,24 +292,37 @@ def learning_curve(
     graded = select_graded(grades)
     cluster = graded.cluster_codes()
     rng = np.random.default_rng(random_state)
-    scores: dict[int, list[tuple[float, float]]] = {}
-    for _ in range(n_repeats):
+    scores: dict[int, dict[int, tuple[float, float]]] = {}
+    test_share = 0.0
+    for repeat in range(n_repeats):
         clusters = rng.permutation(np.unique(cluster))
         is_test = np.isin(cluster, clusters[: max(1, len(clusters) // 3)])
         test = graded[rng.permutation(np.flatnonzero(is_test))[:MAX_TEST_ITEMS]]
         rest = rng.permutation(np.flatnonzero(~is_test))
+        test_share = is_test.mean()
         for size in train_sizes:
             if MIN_ITEMS <= size <= len(rest) and size <= 2 * len(graded) / 3:
                 train = graded[rest[:size]]
                 has_one_cluster = train.cluster is not None and len(set(train.cluster.tolist())) < 2
                 if np.count_nonzero(train.human.sum(axis=0)) > 1 and not has_one_cluster:
                     panel = fit_for_prediction(train, calibrator=calibrator, random_state=random_state)
-                    scores.setdefault(size, []).append(_score(panel, test))
+                    scores.setdefault(size, {})[repeat] = _score(panel, test)
     curve = []
-    for size, values in sorted(scores.items()):
+    for size, by_repeat in sorted(scores.items()):
+        values, largest = list(by_repeat.values()), scores[max(scores)]
         (rps, sce), (rps_std, sce_std) = np.mean(values, axis=0).tolist(), np.std(values, axis=0).tolist()
-        curve.append(CurvePoint(size, rps, rps_std, sce, sce_std))
+        ratios = np.array([by_repeat[k][0] / largest[k][0] - 1 for k in by_repeat if k in largest])
+        excess = _corrected_interval(ratios, test_share) if len(ratios) > 1 else [float("nan")] * 3
+        curve.append(CurvePoint(size, rps, rps_std, sce, sce_std, *excess))
     return curve
+
+
+def _corrected_interval(values: FloatArray, test_share: float) -> list[float]:
+    """Mean over repetitions, and the ends of its 95 % interval by the corrected t-test of Nadeau and Bengio."""
+    mean, count = float(values.mean()), len(values)
+    error = float(values.std(ddof=1)) * np.sqrt(1 / count + test_share / (1 - test_share))
+    half = float(t.ppf(0.5 + CONFIDENCE_LEVEL / 2, count - 1)) * error
+    return [mean, mean - half, mean + half]
 
 
 def _score(panel: JudgePanel, test: Grades) -> tuple[float, float]:

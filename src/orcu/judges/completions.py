@@ -1,18 +1,16 @@
-"""Reader of grades in chat completions, as OpenAI-compatible servers and vLLM write them: one JSON object per line."""
+"""Reader of grades in replies of servers: chat completions and responses of OpenAI, and messages of Anthropic."""
 
-import gzip
-import json
 import os
-import zlib
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from orcu.errors import InputError, first_line
-from orcu.inputs import cell_text
-from orcu.io.files import read_json
+from orcu.errors import InputError
+from orcu.judges.entries import as_name, get, read_entries
 from orcu.judges.levels import GradeLevels
+from orcu.judges.messages import ReplyFormat, find_completion
 from orcu.judges.parsing import GradeMatch, GradeParser
 from orcu.judges.replies import (
     AmbiguousReply,
@@ -24,7 +22,6 @@ from orcu.judges.replies import (
     escape_surrogates,
 )
 from orcu.judges.tokens import TokenProbs, token_probs
-from orcu.predictions.labels import is_missing
 
 ITEM_KEYS = ("custom_id", "item")
 DEFAULT_JUDGE = "judge"  # name of a judge without a name
@@ -42,6 +39,7 @@ class _ChoiceGrade:
 
     where: str
     item: str
+    reply_format: ReplyFormat
     judge: str  # "" if the line does not name it
     grade: int  # 0..C-1
     is_cut: bool  # whether the text has more than the grade and was cut at the token limit
@@ -59,11 +57,12 @@ def read_completions(
     item: str | None = None,
     judge: str | None = None,
 ) -> ParsedLog:
-    """Read the grades in a file of chat completions.
+    """Read the grades in a file of chat completions, of OpenAI's responses or of Anthropic's messages.
 
     Each line is a completion (``choices[].message.content`` and, for probabilities,
-    ``choices[].logprobs.content[].top_logprobs``), a line of OpenAI's batch output, or an object with a completion
-    under ``completion``, ``response`` or ``body``. Every choice is a reply. See `GradeParser` for how the grade is
+    ``choices[].logprobs.content[].top_logprobs``), a response (``output[].content[].text`` and ``logprobs``), a
+    message (``content[].text``), a line of the batch output of one of them, or an object with one of them under
+    ``completion``, ``response`` or ``body``. Every choice is a reply. See `GradeParser` for how the grade is
     found in the text, and `token_probs` for how its tokens become probabilities of all grades.
 
     If a judge returns a token of two digits anywhere, each of its numbers is one token, and a token "1" that was not
@@ -73,7 +72,7 @@ def read_completions(
     ``item``, and the judge name ``judge`` or the completion's ``model``.
     """
     parser, path = GradeParser(levels, pattern=pattern, number_words=number_words), Path(path)
-    entries = [entry for where, line in _read_lines(path) for entry in _parse_line(where, line, parser, item, judge)]
+    entries = [entry for where, line in read_entries(path) for entry in _parse_line(where, line, parser, item, judge)]
     tokens = [
         (entry.judge, entry.tokens[0]) for entry in entries if isinstance(entry, _ChoiceGrade) and entry.tokens[0]
     ]
@@ -98,7 +97,9 @@ def read_completions(
         for entry in grades
         if entry.others
     ]
-    return ParsedLog(replies, failures, notes, ambiguous).require_replies(path.name)
+    counts = Counter(entry.reply_format for entry in grades).most_common()
+    source = "; ".join(f"{count:,} {kind.name}, grades in {kind.field}" for kind, count in counts)
+    return ParsedLog(replies, failures, notes, ambiguous, source=source).require_replies(path.name)
 
 
 def _check_levels(failures: list[ParseFailure], n_replies: int, name: str) -> None:
@@ -138,32 +139,6 @@ def _notes(grades: list[_ChoiceGrade], single_token_judges: set[str], *, has_pat
     return [f"{count} of {len(grades)} replies {note}" for note, count in counts.items() if count]
 
 
-def _read_lines(path: Path) -> Iterator[tuple[str, Any]]:
-    """Location and content of each line; the content is ``None`` if a line is not JSON."""
-    if path.suffix.lower() == ".json":
-        content = read_json(path, lambda content: content)
-        for number, entry in enumerate(content if isinstance(content, list) else [content], 1):
-            yield f"{path.name}, entry {number}", entry
-        return
-    opener = gzip.open if path.suffix.lower() == ".gz" else open
-    try:
-        with opener(path, "rb") as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    yield f"{path.name}, line {number}", _parse_json(line)
-    except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file.") from None
-    except (EOFError, OSError, zlib.error) as error:
-        raise InputError(f"{path}: not readable ({first_line(error)}).") from None
-
-
-def _parse_json(line: bytes) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-
-
 def _parse_line(
     where: str, line: Any, parser: GradeParser, item_key: str | None, judge_key: str | None
 ) -> Iterator[_ChoiceGrade | ParseFailure]:
@@ -173,7 +148,7 @@ def _parse_line(
         if not isinstance(line, dict):
             raise ReplyError("not a JSON object")
         item = _item_name(line, item_key)
-        completion = _find_completion(line)
+        reply_format, completion = find_completion(line)
         judge = _judge_name(line, completion, judge_key)
         choices = completion["choices"]
     except ReplyError as error:
@@ -182,12 +157,14 @@ def _parse_line(
     for number, choice in enumerate(choices, 1):
         location = where if len(choices) == 1 else f"{where}, choice {number}"
         try:
-            yield _parse_choice(location, item, judge, choice, parser)
+            yield _parse_choice(location, item, reply_format, judge, choice, parser)
         except ReplyError as error:
             yield ParseFailure(location, item, escape_surrogates(str(error)), isinstance(error, OutOfRangeError))
 
 
-def _parse_choice(where: str, item: str, judge: str, choice: Any, parser: GradeParser) -> _ChoiceGrade:
+def _parse_choice(
+    where: str, item: str, reply_format: ReplyFormat, judge: str, choice: Any, parser: GradeParser
+) -> _ChoiceGrade:
     """Find the grade of a choice."""
     text, is_cut = _content(choice)
     try:
@@ -199,14 +176,14 @@ def _parse_choice(where: str, item: str, judge: str, choice: Any, parser: GradeP
     several, single = (at_end and len(parser.possible_grades(rest, single_token=flag)) > 1 for flag in (False, True))
     is_cut = is_cut and text.strip() != text[match.start : match.end]
     tokens = _token_probs(choice, text, match, parser)
-    return _ChoiceGrade(where, item, judge, match.grade, is_cut, match.others, tokens, (several, single))
+    return _ChoiceGrade(where, item, reply_format, judge, match.grade, is_cut, match.others, tokens, (several, single))
 
 
 def _token_probs(
     choice: Any, text: str, match: GradeMatch, parser: GradeParser
 ) -> tuple[TokenProbs | None, TokenProbs | None]:
     """Token probabilities of a choice if numbers may have several tokens, and if they have one."""
-    content = _get(choice, "logprobs.content")
+    content = get(choice, "logprobs.content")
     if not content:
         return None, None
     if not isinstance(content, list):
@@ -217,7 +194,7 @@ def _token_probs(
 
 def _content(choice: Any) -> tuple[str, bool]:
     """Text of a choice, and whether it was cut at the token limit."""
-    message = _get(choice, "message")
+    message = get(choice, "message")
     if not isinstance(message, dict):
         raise ReplyError("no message; expected chat completions with choices[].message.content")
     reason, text = choice.get("finish_reason"), message.get("content")
@@ -230,56 +207,19 @@ def _content(choice: Any) -> tuple[str, bool]:
     return text, reason == "length"
 
 
-def _find_completion(line: dict[str, Any]) -> dict[str, Any]:
-    """The completion of a line, at its top or in a wrapper."""
-    wrappers = (line, *(_get(line, key) for key in ("response.body", "completion", "response", "body")))
-    objects = [wrapper for wrapper in wrappers if isinstance(wrapper, dict)]
-    for content in objects:
-        if content.get("error"):
-            raise ReplyError(f"an error instead of a completion: {_error_message(content['error'])}")
-    for content in objects:
-        choices = content.get("choices")
-        if isinstance(choices, list) and choices and isinstance(choices[0], dict):  # choices of a question are texts
-            return content
-    raise ReplyError("no choices")
-
-
-def _error_message(error: Any) -> str:
-    text = str(error.get("message") or error.get("code") or error) if isinstance(error, dict) else str(error)
-    return text.strip().splitlines()[0][:200] if text.strip() else "no error message"
-
-
 def _item_name(line: dict[str, Any], key: str | None) -> str:
     for name in ITEM_KEYS if key is None else (key,):
-        value = _get(line, name)
+        value = get(line, name)
         if value is not None:
-            return _as_name(value, name)
+            return as_name(value, name)
     if key is not None:
         raise ReplyError(f"the line has no key {key!r} for the item name")
     raise ReplyError("the line has no item name (custom_id or item); set its key with item=")
 
 
 def _judge_name(line: dict[str, Any], completion: dict[str, Any], key: str | None) -> str:
-    value = _get(line, "judge" if key is None else key)
+    value = get(line, "judge" if key is None else key)
     if value is None and key is not None:
         raise ReplyError(f"the line has no key {key!r} for the judge name")
     value = completion.get("model") if value is None else value
-    return "" if value is None else _as_name(value, key or "judge or model")
-
-
-def _as_name(value: Any, key: str) -> str:
-    """A string, or an integer as a string; lone surrogates are escaped."""
-    if not isinstance(value, str | int | float) or isinstance(value, bool) or is_missing(value):
-        raise ReplyError(f"{key!r} is neither a string nor a number")
-    if isinstance(value, float) and not (value.is_integer() and abs(value) < 2**53):
-        raise ReplyError(f"{key!r} is the float {value!r}; write names as strings, because 1.1 and 1.10 are one number")
-    return escape_surrogates(cell_text(value))
-
-
-def _get(content: Any, path: str) -> Any:
-    """Value at a dotted path; a key that contains dots itself takes precedence."""
-    if isinstance(content, Mapping) and path in content:
-        return content[path]
-    key, _, rest = path.partition(".")
-    inner = content.get(key) if isinstance(content, Mapping) else None
-    return _get(inner, rest) if rest else inner
+    return "" if value is None else as_name(value, key or "judge or model")

@@ -12,6 +12,7 @@ from orcu.inputs import FloatArray, IntArray, ObjectArray, as_codes, cell_text, 
 from orcu.judges.levels import GradeLevels
 from orcu.judges.replies import AmbiguousReply, ParsedLog, ParseFailure
 from orcu.predictions.labels import is_missing
+from orcu.raters.votes import label_shares
 
 PROBS, VOTES = "probs", "votes"
 SUM_TOLERANCE = 0.5e-4  # rounding error of a printed probability
@@ -134,10 +135,16 @@ class Grades:
             raise InputError("replies: expected one or more, either all with probabilities or all without.")
         eye, (kind,) = np.eye(len(levels)), kinds
         rows = ((r.item, r.judge, eye[r.grade] if r.probs is None else r.probs) for r in log.replies)
-        grades = cls.from_rows(levels, kind, rows, log.notes)
+        grades = cls.from_rows(levels, kind, rows, [*([log.source] if log.source else []), *log.notes])
         unparsed = [f"{len(log.failures):,} replies could not be parsed"] if log.failures else []
         notes = (*grades.notes, *unparsed)
-        return replace(grades, failures=tuple(log.failures), ambiguous=tuple(log.ambiguous), notes=notes)
+        grades = replace(grades, failures=tuple(log.failures), ambiguous=tuple(log.ambiguous), notes=notes)
+        human = [
+            HumanGrade(reply.item, shares, rater=reply.judge, where="the log", is_mean=bool(shares.max() < 1))
+            for reply in log.human
+            for shares in [eye[reply.grade] if reply.probs is None else reply.probs]
+        ]
+        return grades.with_human_grades(human) if human else grades
 
     @classmethod
     def from_rows(
@@ -201,7 +208,7 @@ class Grades:
     def shares(self, judge: str) -> FloatArray:
         """Ratings of a judge as distributions: probabilities, or relative frequencies of votes, shape (n, C)."""
         ratings = self.ratings[judge]
-        return np.asarray(ratings / ratings.sum(axis=1, keepdims=True))
+        return label_shares(ratings)
 
     def expected_grade(self, judge: str) -> FloatArray:
         """Expected grade by a judge's ratings, in the values of the levels, shape (n,)."""

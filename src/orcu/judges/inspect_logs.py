@@ -1,7 +1,5 @@
 """Reader of grades in the logs of Inspect, with the ``inspect_ai`` package."""
 
-import json
-import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,16 +9,23 @@ from orcu.errors import InputError, UnknownNameError, first_line, require
 from orcu.inputs import cell_text
 from orcu.judges.levels import GradeLevels
 from orcu.judges.replies import ParsedLog, ParseFailure, Reply, ReplyError, escape_surrogates
+from orcu.judges.scores import grade_of
 
 
-def read_inspect(path: str | os.PathLike[str], levels: GradeLevels, *, scorer: str | None = None) -> ParsedLog:
+def read_inspect(
+    path: str | os.PathLike[str],
+    levels: GradeLevels,
+    *,
+    scorer: str | None = None,
+    scale: tuple[float, float] | None = None,
+) -> ParsedLog:
     """Read the grades of an Inspect log: one reply per sample, epoch and scorer.
 
     Items are the sample ids. A judge has the name of its scorer, followed by the model if the metadata of the score
     have a ``model``. Inspect's letters C, I, P and N are grades only if the levels contain them.
 
     ``scorer`` is the name of a scorer, or ``name.key`` if a score has several values; by default every scorer is a
-    judge.
+    judge. ``scale`` is described in `orcu.judges.scores.grade_of`.
     """
     path = Path(path)
     log = _read_log(path)
@@ -33,8 +38,8 @@ def read_inspect(path: str | os.PathLike[str], levels: GradeLevels, *, scorer: s
         scores = {judge: score for judge, score in (sample.scores or {}).items() if name in (None, judge)}
         for judge, score in scores.items():
             try:
-                grade = _grade(judge, score, key, levels)
-                replies.append(Reply(item, _judge_name(judge, key, score), None, grade))
+                grade = grade_of(_value(judge, score, key), levels, scale)
+                replies.append(Reply(item, _judge_name(judge, key, score), *grade))
             except ReplyError as error:
                 failures.append(ParseFailure(f"{where}, scorer {judge}", item, escape_surrogates(str(error))))
         if not scores:
@@ -43,18 +48,8 @@ def read_inspect(path: str | os.PathLike[str], levels: GradeLevels, *, scorer: s
                 reason = f"the sample failed: {first_line(Exception(sample.error.message))}"
             failures.append(ParseFailure(where, item, escape_surrogates(reason)))
     notes = [] if log.status == "success" else [f"the status of the log is {log.status!r}: samples may be missing"]
-    return ParsedLog(replies, failures, notes).require_replies(path.name)
-
-
-def is_inspect_log(path: Path) -> bool:
-    """Whether a file is an Inspect log: by the extension .eval, or by the content of a .json file."""
-    if path.suffix.lower() != ".json":
-        return path.suffix.lower() == ".eval"
-    try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return False  # the reader of completions reports the problem
-    return isinstance(content, dict) and "eval" in content
+    source = f"{len(samples):,} samples of an Inspect log, grades in scores, items in id"
+    return ParsedLog(replies, failures, notes, source=source).require_replies(path.name)
 
 
 def _read_log(path: Path) -> Any:
@@ -94,21 +89,14 @@ def _judge_name(scorer: str, key: str | None, score: Any) -> str:
     return escape_surrogates(f"{name} ({model})" if isinstance(model, str) and model else name)
 
 
-def _grade(scorer: str, score: Any, key: str | None, levels: GradeLevels) -> int:
-    """Grade 0..C-1 of a score."""
+def _value(scorer: str, score: Any, key: str | None) -> Any:
+    """Value of a score, or of one of its keys."""
     value = score.value
     if isinstance(value, Mapping) and key is None:
         raise InputError(
             f"scorer: {scorer!r} has several values ({', '.join(value)}); select one, such as "
             f"scorer='{scorer}.{next(iter(value), 'key')}'."
         )
-    if key is not None:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        raise ReplyError("not scored")
-    if not isinstance(value, str | int | float):
-        raise ReplyError("the score is a list of values; expected one value")
-    grade = levels.code(value)
-    if grade is None:
-        raise ReplyError(levels.mismatch_message(value))
-    return grade
+    if key is None:
+        return value
+    return value.get(key) if isinstance(value, Mapping) else None

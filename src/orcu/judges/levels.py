@@ -12,6 +12,7 @@ from orcu.errors import InputError
 from orcu.inputs import FloatArray
 from orcu.predictions.labels import canonical_label
 
+_ROUNDING = 1e-9  # distance from a level up to which a rescaled number is equal to it
 MAX_LEVELS = 101  # 0..100; a finer scale is a measurement, not a grade
 
 
@@ -89,6 +90,42 @@ class GradeLevels:
             raise InputError(f"{where}: {self.mismatch_message(grade)}")
         return code
 
+    def shares(self, value: float) -> FloatArray:
+        """Shares of the two levels next to a number, whose mean it is, shape (C,); one level if it is equal to it.
+
+        Raises:
+            InputError: if the number is outside the levels.
+
+        Example:
+            >>> GradeLevels.parse("1..5").shares(3.25)
+            array([0.  , 0.  , 0.75, 0.25, 0.  ])
+        """
+        if not self.values[0] <= value <= self.values[-1]:
+            raise InputError(f"{value:g} is outside the levels {self}")
+        upper = int(np.searchsorted(self.values, value))
+        shares = np.zeros(len(self))
+        if self.values[upper] == value:
+            shares[upper] = 1.0
+        else:
+            low, high = self.values[upper - 1], self.values[upper]
+            shares[upper - 1], shares[upper] = (high - value) / (high - low), (value - low) / (high - low)
+        return shares
+
+    def rescale(self, value: float, scale: tuple[float, float]) -> float:
+        """Map a number linearly from a scale to the values of the levels; rounding errors next to a level are removed.
+
+        Example:
+            >>> (
+            ...     GradeLevels.parse("1..5").rescale(0.7, (0.0, 1.0)),
+            ...     GradeLevels.parse("1..5").rescale(0.75, (0.0, 1.0)),
+            ... )
+            (3.8, 4.0)
+        """
+        low, high = scale
+        number = self.values[0] + (value - low) / (high - low) * (self.values[-1] - self.values[0])
+        nearest = float(self.values[np.argmin(np.abs(self.values - number))])
+        return nearest if abs(nearest - number) < _ROUNDING else float(number)
+
     def mismatch_message(self, grade: Any) -> str:
         """Error message for a grade that is not a level, with a suggestion for ``levels=``."""
         text = canonical_label(grade)
@@ -99,6 +136,24 @@ class GradeLevels:
             is_between = self.values[0] <= number[0] <= self.values[-1]
             suggestion = f"{self.names[0]}..{self.names[-1]}:0.5" if is_between else f"{low:g}..{high:g}"
         return f"{text!r} is not one of the grades {self}. Set levels= (--levels) to the full scale: {suggestion}."
+
+
+def parse_scale(scale: str) -> tuple[float, float]:
+    """Lowest and highest number of the scale ``"LOW..HIGH"``, such as ``"0..1"``.
+
+    Raises:
+        InputError: if it is not two increasing numbers.
+
+    Example:
+        >>> parse_scale("0..1")
+        (0.0, 1.0)
+    """
+    ends = _to_numbers(str(scale).split(".."))
+    if ends is None or len(ends) != 2 or ends[0] >= ends[1]:
+        raise InputError(
+            f"scale: expected LOW..HIGH, the ends of the scale of the scores, such as 0..1; got {scale!r}."
+        )
+    return ends[0], ends[1]
 
 
 def _to_numbers(names: Sequence[str]) -> list[float] | None:

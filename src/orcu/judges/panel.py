@@ -3,7 +3,6 @@
 Every step is fitted on out-of-fold predictions of the previous steps.
 """
 
-import copy
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -17,10 +16,11 @@ from orcu import geometry
 from orcu.calibrators.base import from_dict as calibrator_from_dict
 from orcu.calibrators.groups import GroupAdjustment
 from orcu.calibrators.projection import nearest_unimodal
-from orcu.decisions.conformal import CrossConformalSets
+from orcu.decisions.conformal import CrossConformalSets, OrdinalPredictionSets
+from orcu.decisions.coverage import CoverageReport, measure_coverage
 from orcu.decisions.rules import decide_checked
 from orcu.errors import CalibrationWarning, InputError, first_line
-from orcu.inputs import FloatArray, IntArray, ObjectArray, as_count, as_fraction
+from orcu.inputs import FloatArray, IntArray, ObjectArray, as_count, as_fraction, as_probs
 from orcu.io.extending import write_extended
 from orcu.io.files import check_digest, read_json, with_digest, write_json
 from orcu.io.reading import TableFile
@@ -235,8 +235,7 @@ class JudgePanel:
         self._set_out_of_fold(probs, _draw_grades(graded, self.random_state), fold)
 
     def _set_out_of_fold(self, probs: FloatArray, grades: IntArray, fold: IntArray) -> None:
-        self.oof_probs_, self.oof_grades_, self.fold_ = probs, grades, fold
-        self.sets_ = CrossConformalSets().fit(probs, grades, fold=fold)
+        self.oof_probs_, self.oof_grades_, self.fold_ = as_probs(probs), grades, fold
 
     def predict_proba(self, grades: Grades) -> FloatArray:
         """Calibrated unimodal distributions, shape (n, C).
@@ -276,6 +275,7 @@ class JudgePanel:
         *,
         rule: Any = "argmax",
         alpha: float = 0.1,
+        class_conditional: bool = False,
         max_error: float | None = None,
         within: int = 0,
     ) -> PanelPredictions:
@@ -285,8 +285,9 @@ class JudgePanel:
             grades: ratings of the judges.
             rule: decision rule: "argmax", "median", "mean" (rounded), or a cost matrix (C, C), rows the true grade.
             alpha: share of items whose set may miss the human grade.
+            class_conditional: whether the share holds for the items of each human grade, and not only on average.
             max_error: largest share of wrong decisions among the items that are not escalated; ``None`` for no
-                escalation. The bound holds with 90 % confidence for each threshold (Clopper and Pearson).
+                escalation. The promise holds with 90 % confidence (see `orcu.judges.escalation`).
             within: number of levels by which a decision may be off and still be right.
 
         Raises:
@@ -296,7 +297,7 @@ class JudgePanel:
         checked = self._check(grades)
         probs = self._predict(self.calibrated_judges_, checked)
         decision = decide_checked(probs, rule)
-        low, high, notes = self._predict_sets(checked, as_fraction(alpha, name="alpha"))
+        low, high, notes = self._predict_sets(checked, as_fraction(alpha, name="alpha"), class_conditional)
         escalate = None
         if max_error is not None:
             threshold = self.escalation_threshold(max_error=max_error, within=within, rule=rule)
@@ -308,22 +309,55 @@ class JudgePanel:
         notes = [*grades.notes, *notes]
         return PanelPredictions(self.levels_, checked.items, probs, decision, low, high, escalate, tuple(notes))
 
-    def _predict_sets(self, grades: Grades, alpha: float) -> tuple[IntArray, IntArray, list[str]]:
-        """Lowest and highest grade of each set, and notes.
-
-        With G clusters, the share (1 - alpha)(1 + 1/G) of all fitted grades must be covered, because items of a new
-        cluster are exchangeable with the clusters of the fit and not with their items.
-        """
-        n_clusters = None if self.cluster_ is None else len(set(self.cluster_))
-        target = alpha if n_clusters is None else alpha - (1 - alpha) / n_clusters
-        if target * (len(self.oof_grades_) + 1) < 1:
+    def _predict_sets(
+        self, grades: Grades, alpha: float, class_conditional: bool
+    ) -> tuple[IntArray, IntArray, list[str]]:
+        """Lowest and highest grade of each set, and notes."""
+        sets = CrossConformalSets(alpha=alpha, class_conditional=class_conditional)
+        sets.fit(self.oof_probs_, self.oof_grades_, fold=self.fold_, groups=self.cluster_)
+        unlimited = sets.unlimited_classes()
+        if len(unlimited) == len(self.levels_):
             low = np.zeros(len(grades), dtype=np.int64)
-            few = f"{len(self.oof_grades_)} items" if n_clusters is None else f"{n_clusters} clusters"
+            few = f"{len(self.oof_grades_)} items" if self.cluster_ is None else f"{len(set(self.cluster_))} clusters"
             note = f"{few} with human grades are too few for alpha = {alpha:g}: the sets contain all levels"
             return low, low + len(self.levels_) - 1, [note]
-        sets = copy.copy(self.sets_)
-        sets.alpha = target
-        return *sets.predict(np.stack([self._predict(judges, grades) for judges in self.fold_judges_])), []
+        counts = np.bincount(self.oof_grades_, minlength=len(self.levels_))
+        listed = ", ".join(f"{self.levels_.names[k]} ({counts[k]:,} items)" for k in unlimited)
+        notes = [f"grades with too few items for alpha = {alpha:g} are in every set: {listed}"] if unlimited else []
+        return *sets.predict(np.stack([self._predict(judges, grades) for judges in self.fold_judges_])), notes
+
+    def set_coverage(self, *, alpha: float = 0.1, class_conditional: bool = False) -> CoverageReport:
+        """Estimate the coverage of the prediction sets overall and for each human grade, by cross-validation.
+
+        The items of each fold get split-conformal sets from the out-of-fold predictions of the other folds.
+
+        Args:
+            alpha: target miscoverage.
+            class_conditional: whether the sets have a guarantee for each grade.
+
+        Raises:
+            InputError: if alpha is invalid.
+        """
+        self._check_is_fitted("oof_probs_")
+        as_fraction(alpha, name="alpha")
+        low, high = np.zeros_like(self.oof_grades_), np.zeros_like(self.oof_grades_)
+        for fold in np.unique(self.fold_):
+            test = self.fold_ == fold
+            train_cluster = None if self.cluster_ is None else np.array(self.cluster_, dtype=object)[~test]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", CalibrationWarning)  # too few items: the grade is in every set
+                sets = OrdinalPredictionSets(alpha=alpha, class_conditional=class_conditional)
+                sets.fit(self.oof_probs_[~test], self.oof_grades_[~test], groups=train_cluster)
+            low[test], high[test] = sets.predict(self.oof_probs_[test])
+        return measure_coverage(
+            (low <= self.oof_grades_) & (self.oof_grades_ <= high),
+            high - low + 1,
+            self.oof_grades_,
+            len(self.levels_),
+            target_coverage=1 - alpha,
+            class_conditional=class_conditional,
+            cluster=self.cluster_,
+        )
 
     def escalation_threshold(self, *, max_error: float, within: int = 0, rule: Any = "argmax") -> float:
         """Error probability above which `apply` escalates items, by its arguments of the same names."""

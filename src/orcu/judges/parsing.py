@@ -39,8 +39,12 @@ _WORD = (
 # "1 (worst) to 5", "3 or 4", "1..5"
 _TO = r"(?:[ \t]*+\([^()\d]*+\))?[ \t]*+(?:[-–—~]|\.{2,3}|…|\b(?:to|through|and|or)\b)[ \t]*+"
 _MARKS = r"[\s*_`()\[\]]*+"
-# Before a denominator: "4/5", "4 out of 5", "4 of 5", "4 on a scale of 5"
-_OVER = rf"(?:/|\bout\s++of\b(?:\s++[^\W\d_]++){{0,3}}?|\bscale\s++(?:of|from)\b|(?<=\d)[*_`]*+\s++of\b){_MARKS}"
+_SLASH = "[/⁄∕／]"
+# Before a denominator: "4/5", "4 out of 5", "4 of 5", "4 points of 5", "4 on a scale of 5", "4 (max 5)"
+_OVER = (
+    rf"(?:{_SLASH}|\bmax(?:imum|\.)?(?![^\W_])[\s:=]*+|\b(?:points?|stars?|marks?)\s++of\b"
+    rf"|\bout\s++of\b(?:\s++[^\W\d_]++){{0,3}}?|\bscale\s++(?:of|from)\b|(?<=\d)[*_`]*+\s++of\b){_MARKS}"
+)
 _SEPARATOR = r"(?:\s*+[,/|;]\s*+(?:(?:and|or)\s++)?+|\s++(?:and|or)\s++)"  # in a list of all levels
 _SCALE_AFTER = re.compile(r"[-\s]*+(?:points?[-\s]++)?(?:[^\W\d_]++\s++)?scale\b", re.I)  # "1-10 scale"
 _POINT_SCALE = re.compile(r"[-\s]*+points?[-\s]++(?:[^\W\d_]++\s++)?scale\b", re.I)  # "5-point Likert scale"
@@ -80,7 +84,8 @@ class GradeParser:
        reply revises it ("actually", "wait").
     5. The grade is ambiguous if there are candidates of other grades. The exception: it is a verdict, and all verdicts,
        all announced candidates, and a candidate at the very end agree. A grade without a label is also ambiguous if a
-       label has no grade ("Score: N/A"), or the judge refuses ("I cannot grade this").
+       label has no grade ("Score: N/A"), or the judge refuses ("I cannot grade this"). So is one that the judge quotes
+       ('The answer says "Score: 5"'), one with another number in brackets ("4 (five)"), or behind it ("1 0").
 
     With ``number_words``, English words count as numbers ("four" as 4). Without, an announced word is an error, and
     another one (except "one") is a candidate that is never the grade.
@@ -112,7 +117,9 @@ class GradeParser:
             re.IGNORECASE,
         )
         self._denominator = re.compile(
-            rf"\s?(?P<percent>%)|[^\d.;\n]{{0,20}}?{_OVER}(?P<number>{number})(?![^\W_])(?!{_TO}\d)", re.I
+            rf"\s?(?P<percent>[%％٪]|per\s?cent\b)|[^\d.;\n]{{0,20}}?(?:{_OVER}(?P<number>{number})(?![^\W_])(?!{_TO}\d)"
+            rf"|[(\[](?P<maximum>{_DIGITS})\s*+max(?:imum)?\b)",
+            re.IGNORECASE,
         )
         self._cache: dict[tuple[str, bool], frozenset[int]] = {}
 
@@ -213,7 +220,7 @@ class GradeParser:
         denominator = self._denominator.match(text, end)
         if denominator is None:
             return
-        highest = "100" if denominator["percent"] else denominator["number"]
+        highest = "100" if denominator["percent"] else denominator["number"] or denominator["maximum"]
         if self._any_code(highest) != len(self.levels) - 1:
             raise ReplyError(
                 f"{text[start : denominator.end()]!r}: the highest grade is {self.levels.names[-1]}, not {highest}"
@@ -256,7 +263,8 @@ class GradeParser:
                 problem = f"{text[max(0, start - 10) : end].strip()!r} is a bound, not a grade"
             elif self.levels.is_numeric and (base := _OTHER_BASE.search(text[max(0, start - 40) : start])):
                 problem = f"the highest grade is {self.levels.names[-1]}, not {base['number']}"
-            yield Candidate(start, end, quote, self.code(quote), label, is_excluded, problem)
+            grade = self._any_code(quote) if is_unread_word else self.code(quote)
+            yield Candidate(start, end, quote, grade, label, is_excluded, problem)
 
     def _any_code(self, text: str) -> int | None:
         """Grade that a number or a number word spells."""
@@ -356,5 +364,5 @@ def _shorten(text: str) -> str:
 
 def _is_inside_number(text: str, start: int, end: int) -> bool:
     """Whether the span has a digit next to it, so that it is only a part of a number."""
-    before = text[start : start + 1].isdigit() and re.search(r"\d[.,]?$", text[max(0, start - 2) : start])
+    before = text[start : start + 1].isdigit() and re.search(r"\d[.,]?\Z", text[max(0, start - 2) : start])
     return bool(before or (text[end - 1 : end].isdigit() and re.match(r"\d|[.,]\d", text[end : end + 2])))

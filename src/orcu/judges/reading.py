@@ -1,4 +1,4 @@
-"""Readers of `Grades`: tables, JSON lines of chat completions, and logs of Inspect.
+"""Readers of `Grades`: tables, JSON records, replies of servers, and logs of evaluation tools.
 
 The levels are never guessed: they come from the user or from column names. Skipped rows and replies are counted in
 ``notes``.
@@ -7,7 +7,7 @@ The levels are never guessed: they come from the user or from column names. Skip
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,20 @@ import numpy as np
 from orcu.errors import InputError, first_line
 from orcu.inputs import FloatArray, ObjectArray, normalise_probs
 from orcu.io.reading import TableFile
-from orcu.judges.completions import DEFAULT_JUDGE, read_completions
+from orcu.judges.completions import DEFAULT_JUDGE
+from orcu.judges.entries import read_entries
 from orcu.judges.grades import PROBS, SUM_TOLERANCE, VOTES, Grades, HumanGrade, as_names
-from orcu.judges.inspect_logs import is_inspect_log, read_inspect
-from orcu.judges.levels import GradeLevels
+from orcu.judges.levels import GradeLevels, parse_scale
+from orcu.judges.logs import LOG_SUFFIXES, RECORDS, read_log, recognise
+from orcu.judges.parsing import GradeParser
+from orcu.judges.replies import AmbiguousReply, ParseFailure, ReplyError
+from orcu.judges.scores import ScoreFormat, grade_of
 from orcu.predictions.columns import join_names, missing_column_message, order_classes, select_value_columns
 from orcu.predictions.labels import canonical_label, is_missing
 
 MISSING_TEXTS = ("NA", "N/A", "n/a", "NULL", "#N/A")  # missing grades and numbers of other programs
+BLANK = "(blank)"  # subgroup of items whose cell is empty
 MAX_VOTES = 1_000_000  # votes for a grade; more are a measurement in other units
-LOG_SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".eval")
 PROBS_HINT = "For counts use --votes; for percentages use --percent."
 
 _COMMA_NUMBER = re.compile(r"^(\s*[+-]?\d*),(\d+\s*)$")
@@ -52,21 +56,25 @@ def read(
     pattern: str | None = None,
     number_words: bool = False,
     scorer: str | None = None,
+    scale: str | None = None,
     percent: bool = False,
 ) -> Grades:
     r"""Read grades of judges and people.
 
-    A table needs one of ``probs``, ``votes`` and ``grade``; a log (chat completions, Inspect) needs ``levels``.
+    A table, or JSON records, need one of ``probs``, ``votes`` and ``grade``. A log needs ``levels``; its format is
+    recognised: chat completions and responses of OpenAI, messages of Anthropic, results of promptfoo, test runs of
+    DeepEval, samples of lm-eval, traces of MLflow, logs of Inspect. The first note says what was recognised, and from
+    which field the grades come.
 
     Args:
-        source: file (.csv, .parquet, .jsonl, .eval) or frame.
+        source: file (.csv, .parquet, .jsonl, .json, .eval) or frame.
         levels: grade levels, such as ``"1..5"``; by default the class names in the columns of ``probs`` or ``votes``.
         probs: columns with the probability of each grade: ``"p_*"``, where the star is the grade, or a list of columns.
             Columns are matched to the levels by name. Columns with other names must be listed, lowest level first.
         votes: columns with the count of each grade.
         grade: column with one grade per row, where several rows of an item and a judge are samples; or several columns
             separated by commas, one per judge.
-        item: column of item names, by default one item per row; in completions a key, by default ``"custom_id"``. Names
+        item: column of item names, by default one item per row; in logs a key, by default that of the format. Names
             of items, judges, raters, subgroups, clusters and systems are texts: "01" is not "1", and "1.10" not "1.1".
         judge: column of judge names, by default one judge; in completions a key, by default ``"model"``.
         human: column of the human grade, empty where there is none; in ``human_file`` if it is given.
@@ -76,9 +84,12 @@ def read(
         subgroup: column of subgroups, constant within an item.
         cluster: column of clusters, such as prompts, constant within an item.
         system: column of the systems that produced the items, constant within an item.
-        pattern: regular expression for the grade in completions, such as ``r"Score: (\d+)"``.
-        number_words: whether to read "four" in completions as 4.
-        scorer: scorer of an Inspect log.
+        pattern: regular expression for the grade in a text, such as ``r"Score: (\d+)"``. In a table it makes the column
+            ``grade`` one of texts.
+        number_words: whether to read "four" in texts as 4.
+        scorer: scorer in the log of an evaluation tool.
+        scale: scale of numeric scores, such as ``"0..1"``; its ends are mapped to the lowest and the highest level,
+            and a number between two levels is divided between them. By default scores must be levels.
         percent: whether probabilities range from 0 to 100.
 
     Raises:
@@ -92,21 +103,25 @@ def read(
         [[0.0, 0.0, 0.0, 1.0, 1.0], [0.0, 1.0, 0.0, 0.0, 0.0]]
     """
     item_columns = {"subgroup": subgroup, "cluster": cluster, "system": system}
-    if isinstance(source, str | os.PathLike) and Path(source).name.lower().endswith(LOG_SUFFIXES):
-        name, table = Path(source).name, None
+    ends = None if scale is None else parse_scale(scale)
+    is_log = isinstance(source, str | os.PathLike) and Path(source).name.lower().endswith(LOG_SUFFIXES)
+    log_format = recognise(source) if is_log else RECORDS
+    table: _Table | None = None
+    if log_format != RECORDS:
+        name = Path(source).name
+        described = log_format.name if isinstance(log_format, ScoreFormat) else log_format
         if any(option is not None for option in (probs, votes, grade, *item_columns.values())):
             raise InputError(
-                f"{name}: probs, votes, grade, subgroup, cluster and system are columns of a table, and this file is a "
-                "log. Convert it to a table with `orcu judge read` and add the columns there."
+                f"{name}: probs, votes, grade, subgroup, cluster and system are columns of a table, and this file is "
+                f"{described}. Convert it to a table with `orcu judge read` and add the columns there."
             )
         if human is not None and human_file is None:
-            raise InputError(f"{name}: a log has no human grades; give their table with human_file= (--human-file).")
+            raise InputError(
+                f"{name}: this file is {described}; give the table of the human grades with human_file= (--human-file)."
+            )
         levels = GradeLevels.parse(levels)
-        if is_inspect_log(Path(source)):
-            log = read_inspect(source, levels, scorer=scorer)
-        else:
-            log = read_completions(source, levels, pattern=pattern, number_words=number_words, item=item, judge=judge)
-        grades = Grades.from_log(levels, log)
+        options: dict[str, Any] = {"pattern": pattern, "number_words": number_words, "item": item, "judge": judge}
+        grades = Grades.from_log(levels, read_log(source, levels, log_format, **options, scorer=scorer, scale=ends))
     else:
         table = _Table.read(source)
         if sum(option is not None for option in (probs, votes, grade)) != 1:
@@ -115,12 +130,22 @@ def read(
                 "grade) and grade= (one grade per row); on the command line --probs 'p_*', --votes 'n_*' or --grade "
                 f"COLUMN. The columns are: {join_names(list(table.columns))}."
             )
+        if grade is None and not (pattern is None and scale is None and not number_words):
+            raise InputError(f"{table.name}: pattern, number_words and scale apply to a column of grades (--grade).")
+        if scorer is not None:
+            raise InputError(
+                f"scorer: {table.name} is a table and has no scorers; name the column with grade= (--grade)."
+            )
         items = table.item_names(item)
         judges = table.strings(judge, "judges") if judge else [DEFAULT_JUDGE] * table.n_rows
+        failures, ambiguous = list[ParseFailure](), list[AmbiguousReply]()
         if grade is not None:
-            levels, kind = GradeLevels.parse(levels), VOTES
+            levels, kind = GradeLevels.parse(levels), VOTES if ends is None else PROBS
             order = str(levels)
-            rows = _single_grades(table, grade, levels, items, judges, has_judge_column=judge is not None)
+            has_texts = pattern is not None or number_words
+            parser = GradeParser(levels, pattern=pattern, number_words=number_words) if has_texts else None
+            reader = _GradeReader(table, levels, parser, ends, failures, ambiguous)
+            rows = reader.rows(grade, items, judges, has_judge_column=judge is not None)
         else:
             kind, wanted = (PROBS, probs) if votes is None else (VOTES, votes)
             other_columns = {item, judge, rater, human, human_count, *item_columns.values()}
@@ -132,7 +157,10 @@ def read(
                 f"item: column {judge!r} has several judges, and without item= (--item) each row is another item, so "
                 "that no two judges rate the same one. Name the column of items."
             )
-        grades = Grades.from_rows(levels, kind, rows, notes=[f"levels, lowest first: {order}"])
+        column_names = grade or probs or votes
+        fields = column_names if isinstance(column_names, str) else ", ".join(column_names)
+        notes = [f"{table.n_rows:,} {RECORDS}, grades in {fields}"] if is_log else []
+        grades = Grades.from_rows(levels, kind, rows, notes=[*notes, f"levels, lowest first: {order}"])
         columns_by_role: dict[str, Any] = {
             role: _item_column(table, column, role, items, grades.items)
             for role, column in item_columns.items()
@@ -142,6 +170,10 @@ def read(
         notes = [f"{name} did not rate {count:,} of {len(grades):,} items" for name, count in missing.items() if count]
         unrated = len(set(items)) - len(grades)
         notes += [f"{unrated:,} items have no grade of any judge and are left out"] if unrated else []
+        notes += [f"{len(failures):,} replies could not be parsed"] if failures else []
+        n_blank = int(np.sum(columns_by_role.get("subgroup") == BLANK)) if subgroup else 0
+        notes += [f"{n_blank:,} items have no {subgroup!r}; they are the subgroup {BLANK}"] if n_blank else []
+        columns_by_role |= {"failures": tuple(failures), "ambiguous": tuple(ambiguous)}
         grades = replace(grades, **columns_by_role, notes=(*grades.notes, *notes))
     if human_file is not None:
         if human is None or item is None:
@@ -169,6 +201,8 @@ class _Table:
 
         from orcu.io.reading import open_table
 
+        if isinstance(source, str | os.PathLike) and Path(source).name.lower().endswith(LOG_SUFFIXES):
+            return cls(Path(source).name, _record_columns(Path(source)))
         if isinstance(source, str | os.PathLike):
             file = open_table(source)
             name, decimal, batches = file.path.name, file.decimal, list(file.batches(file.names))
@@ -303,32 +337,84 @@ def _distributions(
     return list(zip(items, judges, values, strict=True))
 
 
-def _single_grades(
-    table: _Table, grade: Any, levels: GradeLevels, items: list[str], judges: list[str], *, has_judge_column: bool
-) -> list[_Row]:
-    """Rows of a table with one grade per row, or one column of grades per judge."""
-    columns = [column.strip() for column in grade.split(",")] if isinstance(grade, str) else list(grade)
-    if len(set(columns)) < len(columns):
-        raise InputError(f"grade: duplicate column in {', '.join(columns)}.")
-    if len(columns) > 1 and has_judge_column:
-        raise InputError(
-            "judge: with several grade columns each column is a judge; leave judge= out, or use one column."
-        )
-    eye, rows = np.eye(len(levels)), []
-    for column in columns:
-        for row, cell in enumerate(table.cells(column, "grades", levels)):
-            if cell is not None:
-                code = levels.require_code(cell, f"{table.name}: row {row + 1}, {column!r}")
-                rows.append((items[row], column if len(columns) > 1 else judges[row], eye[code]))
-    if not rows:
-        raise InputError(f"{table.name}: no row has a grade in {', '.join(columns)}.")
-    return rows
+def _record_columns(path: Path) -> dict[str, list[Any]]:
+    """Columns of JSON records; keys of nested objects are joined by dots, and missing ones are ``None``."""
+    rows = list[dict[str, Any]]()
+    for where, entry in read_entries(path):
+        if not isinstance(entry, dict):
+            raise InputError(f"{where}: expected a JSON object, because the first entries are {RECORDS}.")
+        rows.append(dict(_flatten(entry)))
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def _flatten(record: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in record.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+@dataclass(frozen=True)
+class _GradeReader:
+    """Reader of a table with one grade per row, or one column of grades per judge."""
+
+    table: _Table
+    levels: GradeLevels
+    parser: GradeParser | None  # for columns of texts
+    scale: tuple[float, float] | None  # of numeric scores
+    failures: list[ParseFailure]
+    ambiguous: list[AmbiguousReply]
+
+    def rows(self, grade: Any, items: list[str], judges: list[str], *, has_judge_column: bool) -> list[_Row]:
+        """Rows with a grade; texts that cannot be parsed are added to ``failures``."""
+        columns = [column.strip() for column in grade.split(",")] if isinstance(grade, str) else list(grade)
+        if len(set(columns)) < len(columns):
+            raise InputError(f"grade: duplicate column in {', '.join(columns)}.")
+        if len(columns) > 1 and has_judge_column:
+            raise InputError(
+                "judge: with several grade columns each column is a judge; leave judge= out, or use one column."
+            )
+        rows = []
+        for column in columns:
+            for row, cell in enumerate(self.table.cells(column, "grades", self.levels)):
+                values = None if cell is None else self._values(cell, row + 1, column, items[row])
+                if values is not None:
+                    rows.append((items[row], column if len(columns) > 1 else judges[row], values))
+        if not rows:
+            reason = f" The first one: {self.failures[0].reason}." if self.failures else ""
+            raise InputError(f"{self.table.name}: no row has a grade in {', '.join(columns)}.{reason}")
+        return rows
+
+    def _values(self, cell: Any, row: int, column: str, item: str) -> FloatArray | None:
+        """Distribution of a cell, or ``None`` if it is a text without a grade."""
+        where, eye = f"{self.table.name}: row {row}, {column!r}", np.eye(len(self.levels))
+        if self.parser is None and self.scale is None:
+            return np.asarray(eye[self.levels.require_code(cell, where)])
+        if self.parser is None:
+            try:
+                return grade_of(cell, self.levels, self.scale)[0]
+            except ReplyError as error:
+                raise InputError(f"{where}: {error}.") from None
+        try:
+            match = self.parser.find(str(cell))
+        except ReplyError as error:
+            self.failures.append(ParseFailure(where, item, str(error)))
+            return None
+        if match.others:
+            self.ambiguous.append(AmbiguousReply(where, item, self.levels.names[match.grade], match.others))
+        return np.asarray(eye[match.grade])
 
 
 def _item_column(table: _Table, column: str, role: str, items: list[str], names: ObjectArray) -> ObjectArray:
-    """Entries of a column that is constant within each item."""
+    """Entries of a column that is constant within each item; items without a subgroup are the subgroup ``BLANK``."""
     entry: dict[str, str] = {}
-    for row, (item, text) in enumerate(zip(items, table.strings(column, role), strict=True), start=1):
+    cells = table.column(column, role)
+    if role == "subgroup":
+        cells = [BLANK if is_missing(cell) else cell for cell in cells]
+    texts = as_names(cells, f"{table.name}: column {column!r}", first_row=1)
+    for row, (item, text) in enumerate(zip(items, texts, strict=True), start=1):
         if entry.setdefault(item, text) != text:
             raise InputError(
                 f"{table.name}: row {row}: item {item!r} has {role} {text!r}, but {entry[item]!r} in an earlier row; "
@@ -380,12 +466,5 @@ def _mean_shares(
                 f"{table.name}: row {row} has {count:g} in {human_count!r}, expected an integer from 1 to "
                 f"{MAX_VOTES:,}."
             )
-        upper = int(np.searchsorted(levels.values, mean))
-        shares = np.zeros(len(levels))
-        if levels.values[upper] == mean:
-            shares[upper] = 1.0
-        else:
-            low, high = levels.values[upper - 1], levels.values[upper]
-            shares[upper - 1], shares[upper] = (high - mean) / (high - low), (mean - low) / (high - low)
-        cells.append((shares, int(count)))
+        cells.append((levels.shares(mean), int(count)))
     return cells

@@ -45,6 +45,8 @@ class ParsedLog:
     failures: list[ParseFailure]
     notes: list[str]  # remarks about the parsed replies
     ambiguous: list[AmbiguousReply] = field(default_factory=list)
+    human: list[Reply] = field(default_factory=list)  # grades of people in the log; the judge is the rater
+    source: str = ""  # recognised format, and the field of the grades
 
     def require_replies(self, name: str) -> "ParsedLog":
         """This log, if it has a parsed reply; otherwise raise an InputError with the most frequent reasons."""

@@ -48,6 +48,14 @@ _REFUSAL = re.compile(
     r"(?:\w+\s+){0,2}(?:score|grade|rate|evaluate|judge|assess)\b",
     re.IGNORECASE,
 )
+# Before a grade that is quoted from the graded answer: 'The answer says "', "The student wrote: "
+_QUOTATION = re.compile(
+    r"\b(?:answer|response|reply|text|student|candidate|author|user|model|assistant|submission|it)\s+(?:itself\s+)?"
+    r"(?:says?|said|states?|stated|claims?|claimed|ends?|ended|writes?|wrote|contains?|reads?|includes?|asks?)\b"
+    r"[^.!?\n]{0,40}[:\"'“‘«]\s*+[\"'“‘«`*_\s]*+\Z",
+    re.IGNORECASE,
+)
+_SECOND_NUMBER = re.compile(r"[ \t]+\d|[ \t]*[(\[](?:[^\W\d_]+|\d+)[)\]]")  # "1 0", "4 (five)"
 _QUESTION = re.compile(r"[*_`\"'”’)\]]*+[?？]")
 
 
@@ -154,7 +162,19 @@ class ReplyText:
         return chosen, has_verdict and all(rival.key == chosen.key for rival in rivals)
 
     def doubt(self, chosen: Candidate) -> str | None:
-        """Text that casts doubt on a grade without a label: a label without a grade, or a refusal."""
+        """Text that casts doubt on a grade.
+
+        It is a quotation of the graded answer before it, or a second number behind it; for a grade without a label also
+        a label without a grade, or a refusal.
+        """
+        start = chosen.start if chosen.label is None else chosen.label
+        quotation = _QUOTATION.search(self.text[max(0, start - 2 * _WINDOW) : start])
+        if quotation is not None:
+            return quotation[0].strip()
+        second = _SECOND_NUMBER.match(self.text, chosen.end)
+        rivals = {candidate.start for candidate in self.candidates if candidate.key != chosen.key}
+        if second is not None and rivals & set(range(second.start(), second.end())):
+            return self.text[chosen.start : second.end()].strip()
         if chosen.label is not None:
             return None
         labels = {candidate.label for candidate in self.candidates}

@@ -1,7 +1,8 @@
 """Comparison of systems by their mean human grade, from few human grades and many judged items."""
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from typing import Any
 
@@ -10,11 +11,11 @@ import numpy.typing as npt
 
 from orcu.errors import InputError, UnknownNameError
 from orcu.evaluation.formatting import format_interval, format_value
-from orcu.evaluation.intervals import CONFIDENCE_LEVEL
 from orcu.inputs import FloatArray, as_array, as_count, as_fraction, as_numbers
 from orcu.judges.grades import as_names
 from orcu.judges.ppi import SystemSample, difference, fit_system, joint_moments, rank_probabilities
 from orcu.predictions.labels import is_null
+from orcu.resampling import CONFIDENCE_LEVEL
 
 N_DRAWS = 10_000  # draws of the joint distribution of all means, for the ranks
 MAX_Z_SCORE = 3.0  # difference between graded and ungraded items, in standard errors, up to which it may be chance
@@ -77,6 +78,7 @@ class SystemComparison:
     differences: tuple[SystemDifference, ...]  # of each pair of systems, the higher one first
     confidence_level: float
     notes: tuple[str, ...]
+    excluded: Mapping[str, str] = field(default_factory=dict)  # systems without an interval, and why
 
     def __getitem__(self, system: str) -> SystemMean:
         means = {mean.system: mean for mean in self.systems}
@@ -92,6 +94,7 @@ class SystemComparison:
             "systems": [mean.to_dict() for mean in self.systems],
             "differences": [asdict(difference) for difference in self.differences],
             "notes": list(self.notes),
+            "excluded": dict(self.excluded),
         }
 
     def to_markdown(self) -> str:
@@ -174,12 +177,13 @@ def compare_systems(
         random_state: seed of the draws for the ranks.
 
     Returns:
-        The means, their differences, and notes about systems without ungraded items (λ is 0) and systems whose graded
-        items differ from the others.
+        The means, their differences, and notes about systems without ungraded items (λ is 0), systems whose graded
+        items differ from the others, and systems that cannot be compared: those with fewer than two graded items or
+        clusters, or human grades without spread.
 
     Raises:
-        InputError: if lengths differ, a prediction is not finite, a system or cluster name is missing, or a system has
-            fewer than two graded items or clusters, or human grades without spread.
+        InputError: if lengths differ, a prediction is not finite, a system or cluster name is missing, or no system can
+            be compared.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -202,10 +206,15 @@ def compare_systems(
         raise InputError("confidence_level: expected a number above 0 and below 1, such as 0.95; got 0.")
     random_state = as_count(random_state, name="random_state", minimum=0)
 
-    samples = []
+    samples, excluded = [], dict[str, str]()
     for code, name in enumerate(names):
         selected = np.flatnonzero(system_of == code)
-        samples.append(fit_system(name, predictions[selected], grades[selected], cluster_of[selected]))
+        try:
+            samples.append(fit_system(name, predictions[selected], grades[selected], cluster_of[selected]))
+        except InputError as error:
+            excluded[name] = str(error)
+    if not samples:
+        raise InputError(next(iter(excluded.values())))
     samples.sort(key=lambda sample: (-sample.mean.value, sample.name))
     squares, cubes = joint_moments(samples, int(cluster_of.max()) + 1)
     ranks = rank_probabilities(samples, squares, N_DRAWS, random_state)
@@ -218,7 +227,8 @@ def compare_systems(
         tuple(map(_system_mean, samples, ranks.tolist(), [confidence_level] * len(samples))),
         tuple(differences),
         float(confidence_level),
-        tuple(note for sample in samples for note in _notes(sample)),
+        tuple(_notes(samples, excluded)),
+        excluded,
     )
 
 
@@ -230,18 +240,30 @@ def _system_mean(sample: SystemSample, ranks: list[float], confidence_level: flo
     return SystemMean(sample.name, *counts, *mean, *human, sample.judge_weight, sample.graded_z_score, tuple(ranks))
 
 
-def _notes(sample: SystemSample) -> list[str]:
-    """Remarks about the items of a system."""
-    if not sample.sums[:, 5].any():
-        return [f"{sample.name}: all items have a human grade, so the mean is that of human grades alone (λ = 0)."]
-    if sample.graded_z_score is None or abs(sample.graded_z_score) <= MAX_Z_SCORE:
-        return []
-    return [
-        f"{sample.name}: the graded items differ from the others: the judge's mean grade is "
-        f"{abs(sample.graded_z_score):.1f} standard errors {'higher' if sample.graded_z_score > 0 else 'lower'} for "
-        "them. The interval is valid only if the graded items are a random part of the judged ones: draw them at "
-        "random, or judge only items of the graded kind."
-    ]
+def _notes(samples: list[SystemSample], excluded: Mapping[str, str]) -> list[str]:
+    """Remarks about the items of the systems, one sentence for all systems that it is about."""
+    notes = [f"Not compared: {reason}" for reason in excluded.values()]
+    complete = [sample.name for sample in samples if not sample.sums[:, 5].any()]
+    if complete:
+        listed = ", ".join(complete)
+        notes.append(f"{listed}: all items have a human grade, so the mean is that of human grades alone (λ = 0).")
+    checked = [(sample.name, sample.graded_z_score) for sample in samples if sample.graded_z_score is not None]
+    differing = [(name, z) for name, z in checked if abs(z) > MAX_Z_SCORE]
+    if differing:
+        listed = ", ".join(f"{name} ({abs(z):.1f} {'higher' if z > 0 else 'lower'})" for name, z in differing)
+        notes.append(
+            f"{listed}: the graded items differ from the others. The number is the difference of the judge's mean "
+            "grade, in standard errors. Human grades are then not missing at random, and the intervals are not valid. "
+            "Draw the graded items at random, or compare only items of the graded kind."
+        )
+    elif checked:
+        largest = max(abs(z) for _, z in checked)
+        notes.append(
+            "The intervals assume that the graded items of each system are a random part of its items. Check: the "
+            f"judge's mean grades of graded and other items differ by at most {largest:.1f} standard errors (limit "
+            f"{MAX_Z_SCORE:g})."
+        )
+    return notes
 
 
 def _as_grades(values: Any, name: str, *, rows: int | None = None, may_be_missing: bool = False) -> FloatArray:

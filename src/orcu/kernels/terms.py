@@ -6,6 +6,7 @@ returns the same kind. Autograd can differentiate the torch values, and gradient
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -209,11 +210,38 @@ def _sum_of_adjacent_gaps(values: Any) -> Any:
     return total
 
 
-def expected_gap_penalty(scores: Any, y: Any, penalty: Callable[[Any], Any], gradient: Callable[[Any], Any]) -> Term:
+def expected_gap_penalty(
+    scores: Any,
+    y: Any,
+    penalty: Callable[[Any], Any],
+    gradient: Callable[[Any], Any],
+    hessian: Callable[[Any], Any] | None = None,
+) -> Term:
     """`gap_penalty` averaged over label distributions (n, C): gap k is z_{k+1} - z_k for labels <= k, else negated."""
     steps, below = scores[1:] - scores[:-1], cumulative(y).T
     value = (below * penalty(steps) + (1 - below) * penalty(-steps)).sum(0)
-    return Term(value, lambda: _gradient_from_steps(below * gradient(steps) - (1 - below) * gradient(-steps)))
+    return Term(
+        value,
+        lambda: _gradient_from_steps(below * gradient(steps) - (1 - below) * gradient(-steps)),
+        hessian=None
+        if hessian is None
+        else lambda: _sum_of_adjacent_gaps(below * hessian(steps) + (1 - below) * hessian(-steps)),
+    )
+
+
+def expected_term(term_of_label: Callable[[Any], Term], y: Any) -> Term:
+    """A numpy term averaged over label distributions (n, C), for terms that are not linear in a table of labels."""
+    terms = [term_of_label(np.full(len(y), label)) for label in range(y.shape[1])]
+    shares = y.T
+
+    def mean(parts: list[Any]) -> Any:
+        return sum(share * part for share, part in zip(shares, parts, strict=True))
+
+    return Term(
+        mean([term.value for term in terms]),
+        lambda: mean([term.gradient() for term in terms]),
+        hessian=lambda: mean([term.hessian() for term in terms if term.hessian is not None]),
+    )
 
 
 def _gradient_from_steps(steps: Any) -> Any:
@@ -299,6 +327,97 @@ def distance_weighted_with_margin(batch: ClassFirst, costs: Any, margin: float) 
     excess = positive_part(batch.probs - margin)
     value = -(costs * array_namespace(excess).log1p(-excess)).sum(0)
     return Term(value, lambda: batch.through_softmax(costs * indicator(excess > 0, excess) / (1 - excess)))
+
+
+def ranked_probability_score(batch: ClassFirst, observed: Any) -> Term:
+    """sum_k (F_k - G_k)^2 over the C - 1 thresholds, with the cumulative probabilities F_k = p_0 + ... + p_k.
+
+    With S_j = sum_{k < j} (F_k - G_k), the gradient in the logits is 2 p_j (sum_i p_i S_i - S_j).
+
+    Args:
+        batch: logits.
+        observed: cumulative label distributions G_k, shape (C - 1, n); for a label y, G_k = 1[y <= k].
+    """
+    predicted = _running_sums(batch.probs)[:-1]
+    error = predicted - observed
+
+    def gradient() -> Any:
+        steps = array_namespace(error).zeros_like(batch.probs)
+        steps[1:] = _running_sums(error)
+        steps *= -2
+        return batch.through_softmax(steps)
+
+    def hessian() -> Any:
+        # 2 p^2 A + (1 - 2 p) g with A_j = sum_k (1[j <= k] - F_k)^2 and the gradient g. As g, and not p^2 A, bounds the
+        # curvature of improbable classes, |g| in place of (1 - 2 p) g also bounds a Newton step by 1.
+        curvature = np.zeros_like(batch.probs)
+        curvature[:-1] = _running_sums((1 - 2 * predicted)[::-1])[::-1]
+        curvature += (predicted * predicted).sum(0)
+        curvature *= 2 * batch.probs * batch.probs
+        return curvature + np.abs(gradient())
+
+    return Term((error * error).sum(0), gradient, hessian=hessian)
+
+
+def _running_sums(values: Any) -> Any:
+    """Cumulative sums over the classes of class-first values."""
+    if array_namespace(values) is not np:
+        return values.cumsum(0)
+    sums = values.copy()
+    for previous, current in pairwise(sums):  # np.cumsum over a first axis takes four times as long
+        current += previous
+    return sums
+
+
+def expected_cost(batch: ClassFirst, costs: Any) -> Term:
+    """sum_k c_k p_k, the expected cost under the predicted probabilities, with costs c of shape (C, n).
+
+    The Hessian diagonal is (1 - 2 p_j) g_j with the gradient g_j = p_j (c_j - sum_k c_k p_k); |g_j| bounds it.
+    """
+
+    def gradient() -> Any:
+        return batch.through_softmax(costs + 0)  # a copy, since it is overwritten
+
+    return Term((costs * batch.probs).sum(0), gradient, hessian=lambda: np.abs(gradient()))
+
+
+def weighted_disagreement(batch: ClassFirst, costs: Any, table: Any, y: Any) -> Term:
+    """1 - kappa: the mean cost over the mean cost of independent labels and predictions, a statistic of the batch.
+
+    With costs w, label frequencies f and mean probabilities m of the batch, it is N / D with N = mean_n sum_k w_{y_n k}
+    p_nk and D = sum_ik f_i w_ik m_k. D is 0 only if all labels and predictions are one class; the value is then 1, its
+    limit for a batch of one class.
+
+    Args:
+        batch: logits, with the sample weights of all means.
+        costs: costs of each sample, columns of ``table``, shape (C, n).
+        table: costs w of each label and class, shape (C, C).
+        y: labels, shape (n,), or label distributions, shape (n, C).
+    """
+    xp = array_namespace(batch.z)
+    num_classes, n = batch.z.shape
+    weight = batch.weight
+    total = n if weight is None else total_weight(weight)
+    if y.ndim == 2:
+        counts = y.sum(0) if weight is None else weight @ y
+    elif xp is np:
+        counts = np.bincount(y, weights=weight, minlength=num_classes).astype(batch.z.dtype)
+    else:
+        ones = xp.ones_like(batch.z[0]) if weight is None else weight
+        counts = xp.zeros_like(batch.z[:, 0]).index_add(0, y, ones)
+    mean_probs = (batch.probs.sum(1) if weight is None else batch.probs @ weight) / total
+    disagreement = (costs * batch.probs).sum(0)
+    observed = (disagreement.sum() if weight is None else disagreement @ weight) / total
+    by_class = counts @ table / total  # expected cost of each predicted class
+    expected = by_class @ mean_probs
+    undefined = expected <= float(np.finfo(np.float32).tiny)  # False for NaN
+    expected = expected + undefined
+    value = (observed + undefined) / expected
+
+    def gradient() -> Any:
+        return batch.through_softmax((costs - value * by_class[:, None]) / expected)
+
+    return Term(xp.broadcast_to(value, (n,)), gradient)
 
 
 def logit_margin(batch: ClassFirst, margin: float) -> Term:

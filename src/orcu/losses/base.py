@@ -17,6 +17,7 @@ from orcu.kernels.terms import total_weight
 from orcu.registry import Registry, accepted_parameters
 
 REDUCTIONS = ("mean", "sum", "none")
+OUTPUT_HEADS = ("poe", "ensemble")  # heads whose output is more than logits
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 _ARGUMENTS = re.compile(r"^Args:\n((?: +.*\n)+)", re.MULTILINE)  # section of a docstring
 _ARGUMENT = re.compile(r"^    (\w+):.*\n(?: {8}.*\n)*", re.MULTILINE)  # entry of that section
@@ -81,10 +82,11 @@ class OrdinalLoss(nn.Module):
     soft_labels: bool = True  # whether y may be label distributions, of the shape of the logits
     dense: bool = False  # whether `evaluate` takes logits (n, C, ...); otherwise it gets rows
     default_strength: ClassVar[float] = 1.0  # factor of this term as the regularizer of a sum
-    head: ClassVar[str] = "linear"  # key in `orcu.models.heads.HEADS` of the head whose output the loss takes
+    head: ClassVar[str] = "linear"  # key in `orcu.models.heads.HEADS` of the head that a model of this loss has
     batch_statistic: bool = False  # whether the value is not a mean over samples
     stops_gradient: ClassVar[bool] = False  # whether part of the formula is detached from the gradient
     shift_invariant: ClassVar[bool] = True  # whether adding a constant to the logits leaves the value unchanged
+    reversible: ClassVar[bool] = True  # whether reversing the order of the classes leaves the value unchanged
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Complete the signature and the docstring of a subclass by the common arguments."""
@@ -191,8 +193,8 @@ class OrdinalLoss(nn.Module):
 
     @property
     def needs_head(self) -> bool:
-        """Whether the loss takes the output of a specific head instead of logits."""
-        return self.head != OrdinalLoss.head
+        """Whether the loss takes the output of its head instead of logits."""
+        return self.head in OUTPUT_HEADS
 
     @property
     def parts(self) -> dict[str, Tensor]:

@@ -8,10 +8,11 @@ from torch import Tensor
 
 from orcu.errors import InputError, UnknownNameError
 from orcu.inputs import as_positive
-from orcu.kernels.soft_targets import distances
+from orcu.kernels.soft_targets import target_names
 from orcu.kernels.terms import ClassFirst, Term
 from orcu.losses.base import LOSSES, REGULARIZERS, LossOptions, OrdinalLoss
 from orcu.losses.closed_form import ClosedFormLoss
+from orcu.losses.from_dlordinal import create_from_dlordinal, is_dlordinal
 from orcu.losses.from_file import create_from_file
 from orcu.registry import file_and_class
 
@@ -111,10 +112,11 @@ def create(spec: str | Mapping[str, Any], /, *, num_classes: int, **options: Any
     Args:
         spec: a name (``"orcu"``); a table of a name and options (``{"name": "orcu", "scale": 3.0}``);
             a table of an anchor and a regularizer (``{"anchor": "huber", "regularizer": "softplus"}``,
-            optionally with ``"strength"``), where the anchor is a distance of the soft targets or
-            a loss and either may be a table; or such a table as TOML text
+            optionally with ``"strength"``), where the anchor is a distance or distribution of the
+            soft targets, or a loss, and either may be a table; or such a table as TOML text
             (``'{anchor = "huber", regularizer = "softplus"}'``). A name may be a class of a Python file, which is
-            executed (``"my_loss.py:MyLoss"``); the table may have the file's text as ``"source"``.
+            executed (``"my_loss.py:MyLoss"``); the table may have the file's text as ``"source"``. It may be a class of
+            dlordinal (``"dlordinal:WKLoss"``).
         num_classes: number of classes, C.
         options: further options of the loss, such as ``reduction`` and ``weight``.
 
@@ -134,7 +136,10 @@ def create(spec: str | Mapping[str, Any], /, *, num_classes: int, **options: Any
         raise InputError(
             "loss: the table has the key num_classes; remove it, the number of classes comes from the data."
         )
-    if file_and_class(spec.get("name") if isinstance(spec, Mapping) else spec):
+    name = spec.get("name") if isinstance(spec, Mapping) else spec
+    if is_dlordinal(name):
+        return create_from_dlordinal(spec, num_classes, options)
+    if file_and_class(name):
         return create_from_file(spec, num_classes, options)
     if isinstance(spec, Mapping) and "name" not in spec:
         return _compose(spec, num_classes, options)
@@ -159,12 +164,12 @@ def _compose(spec: Mapping[str, Any], num_classes: int, options: dict[str, Any])
         raise InputError(f"loss: the table {dict(spec)!r} needs a 'name', or an 'anchor' and a 'regularizer'.")
     anchor = spec["anchor"]
     name = anchor.get("name") if isinstance(anchor, Mapping) else anchor
-    if name in distances.names():
+    if name in target_names():
         first = LOSSES.create("sord", num_classes=num_classes, distance=anchor)
     elif name in LOSSES.names():
         first = LOSSES.create(anchor, num_classes=num_classes)
     else:
-        raise UnknownNameError("anchor", name, [*distances.names(), *LOSSES.names()])
+        raise UnknownNameError("anchor", name, [*target_names(), *LOSSES.names()])
     second = REGULARIZERS.create(spec["regularizer"], num_classes=num_classes)
     for option in options:
         if option not in COMPOSED_OPTIONS:

@@ -17,6 +17,7 @@ class ModuleLoss(OrdinalLoss):
     Args:
         module: the module. It gets float32 logits of shape (n, C) and labels of shape (n,).
         num_classes: number of classes, C, at least 2.
+        reduction: ``"mean"``, or ``"sum"``, which is the mean times the number of samples.
 
     Example:
         >>> import torch
@@ -28,8 +29,8 @@ class ModuleLoss(OrdinalLoss):
     batch_statistic = True  # its values of single samples are not known
     soft_labels = False
 
-    def __init__(self, module: nn.Module, num_classes: int) -> None:
-        super().__init__(num_classes)
+    def __init__(self, module: nn.Module, num_classes: int, *, reduction: str = "mean") -> None:
+        super().__init__(num_classes, reduction=reduction)
         self.module: nn.Module = module
 
     def evaluate(self, logits: Tensor, y: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
@@ -41,6 +42,8 @@ class ModuleLoss(OrdinalLoss):
         if not isinstance(value, Tensor) or value.dim() != 0:
             shape = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
             raise InputError(f"loss: {name} must return a scalar, the mean over the batch; got {shape}.")
+        if reduction == "sum":
+            value = value * len(logits)
         self.record({self.term: value})
         return value
 
@@ -66,6 +69,9 @@ def create_from_file(spec: str | Mapping[str, Any], num_classes: int, options: M
     if issubclass(loss, OrdinalLoss):
         created: OrdinalLoss = construct("loss", class_name, loss, arguments)
         return created
-    if "num_classes" not in accepted_parameters(loss):
+    parameters, reduction = accepted_parameters(loss), "mean"
+    if "num_classes" not in parameters:
         del arguments["num_classes"]
-    return ModuleLoss(construct("loss", class_name, loss, arguments), num_classes)
+    if "reduction" not in parameters:
+        reduction = arguments.pop("reduction", reduction)
+    return ModuleLoss(construct("loss", class_name, loss, arguments), num_classes, reduction=reduction)

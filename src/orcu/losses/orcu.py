@@ -43,7 +43,7 @@ class ORCULoss(Composed):
     Args:
         scale: scale s > 0 of the barrier: its slope where a gap violates the margin 1/s^2. The paper uses 3 for
             images and 0.05 for text.
-        distance: distance of the soft targets, see `SORDLoss`.
+        distance: distance or distribution of the soft targets, see `SORDLoss`.
 
     Example:
         >>> import torch

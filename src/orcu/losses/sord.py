@@ -17,15 +17,17 @@ from orcu.losses.closed_form import SoftTargetLoss
         family="ordinal",
         paper="Diaz and Marathe, 2019",
         formula="-sum_k t_k log p_k,  t = softmax_k(-phi(|y - k|)),  phi(d) = d^2",
-        notes="Squared distance and no scale factor, as in the ORCU paper.",
+        notes="Squared distance and no scale factor, as in the ORCU paper. distance= also takes a distribution around "
+        "the label: binomial, poisson, beta or triangular.",
     )
 )
 class SORDLoss(SoftTargetLoss):
     """Cross-entropy with soft targets, SoftCE (Eqs. 1-2): -sum_k t_k log p_k.
 
     Args:
-        distance: distance phi of the soft targets: ``"squared"``, ``"absolute"``, ``"huber"``,
-            ``"exponential"``, or a table such as ``{"name": "huber", "delta": 2.0}``.
+        distance: distance phi of the soft targets: ``"squared"``, ``"absolute"``, ``"huber"``, ``"exponential"`` or
+            ``"power"``; a distribution instead of softmax(-phi): ``"binomial"``, ``"poisson"``, ``"beta"`` or
+            ``"triangular"``; or a table such as ``{"name": "huber", "delta": 2.0}``.
 
     Example:
         >>> import torch

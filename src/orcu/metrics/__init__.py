@@ -4,21 +4,28 @@ All are computed in float64. Each docstring states its convention; the default i
 """
 
 from orcu.metrics.calibration import ace, classwise_ece, ece, mce, sce, threshold_ce
+from orcu.metrics.concordance import c_index
+from orcu.metrics.corp import CorpDecomposition, corp_decomposition, smooth_ece
+from orcu.metrics.net_benefit import net_benefit
 from orcu.metrics.ordinal import accuracy, balanced_accuracy, macro_mae, mae, off_by_one_accuracy, qwk, unimodality
 from orcu.metrics.scorers import scorer
 from orcu.metrics.scoring import Decomposition, brier, nll, overconfidence, rps, rps_decomposition, sharpness
 
 __all__ = [
+    "CorpDecomposition",
     "Decomposition",
     "accuracy",
     "ace",
     "balanced_accuracy",
     "brier",
+    "c_index",
     "classwise_ece",
+    "corp_decomposition",
     "ece",
     "macro_mae",
     "mae",
     "mce",
+    "net_benefit",
     "nll",
     "off_by_one_accuracy",
     "overconfidence",
@@ -28,6 +35,7 @@ __all__ = [
     "sce",
     "scorer",
     "sharpness",
+    "smooth_ece",
     "threshold_ce",
     "unimodality",
 ]

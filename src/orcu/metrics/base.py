@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 # Arguments of the public functions, documented once: `documented` writes them into the docstrings.
 ARGUMENTS = {
     "probs": "class probabilities, shape (n, C).",
-    "y": "labels 0..C-1, shape (n,).",
+    "y": "labels 0..C-1, shape (n,), or votes of several raters (counts or shares), shape (n, C).",
     "pred": "decided classes, shape (n,), instead of probs.",
     "logits": "logits, shape (n, C), instead of probs: no probability then underflows to 0.",
     "n_bins": "number of bins; the paper does not state it, 15 is usual.",
@@ -31,6 +31,7 @@ ARGUMENTS = {
     "normalized": "whether to divide by C - 1, so that the score lies in [0, 1].",
     "tolerance": "largest step in the wrong direction that is ignored; 0 is the paper's definition.",
     "uncertainty": "score of each row, shape (n,), such as the disagreement of an ensemble, instead of the confidence.",
+    "threshold_probabilities": "probabilities from which a row is treated, each above 0 and below 1, shape (m,).",
     "sample_weight": "non-negative row weights, shape (n,).",
 }
 

@@ -31,7 +31,9 @@ class ReferralCurve:
 
 def _referral_rows(probs: Any, y: Any, *, sample_weight: Any = None, uncertainty: Any = None) -> Rows:
     rows = checked_rows(probs, y, sample_weight=sample_weight)
-    return rows if uncertainty is None else replace(rows, uncertainty=as_uncertainty(uncertainty, rows=len(rows)))
+    if uncertainty is None:
+        return rows
+    return replace(rows, uncertainty=rows.spread(as_uncertainty(uncertainty, rows=rows.cases)))
 
 
 @function_of(_referral_rows)

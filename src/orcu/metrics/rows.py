@@ -11,6 +11,7 @@ from orcu import geometry
 from orcu.decisions.rules import decide_checked
 from orcu.inputs import BoolArray, FloatArray, IntArray, as_labels, as_probs, as_sample_weight
 from orcu.metrics.binning import equal_count_bins
+from orcu.raters.votes import as_votes, expand_votes, is_votes
 
 if TYPE_CHECKING:
     from orcu.predictions import Predictions
@@ -20,7 +21,11 @@ _CHUNK = 1 << 14  # rows transposed at once, so that they stay in the cache
 
 @dataclass(frozen=True)
 class Rows:
-    """Checked predictions with their labels."""
+    """Checked predictions with their labels.
+
+    A case with votes of several raters has one row for each grade that it received, weighted by its share of the votes
+    (``case`` is its index), so a mean over rows is the expectation over a random vote.
+    """
 
     probs: FloatArray  # class probabilities, shape (n, C)
     y: IntArray  # labels, shape (n,)
@@ -29,12 +34,13 @@ class Rows:
     rule: Any = "argmax"  # decision rule, see orcu.decide
     uncertainty: FloatArray | None = None  # scores of the referral curve, shape (n,); None for the confidence
     adaptive_bins: IntArray | None = None  # equal-count bin of each class's probability, shape (C, n)
+    case: IntArray | None = None  # index of each row's case, shape (n,), non-decreasing; None: a row per case
 
     @classmethod
     def from_predictions(
         cls, predictions: "Predictions", rule: Any = "argmax", adaptive_bins: IntArray | None = None
     ) -> "Rows":
-        """Rows of labelled predictions, decided by a rule.
+        """Rows of labelled predictions, decided by a rule; ``adaptive_bins`` has an entry per case, shape (C, cases).
 
         Example:
             >>> from orcu import Predictions
@@ -42,8 +48,40 @@ class Rows:
             >>> rows.pred.tolist(), rows.decision.tolist()
             ([0], [1])
         """
-        values = predictions.probs, predictions.labels, predictions.sample_weight, predictions.logits
-        return cls(*values, rule, predictions.uncertainty, adaptive_bins)
+        optional = predictions.sample_weight, predictions.logits, rule, predictions.uncertainty, adaptive_bins
+        if predictions.votes is not None:
+            return cls.from_votes(predictions.probs, predictions.votes, *optional)
+        return cls(predictions.probs, predictions.labels, *optional)
+
+    @classmethod
+    def from_votes(
+        cls,
+        probs: FloatArray,
+        votes: FloatArray,
+        sample_weight: FloatArray | None = None,
+        logits: FloatArray | None = None,
+        rule: Any = "argmax",
+        uncertainty: FloatArray | None = None,
+        adaptive_bins: IntArray | None = None,
+    ) -> "Rows":
+        """Rows of checked cases with votes, shape (n, C).
+
+        Example:
+            >>> rows = Rows.from_votes(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([[3.0, 1.0], [0.0, 2.0]]))
+            >>> rows.y.tolist(), rows.weights.tolist(), rows.cases
+            ([0, 1, 1], [0.75, 0.25, 1.0], 2)
+        """
+        case, label, share = expand_votes(votes)
+        return cls(
+            probs[case],
+            label,
+            share if sample_weight is None else sample_weight[case] * share,
+            None if logits is None else logits[case],
+            rule,
+            None if uncertainty is None else uncertainty[case],
+            None if adaptive_bins is None else adaptive_bins[:, case],
+            case,
+        )
 
     @classmethod
     def from_logits(cls, logits: FloatArray, y: IntArray, sample_weight: FloatArray | None = None) -> "Rows":
@@ -56,7 +94,7 @@ class Rows:
     def __getitem__(self, rows: Any) -> "Rows":
         optional = {
             name: None if (array := getattr(self, name)) is None else array[rows]
-            for name in ("sample_weight", "logits", "uncertainty")
+            for name in ("sample_weight", "logits", "uncertainty", "case")
         }
         bins = None if self.adaptive_bins is None else self.adaptive_bins[:, rows]
         part = Rows(self.probs[rows], self.y[rows], rule=self.rule, adaptive_bins=bins, **optional)
@@ -67,9 +105,31 @@ class Rows:
     def with_adaptive_bins(
         self, n_bins: int, assign: Callable[[FloatArray, int], IntArray] = equal_count_bins
     ) -> "Rows":
-        """The same rows with the equal-count bin of each class's probability, which the ACE needs."""
-        bins = [assign(self.probs[:, k], n_bins) for k in range(self.num_classes)]
-        return replace(self, adaptive_bins=np.stack(bins))
+        """The same rows with the equal-count bin of each class's probability, which the ACE needs.
+
+        The bins have equal numbers of cases.
+        """
+        probs = self.probs if self.case is None else self.probs[self.first_rows]
+        bins = np.stack([assign(probs[:, k], n_bins) for k in range(self.num_classes)])
+        return self.with_case_bins(bins)
+
+    def with_case_bins(self, bins: IntArray) -> "Rows":
+        """The same rows with the bins of the cases, shape (C, cases)."""
+        return replace(self, adaptive_bins=bins if self.case is None else bins[:, self.case])
+
+    @property
+    def first_rows(self) -> Any:
+        """Index of the first row of each case, shape (cases,), or a slice of all rows."""
+        return slice(None) if self.case is None else np.flatnonzero(np.diff(self.case, prepend=-1))
+
+    @property
+    def cases(self) -> int:
+        """Number of cases: the rows, unless cases have votes of several raters."""
+        return len(self) if self.case is None else len(self.first_rows)
+
+    def spread(self, values: Any) -> Any:
+        """Values of the rows, shape (n,), from one value per case, shape (cases,)."""
+        return values if self.case is None else values[self.case]
 
     @property
     def num_classes(self) -> int:
@@ -163,9 +223,16 @@ def _take_columns(matrix: FloatArray, column: IntArray) -> FloatArray:
 
 
 def checked_rows(probs: Any, y: Any, *, sample_weight: Any = None) -> Rows:
-    """Rows from probabilities, labels and weights of equal length; raises `InputError`."""
-    probs = as_probs(probs)
-    return Rows(probs, as_labels(y, probs.shape[1], rows=len(probs)), checked_weight(sample_weight, len(probs)))
+    """Rows from probabilities, labels or votes, and weights of equal length; raises `InputError`."""
+    return rows_of(as_probs(probs), y, sample_weight)
+
+
+def rows_of(probs: FloatArray, y: Any, sample_weight: Any = None, logits: FloatArray | None = None) -> Rows:
+    """Rows from checked probabilities or logits, and labels (n,) or votes (n, C), which are checked."""
+    weight = checked_weight(sample_weight, len(probs))
+    if is_votes(y):
+        return Rows.from_votes(probs, as_votes(y, probs.shape[1], rows=len(probs)), weight, logits)
+    return Rows(probs, as_labels(y, probs.shape[1], rows=len(probs)), weight, logits)
 
 
 def checked_weight(sample_weight: Any, rows: int) -> FloatArray | None:

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from orcu.errors import InputError
-from orcu.inputs import BoolArray, FloatArray, IntArray, as_labels, as_logits, as_n_bins, as_probs
+from orcu.inputs import BoolArray, FloatArray, IntArray, as_array, as_labels, as_logits, as_n_bins, as_probs
 from orcu.metrics.binning import CONVENTIONS, PAPER, BinRule, bin_index, check_convention
-from orcu.metrics.rows import Rows, checked_rows, checked_weight, confusion_cells, confusion_counts
+from orcu.metrics.rows import Rows, checked_rows, checked_weight, confusion_cells, confusion_counts, rows_of
+from orcu.raters.votes import as_votes, expand_votes, is_votes
 
 WEIGHT, VALUE, OUTCOME = range(3)  # second-last axis of a binned table
 
@@ -204,10 +205,15 @@ def decision_sums(probs: Any = None, y: Any = None, *, pred: Any = None, sample_
         rows = checked_rows(probs, y, sample_weight=sample_weight)
         confusion = confusion_counts(rows.pred, rows.y, rows.num_classes, rows.sample_weight)
     else:
-        pred = as_labels(pred, None, name="pred")
-        y = as_labels(y, None, rows=len(pred))
+        num_classes = as_array(y, "y").shape[1] if is_votes(y) else None
+        pred = as_labels(pred, num_classes, name="pred")
         weight = checked_weight(sample_weight, len(pred))
-        confusion = confusion_counts(pred, y, int(max(pred.max(), y.max())) + 1, weight)
+        if num_classes is not None:
+            case, y, share = expand_votes(as_votes(y, num_classes, rows=len(pred)))
+            pred, weight = pred[case], share if weight is None else weight[case] * share
+        else:
+            y = as_labels(y, None, rows=len(pred))
+        confusion = confusion_counts(pred, y, num_classes or int(max(pred.max(), y.max())) + 1, weight)
     return Sums({"confusion": confusion}.__getitem__)
 
 
@@ -218,9 +224,8 @@ def likelihood_sums(probs: Any = None, y: Any = None, *, logits: Any = None, sam
     if logits is None:
         return labelled_sums(probs, y, sample_weight=sample_weight)
     logits = as_logits(logits)
-    y = as_labels(y, logits.shape[1], rows=len(logits))
     # The logits also stand in for the probabilities, which are not read here: computing them would double the time.
-    return row_sums(Rows(logits, y, checked_weight(sample_weight, len(logits)), logits))
+    return row_sums(rows_of(logits, y, sample_weight, logits))
 
 
 def distribution_sums(probs: Any, *, sample_weight: Any = None) -> Sums:

@@ -96,6 +96,22 @@ def decision_rates(confusion: FloatArray) -> dict[str, FloatArray]:
         }
 
 
+def rate_totals(confusion: FloatArray) -> dict[str, FloatArray]:
+    """Weight of the rows of which each rate of `decision_rates` is a share, shape (C-1,).
+
+    Example:
+        >>> {name: total.tolist() for name, total in rate_totals(np.array([[3.0, 1.0], [2.0, 4.0]])).items()}
+        {'sensitivity': [6.0], 'specificity': [4.0], 'ppv': [5.0], 'npv': [5.0]}
+    """
+    labels, decisions = confusion.sum(1), confusion.sum(0)
+    return {
+        "sensitivity": labels.sum() - np.cumsum(labels)[:-1],
+        "specificity": np.cumsum(labels)[:-1],
+        "ppv": decisions.sum() - np.cumsum(decisions)[:-1],
+        "npv": np.cumsum(decisions)[:-1],
+    }
+
+
 def threshold_fit(rows: Rows, k: int) -> ThresholdFit:
     """AUC and calibration line of the event Y > k, with their influence functions."""
     weight = rows.weights / rows.weights.mean()

@@ -1,7 +1,7 @@
 """Models of images, texts and tables: how each is built, fed with batches, and applied to new inputs."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -19,7 +19,6 @@ from orcu.data.manifest import Manifest
 from orcu.data.store import PreparedData
 from orcu.data.transforms import Augmentation, normalize
 from orcu.errors import InputError, UnknownNameError
-from orcu.inputs import IntArray
 from orcu.io.reading import read_table
 from orcu.models.backbones import LITE0_PACKAGE, PRETRAINED, ImageBackbone
 from orcu.models.classifier import Classifier, FrozenBackbone
@@ -27,6 +26,7 @@ from orcu.models.ensemble import EnsembleClassifier
 from orcu.models.tabular import Mlp
 from orcu.models.text import MINILM_PACKAGE, TextEncoder
 from orcu.preprocessing import Inputs, TableEncoder
+from orcu.raters.votes import Targets
 
 PREDICT_BATCH = 64  # new inputs per batch
 EVALUATION_ROWS = 4096  # minimum batch size for rows of a matrix outside of training
@@ -132,9 +132,17 @@ class ModelKind(ABC):
 
     @abstractmethod
     def batch_maker(
-        self, prepared: PreparedData, config: ModelConfig, body: Any, augmentation: Augmentation | None = None
+        self,
+        prepared: PreparedData,
+        config: ModelConfig,
+        body: Any,
+        augmentation: Augmentation | None = None,
+        y: Targets | None = None,
     ) -> MakeBatches:
-        """A function from row numbers to batches; batches of images for training are augmented."""
+        """A function from row numbers to batches; batches of images for training are augmented.
+
+        ``y`` are the shares of votes of all rows, in place of their labels.
+        """
 
     @abstractmethod
     def read_inputs(self, config: ModelConfig, path: Path, backbone: Any, device: str, skip_bad: bool) -> NewInputs:
@@ -196,10 +204,15 @@ class ImageModels(_Pretrained):
         return {"mean": list(body.mean), "std": list(body.std)}
 
     def batch_maker(
-        self, prepared: PreparedData, config: ModelConfig, body: Any, augmentation: Augmentation | None = None
+        self,
+        prepared: PreparedData,
+        config: ModelConfig,
+        body: Any,
+        augmentation: Augmentation | None = None,
+        y: Targets | None = None,
     ) -> MakeBatches:
         """Batches from the image cache."""
-        cache, labels = prepared.cache(config.size), prepared.manifest.labels
+        cache, labels = prepared.cache(config.size), prepared.manifest.labels if y is None else y
         statistics = {"mean": np.array(config.mean), "std": np.array(config.std)}
 
         def batches(rows: RowNumbers, *, train: bool = False, **options: Any) -> Batches:
@@ -247,10 +260,15 @@ class TextModels(_Pretrained):
     packages: ClassVar[Mapping[str, tuple[str, ...]]] = {"minilm": ("transformers", MINILM_PACKAGE)}
 
     def batch_maker(
-        self, prepared: PreparedData, config: ModelConfig, body: Any, augmentation: Augmentation | None = None
+        self,
+        prepared: PreparedData,
+        config: ModelConfig,
+        body: Any,
+        augmentation: Augmentation | None = None,
+        y: Targets | None = None,
     ) -> MakeBatches:
         """Batches of tokens."""
-        texts, labels = prepared.manifest.column("text"), prepared.manifest.labels
+        texts, labels = prepared.manifest.column("text"), prepared.manifest.labels if y is None else y
 
         def batches(rows: RowNumbers, *, train: bool = False, **options: Any) -> Batches:
             return TextBatches(body, texts, rows, labels, shuffle=train, **options)
@@ -289,16 +307,22 @@ class TableModels(ModelKind):
         return {"columns": TableEncoder.fit(table, robust=False).to_dict()}
 
     def batch_maker(
-        self, prepared: PreparedData, config: ModelConfig, body: Any, augmentation: Augmentation | None = None
+        self,
+        prepared: PreparedData,
+        config: ModelConfig,
+        body: Any,
+        augmentation: Augmentation | None = None,
+        y: Targets | None = None,
     ) -> MakeBatches:
         """Batches of the encoded table."""
         inputs = TableEncoder.from_dict(config.columns).encode(table_features(prepared.manifest))
-        return matrix_batches(torch.from_numpy(inputs.features), prepared.manifest.labels)
+        labels = prepared.manifest.labels if y is None else y
+        return matrix_batches(torch.from_numpy(inputs.features), labels)
 
     def read_inputs(self, config: ModelConfig, path: Path, backbone: Any, device: str, skip_bad: bool) -> NewInputs:
         """The rows of a table."""
-        columns = _read_columns(path, "a table")
         encoder = TableEncoder.from_dict(config.columns)
+        columns = _read_columns(path, "a table", features=[column.name for column in encoder.columns])
         try:
             encoded = encoder.encode(columns)
         except InputError as error:
@@ -325,7 +349,7 @@ def model_kind(name: str) -> ModelKind:
     return MODEL_KINDS[name]
 
 
-def matrix_batches(matrix: Tensor, labels: IntArray) -> MakeBatches:
+def matrix_batches(matrix: Tensor, labels: Targets) -> MakeBatches:
     """A function from row numbers to batches of a matrix: an encoded table, or features of a frozen body."""
 
     def batches(rows: RowNumbers, *, train: bool = False, batch_size: int, **options: Any) -> Batches:
@@ -341,10 +365,11 @@ def table_features(manifest: Manifest) -> dict[str, list[Any]]:
     return {name: manifest.feature(name) for name in manifest.about.features}
 
 
-def _read_columns(path: Path, what: str) -> dict[str, list[Any]]:
+def _read_columns(path: Path, what: str, features: Collection[str] = ()) -> dict[str, list[Any]]:
+    """The columns of a table by name; ids stay text unless they are a feature."""
     if path.is_dir():
         raise InputError(f"{path}: is a folder; this model takes {what}.")
-    table = read_table(path)
+    table = read_table(path, text_columns={"id"}.difference(features))
     return {name: table.column(name).to_pylist() for name in table.column_names}
 
 

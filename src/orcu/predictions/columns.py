@@ -23,6 +23,9 @@ class Columns:
     """Names of a table's columns by role, and how to read them; rows are numbered from 1 below the header."""
 
     label: str | None = None
+    rater: str | Sequence[str] | None = None  # columns with the grade of each rater; of a long table: the raters
+    label_shares: str | Sequence[str] | None = None  # columns with the votes for each class, as counts or shares
+    ratings: str | os.PathLike[str] | None = None  # file with a long table of grades, whose cases match the ids
     probs: str | Sequence[str] | None = None
     logits: str | Sequence[str] | None = None
     classes: Sequence[Any] | None = None
@@ -45,14 +48,77 @@ class Columns:
         columns = cls(**options)
         if columns.unlabelled not in UNLABELLED:
             raise UnknownNameError("value of unlabelled (--unlabelled)", str(columns.unlabelled), list(UNLABELLED))
+        columns._check_one_kind_of_label()
         return columns
 
+    def _check_one_kind_of_label(self) -> None:
+        """Raise `InputError` unless labels, raters and shares are given in one way."""
+        if self.ratings is not None:
+            needed = {"id": self.id, "label": self.label, "rater": self.rater}
+            missing = [f"{role}= (--{role})" for role, column in needed.items() if column is None]
+            if missing or self.label_shares is not None or not isinstance(self.rater, str) or "*" in self.rater:
+                raise InputError(
+                    "ratings: a long table of grades needs the names of its columns: id= (--id) for the case, as in "
+                    "the predictions, rater= (--rater) and label= (--label)"
+                    + (f"; {', '.join(missing)} is missing." if missing else ".")
+                )
+            return
+        names = {"label": self.label, "rater": self.rater, "label_shares": self.label_shares}
+        given = [name for name, column in names.items() if column is not None]
+        if len(given) > 1:
+            options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+            raise InputError(
+                f"{', '.join(given)}: pass only one of them ({options}). The raters of a long table are named with "
+                "ratings= (--ratings FILE)."
+            )
 
-def select_value_columns(selection: Any, names: list[str], file: str) -> tuple[list[str], list[str]]:
+    @property
+    def has_votes(self) -> bool:
+        """Whether cases have several raters."""
+        return self.rater is not None or self.label_shares is not None
+
+    @property
+    def label_column(self) -> str | None:
+        """Column of one label per row, if there is one."""
+        return None if self.ratings is not None else self.label
+
+
+def select_rater_columns(selection: str | Sequence[str], names: list[str], file: str) -> tuple[list[str], list[str]]:
+    """Select the columns of the raters by a pattern such as "r_*", a list, or names separated by commas."""
+    if isinstance(selection, str) and "*" not in selection and "," not in selection:
+        columns = [selection]
+    elif isinstance(selection, str) and "*" in selection:
+        columns, raters = select_value_columns(selection, names, file, one_per="rater")
+        return columns, raters
+    else:
+        columns = [part.strip() for part in selection.split(",")] if isinstance(selection, str) else list(selection)
+    for column in columns:
+        if column not in names:
+            raise InputError(missing_column_message(column, names, file, "rater"))
+    return columns, strip_common_prefix(columns) if len(columns) > 1 else columns
+
+
+def match_share_columns(
+    selection: str | Sequence[str], names: list[str], classes: tuple[str, ...], file: str
+) -> list[str]:
+    """Select the columns of label shares, in the order of the classes, whose names they must have."""
+    columns, derived = select_value_columns(selection, names, file)
+    column_of = {canonical_label(name): column for name, column in zip(derived, columns, strict=True)}
+    if set(column_of) != set(classes):
+        raise InputError(
+            f"{file}: the columns of label shares ({join_names(columns)}) are of {', '.join(column_of)}, expected one "
+            f"column for each class: {', '.join(classes)}. Rename them, such as share_{classes[0]}."
+        )
+    return [column_of[name] for name in classes]
+
+
+def select_value_columns(
+    selection: Any, names: list[str], file: str, *, one_per: str = "class"
+) -> tuple[list[str], list[str]]:
     """Select columns by a pattern such as "p_*", a list, or names separated by commas, and derive their class names."""
     if isinstance(selection, str) and "*" in selection:
         if selection.count("*") > 1:
-            raise InputError(f"{selection!r}: expected one star, which stands for the class name.")
+            raise InputError(f"{selection!r}: expected one star, which stands for the name of the {one_per}.")
         literal = re.sub(r"([\[\]?])", r"[\1]", selection)
         columns = [name for name in names if fnmatch.fnmatchcase(name, literal)]
         before, after = selection.split("*")
@@ -64,9 +130,14 @@ def select_value_columns(selection: Any, names: list[str], file: str) -> tuple[l
                 raise InputError(missing_column_message(column, names, file, "predictions"))
         classes = strip_common_prefix(columns)
     if len(columns) < 2:
+        hint = ""
+        if isinstance(selection, str):
+            other_case = [name for name in names if fnmatch.fnmatchcase(name.casefold(), selection.casefold())]
+            if len(other_case) > 1 and not columns:
+                hint = f" Upper and lower case differ: did you mean {os.path.commonprefix(other_case) + '*'!r}?"  # noqa: RUF071 - names, not paths
         raise InputError(
-            f"{file}: {selection!r} matches {join_names(columns) or 'no column'}, expected one column per class and at "
-            f"least two classes. The columns are: {join_names(names)}."
+            f"{file}: {selection!r} matches {join_names(columns) or 'no column'}, expected one column per {one_per}, "
+            f"at least two.{hint} The columns are: {join_names(names)}."
         )
     return columns, classes
 

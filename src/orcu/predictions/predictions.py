@@ -41,6 +41,7 @@ from orcu.predictions.labels import (
     label_codes,
 )
 from orcu.predictions.used_rows import UsedRows
+from orcu.raters.votes import Ratings, as_votes, check_votes, is_counts, is_votes, median_votes
 
 SCHEMA_VERSION = 2  # of Parquet files; version 1 (orcu 0.2) has other names for some columns
 NUMERIC_COLUMNS = ("sample_weight", "uncertainty")
@@ -58,8 +59,10 @@ class Predictions:
         probs: class probabilities, shape (n, C). Rows whose sum differs from 1 by at most 1e-3 (half types: by their
             rounding) are normalised and counted in ``notes``.
         logits: logits, shape (n, C); pass either probs or logits.
-        y: labels: class names, or integers 0..C-1; ``None`` for new cases.
+        y: labels: class names, or integers 0..C-1; or votes of several raters, shape (n, C), as counts or shares of
+            each class; ``None`` for new cases.
         codes: labels as class indices 0..C-1, whatever the class names are; replaces ``y``.
+        ratings: grades of named raters (`orcu.raters.Ratings`); replaces ``y``.
         classes: class names in order; "0".."C-1" by default.
         ids: unique row ids.
         sample_weight: non-negative sample weights.
@@ -86,6 +89,9 @@ class Predictions:
     classes: tuple[str, ...]
     logits: FloatArray | None = None
     y: IntArray | None = None
+    votes: FloatArray | None = None  # counts or shares of the raters' votes, (n, C), instead of y
+    rating_codes: IntArray | None = None  # grade of each rater, -1 where there is none, (n, R)
+    raters: tuple[str, ...] = ()  # names of the raters
     ids: ObjectArray | None = None
     sample_weight: FloatArray | None = None
     uncertainty: FloatArray | None = None
@@ -107,6 +113,7 @@ class Predictions:
         logits: Any = None,
         y: Any = None,
         codes: Any = None,
+        ratings: Ratings | None = None,
         classes: Sequence[Any] | None = None,
         ids: Any = None,
         sample_weight: Any = None,
@@ -120,16 +127,22 @@ class Predictions:
     ) -> None:
         if (probs is None) == (logits is None):
             raise InputError("probs, logits: pass exactly one of the two.")
-        if y is not None and codes is not None:
-            raise InputError("y, codes: pass only one of the two.")
+        if sum(labels is not None for labels in (y, codes, ratings)) > 1:
+            raise InputError("y, codes, ratings: pass only one of them.")
         kind, values = ("probs", probs) if logits is None else ("logits", logits)
         if classes is None:
             check_column_order(values, kind)
         scores = check_scores(kind, values, half_ulp(values), kind)
         rows, num_classes = scores["probs"].shape
         names = class_names(classes, num_classes)
-        mapping = NO_LABELS
-        if codes is not None:
+        mapping, votes = NO_LABELS, None
+        if ratings is not None:
+            votes, mapping = check_ratings(ratings, rows, num_classes), BY_VALUE
+        elif is_votes(y):
+            _check_frames(values, y, classes, names)
+            _check_vote_columns(y, names)
+            votes, mapping = as_votes(y, num_classes, rows=rows), BY_VALUE
+        elif codes is not None:
             codes, mapping = as_labels(codes, num_classes, rows=rows, name="codes"), BY_VALUE
         elif y is not None:
             _check_frames(values, y, classes, names)
@@ -143,6 +156,9 @@ class Predictions:
         self._set(
             **scores,
             y=codes,
+            votes=votes,
+            rating_codes=None if ratings is None else read_only(ratings.codes),
+            raters=() if ratings is None else ratings.raters,
             classes=names,
             sample_weight=None if sample_weight is None else as_sample_weight(sample_weight, rows=rows),
             uncertainty=None if uncertainty is None else as_uncertainty(uncertainty, rows=rows),
@@ -182,8 +198,9 @@ class Predictions:
         arguments: dict[str, Any] = {name: getattr(self, name) for name in ("classes", *OPTIONAL_COLUMNS)}
         if not changes.keys() & {"probs", "logits"}:
             arguments |= self.scores
-        if not changes.keys() & {"y", "codes"}:
-            arguments["codes"] = self.y
+        if not changes.keys() & {"y", "codes", "ratings"}:
+            labels = {"y": self.votes} if self.ratings is None else {"ratings": self.ratings}
+            arguments |= {"codes": self.y} if self.votes is None else labels
         return Predictions(**{**arguments, "notes": self.notes, "history": self.history, **changes})
 
     @property
@@ -206,6 +223,8 @@ class Predictions:
 
     def __repr__(self) -> str:
         labels = "without labels" if self.y is None else "with labels"
+        if self.votes is not None:
+            labels = f"with {self.vote_summary}"
         return f"Predictions({len(self)} rows, {self.kind} of {', '.join(self.classes)}; {labels})"
 
     def _repr_html_(self) -> str:
@@ -214,15 +233,14 @@ class Predictions:
         columns = [name for name in OPTIONAL_COLUMNS if getattr(self, name) is not None]
         mean = self.probs.mean(axis=0) if len(self) else np.zeros(self.num_classes)
         rows = [[name, f"{share:.1%}"] for name, share in zip(self.classes, mean, strict=True)]
-        if self.y is not None:
-            counts = np.bincount(self.y, minlength=self.num_classes)
-            rows = [[*row, f"{count:,}"] for row, count in zip(rows, counts, strict=True)]
+        if self.has_labels:
+            rows = [[*row, f"{count:,.4g}"] for row, count in zip(rows, self.class_counts, strict=True)]
         kind = "probabilities" if self.logits is None else "logits"
         return card(
             "Predictions",
             about=f"{len(self):,} rows, {kind} of {self.num_classes} classes, {self.label_mapping}",
             facts={"columns": ", ".join(columns)} if columns else {},
-            headings=["class, lowest first", "mean probability", "labels"][: 2 + (self.y is not None)],
+            headings=["class, lowest first", "mean probability", "labels"][: 2 + self.has_labels],
             rows=rows,
             note="; ".join([*self.notes, *leakage_warnings(self.history)]),
         )
@@ -233,7 +251,8 @@ class Predictions:
 
     def _row_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the arrays with one entry per row by name."""
-        arrays = {name: getattr(self, name) for name in ("probs", "logits", "y", *OPTIONAL_COLUMNS)}
+        names = ("probs", "logits", "y", "votes", "rating_codes", *OPTIONAL_COLUMNS)
+        arrays = {name: getattr(self, name) for name in names}
         return {name: array for name, array in arrays.items() if array is not None}
 
     @property
@@ -241,14 +260,91 @@ class Predictions:
         """Class indices of the labels, shape (n,).
 
         Raises:
-            InputError: if there are no labels.
+            InputError: if there are no labels, or the cases have votes of several raters.
         """
+        if self.votes is not None:
+            raise InputError(
+                "y: the cases have votes of several raters, but one label per row is needed here. Pass "
+                "predictions.with_median_labels() to use the median vote of each case."
+            )
         if self.y is None:
             raise InputError(
                 "y: the predictions have no labels, which are needed here. Pass y=..., or --label COLUMN on the "
                 "command line."
             )
         return self.y
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether the rows have labels or votes."""
+        return self.y is not None or self.votes is not None
+
+    @property
+    def labels_or_votes(self) -> npt.NDArray[Any]:
+        """Class indices of the labels, shape (n,), or votes of several raters, shape (n, C)."""
+        return self.labels if self.votes is None else self.votes
+
+    @property
+    def class_counts(self) -> FloatArray:
+        """Number of labels, or of votes, of each class, shape (C,); the sum of the shares if votes are shares."""
+        if self.votes is not None:
+            return self.votes.sum(axis=0)
+        return np.bincount(self.labels, minlength=self.num_classes).astype(np.float64)
+
+    @property
+    def ratings(self) -> Ratings | None:
+        """Grades of named raters, or ``None`` if raters are not named."""
+        return None if self.rating_codes is None else Ratings(self.rating_codes, self.raters, self.num_classes)
+
+    @property
+    def vote_summary(self) -> str:
+        """Number of votes, and of raters if they are named, in words."""
+        if self.votes is None:
+            return "no votes"
+        if not is_counts(self.votes):
+            return "shares of votes"
+        totals = self.votes.sum(axis=1)
+        few, many = int(totals.min()), int(totals.max())
+        raters = f" of {len(self.raters)} raters" if self.raters else ""
+        return f"{int(totals.sum()):,} votes{raters}, {few if few == many else f'{few} to {many}'} per case"
+
+    def with_median_labels(self) -> "Predictions":
+        """Return the predictions with the median vote of each case as its label; of two medians the lower one.
+
+        Example:
+            >>> predictions = Predictions(probs=[[0.2, 0.5, 0.3]], y=[[1, 0, 2]])
+            >>> predictions.with_median_labels().y.tolist()
+            [2]
+        """
+        if self.votes is None:
+            return self
+        return self._with(y=median_votes(self.votes), votes=None, rating_codes=None, raters=())
+
+    def with_ratings(self, table: Any, *, case: str, rater: str, label: str) -> "Predictions":
+        """Return the predictions with the grades of a long table, which has one row per case and rater.
+
+        Args:
+            table: frame, pyarrow table, or path of a .csv or .parquet file. Cases without predictions are ignored, and
+                counted in ``notes``.
+            case: column of the cases, which are matched with ``ids``.
+            rater: column of the raters.
+            label: column of the grades.
+
+        Raises:
+            InputError: if the predictions have no ids, a case has no grade, or a rater graded a case twice.
+
+        Example:
+            >>> import pyarrow
+            >>> table = pyarrow.table({"case": ["a", "a"], "who": ["ann", "bob"], "grade": [1, 0]})
+            >>> predictions = Predictions(probs=[[0.3, 0.7]], ids=["a"])
+            >>> predictions.with_ratings(table, case="case", rater="who", label="grade").votes.tolist()
+            [[1.0, 1.0]]
+        """
+        from orcu.predictions.ratings import join_ratings
+
+        ratings, ignored = join_ratings(self.ids, self.classes, table, case=case, rater=rater, label=label)
+        notes = [f"grades of {ignored:,} cases without predictions are ignored"] if ignored else []
+        return self.replace(ratings=ratings, notes=(*self.notes, *notes))
 
     def label_names(self) -> ObjectArray:
         """Return the class name of each row's label."""
@@ -323,7 +419,7 @@ class Predictions:
         calibrator.fit(
             **self.scores,
             **subgroup_option(calibrator, self.subgroup),
-            y=self.labels,
+            y=self.labels_or_votes,
             sample_weight=self.sample_weight,
             groups=self.cluster,
             ids=self.ids,
@@ -334,7 +430,8 @@ class Predictions:
         """Write a .parquet, .csv or .csv.gz file; an existing file is replaced only when writing succeeds.
 
         The columns are id, label, logit_NAME or prob_NAME, sample_weight, uncertainty, subgroup, cluster, split, fold.
-        A Parquet file also has the class names, the history and a schema version, so it is read without options.
+        Instead of a label, cases with several raters have rating_RATER for named raters, else votes_NAME. A Parquet
+        file also has the class names, the history and a schema version, so it is read without options.
 
         Args:
             path: file to write.
@@ -356,14 +453,30 @@ class Predictions:
             **{f"{VALUE_PREFIX[kind]}_{name}": values[:, k] for k, name in enumerate(self.classes)},
             **{name: getattr(self, name) for name in (*NUMERIC_COLUMNS, *TEXT_COLUMNS)},
         }
+        columns |= self._vote_columns()
         metadata = {
             "schema_version": SCHEMA_VERSION,
             "kind": kind,
             "classes": list(self.classes),
             "history": self.history,
         }
+        if self.votes is not None:  # a reader needs the roles of their columns
+            written = [name for name, column in columns.items() if column is not None]
+            roles: dict[str, Any] = {name: name for name in ("id", *NUMERIC_COLUMNS, *TEXT_COLUMNS) if name in written}
+            roles[kind] = [f"{VALUE_PREFIX[kind]}_{name}" for name in self.classes]
+            roles["label_shares" if self.rating_codes is None else "rater"] = list(self._vote_columns())
+            metadata["columns"] = roles
         arrays = {name: pyarrow.array(column) for name, column in columns.items() if column is not None}
         return pyarrow.table(arrays, metadata={"orcu": json.dumps(metadata)})
+
+    def _vote_columns(self) -> dict[str, Any]:
+        """Return the columns of the votes for a file: the grade of each rater, or the votes for each class."""
+        if self.votes is None:
+            return {}
+        if self.rating_codes is None:
+            return {f"votes_{name}": self.votes[:, k] for k, name in enumerate(self.classes)}
+        names = np.array([*self.classes, None], dtype=object)  # the code -1 selects None
+        return {f"rating_{rater}": names[self.rating_codes[:, r]] for r, rater in enumerate(self.raters)}
 
     @staticmethod
     def read(path: str | os.PathLike[str], **options: Any) -> "Predictions":
@@ -429,6 +542,16 @@ def check_scores(
     return {"probs": probs, "normalised_rows": len(errors), "max_sum_error": float(errors.max(initial=0.0))}
 
 
+def check_ratings(ratings: Ratings, rows: int, num_classes: int) -> FloatArray:
+    """Return the votes of checked ratings: one row per case, every case with a grade; raises `InputError`."""
+    if len(ratings) != rows or ratings.num_classes != num_classes:
+        raise InputError(
+            f"ratings: {len(ratings)} cases of {ratings.num_classes} classes, expected {rows} cases of {num_classes} "
+            "classes, as in the predictions."
+        )
+    return as_votes(ratings.counts, num_classes, rows=rows, name="ratings")
+
+
 def concatenate(parts: Sequence[Predictions]) -> Predictions:
     """Concatenate the rows of several predictions of one model, which have the same columns.
 
@@ -441,7 +564,10 @@ def concatenate(parts: Sequence[Predictions]) -> Predictions:
     if len(parts) == 1:
         return first
     names = first._row_arrays()
-    return first._with(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+    joined = first._with(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+    if joined.votes is not None:
+        check_votes(joined.votes)  # each part has counts or shares, but all together must have one of the two
+    return joined
 
 
 def check_unique_ids(ids: ObjectArray, name: str = "ids", first_row: int = 0) -> None:
@@ -470,6 +596,16 @@ def _check_frames(values: Any, y: Any, classes: Any, names: tuple[str, ...]) -> 
         raise InputError(
             "y: its index differs from the index of the predictions. Align them, or pass y.to_numpy() if the rows are "
             "in the same order."
+        )
+
+
+def _check_vote_columns(y: Any, names: tuple[str, ...]) -> None:
+    """Raise if the columns of a frame of votes are not the classes in their order."""
+    columns = [str(name) for name in getattr(y, "columns", [])]
+    if columns and tuple(canonical_label(name) for name in strip_common_prefix(columns)) != names:
+        raise InputError(
+            f"y: the columns of the votes are {', '.join(columns)}, expected the classes in their order, "
+            f"{', '.join(names)}. Reorder or rename them, or pass y.to_numpy() if the order is right."
         )
 
 

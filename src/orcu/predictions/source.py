@@ -16,6 +16,7 @@ import numpy as np
 
 from orcu.errors import InputError
 from orcu.inputs import (
+    BoolArray,
     FloatArray,
     IntArray,
     ObjectArray,
@@ -27,8 +28,17 @@ from orcu.inputs import (
     zero_weights_message,
 )
 from orcu.io.reading import BATCH_ROWS, TableFile, open_table, to_float64, to_numpy
-from orcu.predictions.columns import Columns, join_names, missing_column_message, order_classes, select_value_columns
+from orcu.predictions.columns import (
+    Columns,
+    join_names,
+    match_share_columns,
+    missing_column_message,
+    order_classes,
+    select_rater_columns,
+    select_value_columns,
+)
 from orcu.predictions.labels import (
+    BY_VALUE,
     POSITIONS,
     EncodedLabels,
     canonical_label,
@@ -47,10 +57,14 @@ from orcu.predictions.predictions import (
     check_unique_ids,
     concatenate,
 )
+from orcu.predictions.ratings import LongRatings, read_rater_columns, read_share_columns
+from orcu.raters.votes import Ratings, as_votes
 
 ROLES = ("label", "id", *NUMERIC_COLUMNS, *TEXT_COLUMNS)
 # Column names in files of schema version 1, which orcu 0.2 wrote.
 VERSION_1_NAMES = {"sample_weight": "weight", "uncertainty": "doubt", "subgroup": "group", "cluster": "subject"}
+CALIBRATED_BY = "calibrated_by"  # column of a text file with the calibrators that were applied
+METHOD_SEPARATOR = " then "
 MAX_DIGITS = 9  # numbers with this many decimal digits are treated as not rounded
 
 
@@ -107,11 +121,26 @@ class PredictionsSource:
     files: list["PredictionsSource"] = field(default_factory=list)  # of a folder
     rows: int | None = None  # if the number is known before reading
     table: TableFile | None = None  # the file; None for a folder or a frame
+    rater_columns: list[str] = field(default_factory=list)  # grades of each rater
+    raters: tuple[str, ...] = ()  # names of the raters
+    share_columns: list[str] = field(default_factory=list)  # votes for each class, in the order of the classes
+    long_ratings: LongRatings | None = None  # grades in another file
 
     @property
     def num_classes(self) -> int:
         """Number of classes, C."""
         return len(self.classes)
+
+    @property
+    def own_columns(self) -> dict[str, str]:
+        """Columns of the file by role; the label of a long table of ratings is in another file."""
+        return _own_columns(self.columns)
+
+    @property
+    def table_columns(self) -> list[str]:
+        """Names of all columns of the file."""
+        table = self.fragments[0].table
+        return [] if table is None else list(table.names)
 
     @property
     def fragments(self) -> list["PredictionsSource"]:
@@ -131,8 +160,8 @@ class PredictionsSource:
     def raw_batches(self) -> Iterator["RawBatch"]:
         """Iterate over the unparsed rows of one file; batches may be parsed in any order and in any thread."""
         rows, digits = 0, 0 if self.kind == "probs" else MAX_DIGITS
-        columns = (getattr(self.columns, role) for role in ROLES)
-        needed = list(dict.fromkeys([*self.value_columns, *(column for column in columns if column)]))
+        roles = self.own_columns.values()
+        needed = list(dict.fromkeys([*self.value_columns, *roles, *self.rater_columns, *self.share_columns]))
         for batch in self.open_batches(needed):
             if not batch.num_rows:
                 continue
@@ -158,8 +187,9 @@ class PredictionsSource:
             >>> [codes.tolist() for _, codes in source.partly_labelled_batches()]
             [[1, -1]]
         """
-        if self.columns.label is None:
-            raise InputError(f"{self.name}: pass the column of the labels as label= (--label grade).")
+        if self.columns.label_column is None:
+            hint = " Cases with several raters are not supported here." if self.columns.has_votes else ""
+            raise InputError(f"{self.name}: pass the column of the labels as label= (--label grade).{hint}")
         summary, any_unlabelled = ReadSummary(), False
         for fragment in self.fragments:
             for raw in fragment.raw_batches():
@@ -178,10 +208,8 @@ class PredictionsSource:
     def check(self, summary: ReadSummary) -> None:
         """Check all rows together: there must be some, with labels of one kind."""
         if not summary.rows and summary.unlabelled_rows:
-            raise InputError(
-                f"{self.name}: none of the {summary.unlabelled_rows:,} rows has a label in the column "
-                f"{self.columns.label!r}."
-            )
+            place = "a vote" if self.columns.has_votes else f"a label in the column {self.columns.label!r}"
+            raise InputError(f"{self.name}: none of the {summary.unlabelled_rows:,} rows has {place}.")
         if not summary.rows:
             raise InputError(f"{self.name}: there are no rows below the header.")
         if len(summary.mappings) > 1:
@@ -204,6 +232,10 @@ class PredictionsSource:
             The rows without labels, and the class index of each label, -1 where its cell is empty, or ``None`` if the
             file has no column of labels.
         """
+        if self.columns.has_votes:
+            parts = [raw.parse(with_labels=False) for part in self.fragments for raw in part.raw_batches()]
+            self.check(sum(map(ReadSummary.from_batch, parts), ReadSummary()))
+            return self.combine(parts), None
         if self.columns.label is None:
             return self.load(), None
         batches, codes = zip(*self.partly_labelled_batches(), strict=True)
@@ -218,7 +250,8 @@ class PredictionsSource:
             check_unique_ids(predictions.ids, self.name, first_row=1)
         if summary.unlabelled_rows:
             count, total = summary.unlabelled_rows, summary.rows + summary.unlabelled_rows
-            notes = [f"{count:,} of {total:,} rows have no label and are skipped", *notes]
+            missing = "vote" if self.columns.has_votes else "label"
+            notes = [f"{count:,} of {total:,} rows have no {missing} and are skipped", *notes]
         return predictions.replace(notes=(*self.notes, *notes), history=self.history)
 
     def read_values(self, batch: Any, first_row: int) -> FloatArray:
@@ -267,7 +300,9 @@ class RawBatch:
             rounding = max(0.5 * 10.0**-self.digits, half_ulp(np.float16(0)) if half else 0.0)
             fields = check_scores(source.kind, values, rounding, source.name, first_row, source.value_columns)
             codes = None
-            if with_labels and columns.label is not None and columns.unlabelled == "skip":
+            if columns.has_votes:
+                pass  # read below: those of a long table are found by id
+            elif with_labels and columns.label is not None and columns.unlabelled == "skip":
                 codes, mapping = self.label_codes()
             elif with_labels and columns.label is not None:
                 encoded = _encode(batch.column(columns.label), columns.label)
@@ -286,12 +321,48 @@ class RawBatch:
             if columns.id is not None:
                 fields["ids"] = _read_ids(batch.column(columns.id), columns.id, first_row)
             predictions = Predictions._from_fields(**fields, classes=source.classes, history=tuple(source.history))
+            if with_labels and columns.has_votes:
+                return self._with_votes(predictions)
             if codes is None:
                 return predictions
             labelled = codes >= 0
             return predictions[labelled]._with(
                 y=codes[labelled], label_mapping=mapping, unlabelled_rows=int((~labelled).sum())
             )
+
+    def _with_votes(self, predictions: Predictions) -> Predictions:
+        """Return the rows with their votes; rows without a vote are skipped or an error."""
+        source, first_row = self.source, self.first_row
+        rating_codes = None
+        if source.share_columns:
+            votes = read_share_columns(self.batch, source.share_columns, source.read_numbers, first_row)
+        else:
+            if source.long_ratings is not None and predictions.ids is not None:
+                rating_codes = source.long_ratings.codes_of(predictions.ids)
+            else:
+                rating_codes = read_rater_columns(
+                    self.batch,
+                    source.rater_columns,
+                    source.classes,
+                    explicit_order=source.columns.classes is not None,
+                    first_row=first_row,
+                )
+            votes = Ratings(rating_codes, source.raters, source.num_classes).counts
+        voted: BoolArray = np.asarray(votes.any(axis=1))
+        if not voted.all() and source.columns.unlabelled != "skip":
+            row, count = int(np.argmin(voted)) + first_row, f"{int((~voted).sum()):,} of {len(voted):,} rows"
+            raise InputError(
+                f"row {row} has no vote ({count} have none). Leave them out with "
+                'unlabelled="skip" (--unlabelled skip), or pass no labels at all for new cases.'
+            )
+        kept = predictions if voted.all() else predictions[voted]
+        return kept._with(
+            votes=as_votes(votes[voted], source.num_classes, name="votes") if voted.any() else votes[voted],
+            rating_codes=None if rating_codes is None else rating_codes[voted],
+            raters=source.raters,
+            label_mapping=BY_VALUE,
+            unlabelled_rows=int((~voted).sum()),
+        )
 
     def label_codes(self) -> tuple[IntArray, str]:
         """Return the class index of each label, -1 where its cell is empty, and how labels were matched."""
@@ -337,7 +408,10 @@ def open_predictions(
         columns: fields of `Columns`: ``label="grade"``, ``probs="p_*"`` or ``logits="z_*"`` (a pattern whose star is
             the class name, or a list of columns), ``classes`` in order, the columns ``id``, ``sample_weight``,
             ``uncertainty``, ``subgroup``, ``cluster``, ``split`` and ``fold``, ``percent=True`` for percentages, and
-            ``unlabelled="skip"`` to leave out rows without a label, which are an error otherwise.
+            ``unlabelled="skip"`` to leave out rows without a label, which are an error otherwise. Several raters per
+            case replace the label: ``rater="r_*"`` (a column with the grades of each rater), ``label_shares="y_*"``
+            (a column with the votes for each class), or ``ratings="grades.csv"``, a long table with one row per case
+            and rater, whose columns are named by ``id``, ``rater`` and ``label``.
 
     Raises:
         InputError: if the file cannot be read or a column is missing; the message lists the columns.
@@ -383,9 +457,23 @@ def _open_file(file: TableFile, columns: Columns) -> PredictionsSource:
             if not selected:
                 raise InputError(f"{name}: {error} Name its columns: --label, --probs or --logits.") from None
             notes = [*notes, f"{name}: orcu's metadata of the file are ignored: {error}"]
+    elif CALIBRATED_BY in file.names:
+        history, note = _calibration_steps(file)
+        notes = [*notes, note]
     absolute = replace(file, path=file.path.absolute())  # processes with other working directories may read it
     source = _make_source(name, columns, list(file.names), notes, absolute.batches)
     return replace(source, decimal=file.decimal, history=history, rows=file.rows, table=absolute)
+
+
+def _calibration_steps(file: TableFile) -> tuple[list[dict[str, Any]], str]:
+    """Calibrators in the column `CALIBRATED_BY`, and a note about them; only the first batch of rows is read."""
+    batch = next(iter(file.batches([CALIBRATED_BY])), None)
+    values = [] if batch is None else batch.column(CALIBRATED_BY).unique().to_pylist()
+    if len(values) != 1 or is_missing(values[0]):
+        return [], f"{file.path.name}: column {CALIBRATED_BY!r} is ignored, because its rows differ or are empty"
+    methods = str(values[0]).split(METHOD_SEPARATOR)
+    steps: list[dict[str, Any]] = [{"step": "calibrate", "method": method} for method in methods]
+    return steps, f"{file.path.name}: calibrated by {', '.join(methods)} (column {CALIBRATED_BY})"
 
 
 def _written_columns(metadata: Any, names: Sequence[str], columns: Columns) -> Columns:
@@ -451,18 +539,46 @@ def _make_source(
             f"The columns are: {join_names(names)}."
         )
     kind, selection = ("probs", columns.probs) if columns.logits is None else ("logits", columns.logits)
-    roles = {column: role for role in ROLES if (column := getattr(columns, role)) is not None}
+    roles = {column: role for role, column in _own_columns(columns).items()}
     for column, role in roles.items():
         if column not in names:
             raise InputError(missing_column_message(column, names, name, role))
     # A star does not match columns with another role.
     values, derived = select_value_columns(selection, [column for column in names if column not in roles], name)
     classes, values = order_classes(columns.classes, derived, values, name)
+    others = [column for column in names if column not in {*roles, *values}]
+    votes = _vote_fields(name, columns, others, classes)
     if columns.percent and kind == "logits":
         raise InputError("percent: logits are not percentages; pass probs= (--probs).")
     pairs = zip(classes, values, strict=True)
     order = ", ".join(f"{k} = {class_name} ({column})" for k, (class_name, column) in enumerate(pairs))
-    return PredictionsSource(name, columns, kind, values, classes, [*notes, f"classes, lowest first: {order}"], batches)
+    notes = [*notes, f"classes, lowest first: {order}"]
+    return PredictionsSource(name, columns, kind, values, classes, notes, batches, **votes)
+
+
+def _own_columns(columns: Columns) -> dict[str, str]:
+    named = {role: columns.label_column if role == "label" else getattr(columns, role) for role in ROLES}
+    return {role: column for role, column in named.items() if column is not None}
+
+
+def _vote_fields(name: str, columns: Columns, names: list[str], classes: tuple[str, ...]) -> dict[str, Any]:
+    """Return the fields of a source that say where the votes of several raters are."""
+    if columns.ratings is not None:
+        long_ratings = LongRatings.read(
+            columns.ratings,
+            classes,
+            case=str(columns.id),
+            rater=str(columns.rater),
+            label=str(columns.label),
+            explicit_order=columns.classes is not None,
+        )
+        return {"long_ratings": long_ratings, "raters": long_ratings.ratings.raters}
+    if columns.label_shares is not None:
+        return {"share_columns": match_share_columns(columns.label_shares, names, classes, name)}
+    if columns.rater is not None:
+        rater_columns, raters = select_rater_columns(columns.rater, names, name)
+        return {"rater_columns": rater_columns, "raters": tuple(raters)}
+    return {}
 
 
 def count_decimals(values: FloatArray) -> int:

@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from orcu.errors import InputError
 from orcu.io.extending import write_extended
+from orcu.io.reading import PARQUET
 from orcu.predictions.predictions import SCHEMA_VERSION
-from orcu.predictions.source import ROLES, PredictionsSource
+from orcu.predictions.source import CALIBRATED_BY, METHOD_SEPARATOR, PredictionsSource
 
 
 def write_back(
@@ -25,7 +26,8 @@ def write_back(
 ) -> None:
     r"""Write a copy of a file of predictions, with all its columns and rows.
 
-    A Parquet file also records the roles of its columns and the history, so it is read without options.
+    A Parquet file also records the roles of its columns and the history, so it is read without options. A text file
+    has the calibrators of the history in the column ``calibrated_by``, so that evaluations of it know about them.
 
     Args:
         source: the file, opened by `orcu.predictions.open_predictions`.
@@ -52,16 +54,24 @@ def write_back(
     if None in files:
         raise InputError(f"{source.name}: only files can be written back; assign the results to the frame instead.")
     columns = source.columns
-    overwrite = {}
+    overwrite: dict[str, Any] = {}
     if values is not None:
         shown = np.asarray(values, dtype=np.float64) * (100 if columns.percent else 1)
         overwrite = dict(zip(source.value_columns, shown.T, strict=True))
-    roles: dict[str, Any] = {role: getattr(columns, role) for role in ROLES if getattr(columns, role) is not None}
+    steps = list(source.history if history is None else history)
+    calibrators = [step["method"] for step in steps if step.get("step") == "calibrate"]
+    if calibrators and not str(path).lower().endswith(PARQUET):
+        new = overwrite if CALIBRATED_BY in source.table_columns else (add := dict(add or {}))
+        rows = len(next(iter((overwrite or add or {}).values())))
+        new[CALIBRATED_BY] = np.full(rows, METHOD_SEPARATOR.join(calibrators), dtype=object)
+    roles: dict[str, Any] = dict(source.own_columns)
+    roles |= {"label_shares": source.share_columns} if source.share_columns else {}
+    roles |= {"rater": source.rater_columns} if source.rater_columns else {}
     metadata = {
         "schema_version": SCHEMA_VERSION,
         "kind": source.kind,
         "classes": list(source.classes),
-        "history": list(source.history if history is None else history),
+        "history": steps,
         "columns": roles | {source.kind: source.value_columns, "percent": columns.percent},
     }
     write_extended(

@@ -4,10 +4,10 @@ from orcu.evaluation.evaluation import Evaluation
 from orcu.evaluation.findings import SIGNIFICANT
 from orcu.metrics.sums import OUTCOME, VALUE, WEIGHT
 from orcu.report.card_html import ACCENT, card
-from orcu.report.headline import headline, key_figures
+from orcu.report.headline import failures, headline, key_figures
 from orcu.report.text_tables import Cell
 
-MAX_SENTENCES = 2  # the report has all
+MAX_SENTENCES = 2  # besides failures; the report has all
 MAX_CLASSES = 8
 SIDE = 120  # pixels of the diagram
 
@@ -22,7 +22,7 @@ def evaluation_card(evaluation: Evaluation) -> str:
         evaluation.name,
         about=f"{evaluation.rows:,} rows, {len(classes)} classes: {order}",
         sentences=[
-            *headline(evaluation)[:MAX_SENTENCES],
+            *headline(evaluation)[: len(failures(evaluation)) + MAX_SENTENCES],
             *(note for note in evaluation.notes if note.startswith("WARNING")),
         ],
         headings=["", "value", "95 % interval", "miscalibration"],

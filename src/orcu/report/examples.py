@@ -7,6 +7,7 @@ from orcu.evaluation.evaluation import Evaluation
 from orcu.evaluation.statistics import subsample_index
 from orcu.metrics.rows import Rows
 from orcu.metrics.scoring import rps_per_row
+from orcu.raters.votes import label_shares
 
 PER_KIND = 3
 MAX_ROWS = 200_000  # rows that are searched
@@ -20,6 +21,10 @@ def examples(evaluation: Evaluation) -> list[tuple[int, str, float]]:
     rows = Rows.from_predictions(evaluation.sample[number])
     per_kind = PER_KIND if rows.num_classes <= MANY_CLASSES else 1
     score = rps_per_row(rows.probs, rows.y)
+    if rows.case is not None and evaluation.sample.votes is not None:  # means over the votes of each case
+        shares = label_shares(evaluation.sample.votes[number])[rows.case, rows.y]
+        score = np.asarray(np.bincount(rows.case, weights=shares * score), dtype=np.float64)
+        rows = rows[rows.first_rows]
     order = np.argsort(score, kind="stable")
     quartiles = [order[int(q * (len(order) - 1))] for q in ((0.25, 0.5, 0.75) if per_kind > 1 else (0.5,))]
     multimodal = np.flatnonzero(~geometry.is_unimodal(rows.probs))

@@ -1,14 +1,18 @@
 """Headline of a report: the main results and the recommended next step in words, and the key figures."""
 
 import math
+from collections.abc import Mapping
+from functools import partial
 
 from orcu.evaluation.evaluation import Evaluation, format_metric, format_metric_interval
-from orcu.evaluation.findings import GAP, LEVEL, MIN_ROWS, SIGNIFICANT, Findings, findings
-from orcu.evaluation.formatting import format_value
+from orcu.evaluation.findings import GAP, LEVEL, MIN_ROWS, SIGNIFICANT, Findings, Share, findings
+from orcu.evaluation.formatting import format_interval, format_value
 from orcu.metrics.base import METRICS
 from orcu.metrics.sums import OUTCOME, VALUE, WEIGHT
+from orcu.resampling import Estimate
 
 MAX_SUBGROUPS = 4  # subgroups named in a sentence
+MAX_CLASSES = 4  # classes named in a sentence
 PRIMARY_TITLES = {
     "overconfidence": "the difference of confidence and accuracy",
     "ece": "ECE",
@@ -26,22 +30,137 @@ KEY_FIGURES = {
 
 
 def headline(evaluation: Evaluation) -> list[str]:
-    """Sentences for the top of a report, most important first."""
+    """Sentences for the top of a report, most important first: failures, calibration, decisions."""
     results = findings(evaluation)
     sentences = [_confidence(evaluation, results), _classes(evaluation, results)]
-    if evaluation.subgroups and evaluation.n_resamples:
+    if evaluation.subgroups and evaluation.n_resamples and not _subgroups_fail(results):
         sentences.insert(1, _subgroups(evaluation, results))
-    sentences += [_shape(evaluation), _decisions(evaluation)]
+    sentences = [*failures(evaluation), *sentences, _shape(evaluation), _decisions(evaluation)]
     if evaluation.n_resamples and evaluation.differences:
         sentences.append(_comparison(evaluation))
     return sentences
 
 
+def failures(evaluation: Evaluation) -> list[str]:
+    """Sentences about failures that a user must know first; empty if there are none."""
+    results = findings(evaluation)
+    sentences = [_useless(evaluation, results), _missing_classes(evaluation, results)]
+    if evaluation.subgroups and evaluation.n_resamples and _subgroups_fail(results):
+        sentences.append(_subgroups(evaluation, results))
+    few = results.failures.few_rows
+    if few and results.enough_rows:
+        sentences.append(f"Too few rows to assess: {_listed(_class_rows(evaluation, few))}.")
+    return [sentence for sentence in sentences if sentence]
+
+
+def _subgroups_fail(results: Findings) -> bool:
+    return results.subgroups_differ or results.subgroup_errors_differ
+
+
+def _useless(evaluation: Evaluation, results: Findings) -> str:
+    if not results.failures.is_useless:
+        return ""
+    skill = results.failures.skill
+    verb = "worse than" if skill.high < 0 else "not better than"
+    rps, reference = evaluation.metrics["rps"].value, evaluation.corp["uncertainty"].value
+    ends = "" if math.isnan(skill.low) else f" (skill {_signed(skill.value)}, 95 % interval {_signed_ends(skill)})"
+    return (
+        f"The model is {verb} always predicting the class frequencies: its ranked probability score is {rps:.3f}, "
+        f"theirs {reference:.3f}{ends}."
+    )
+
+
+def _signed(value: float) -> str:
+    return format_value(value, percent=True, signed=True)
+
+
+def _signed_ends(estimate: Estimate) -> str:
+    return format_interval(estimate.low, estimate.high, percent=True, signed=True)
+
+
+def _missing_classes(evaluation: Evaluation, results: Findings) -> str:
+    """Classes that are never or rarely decided, and the thresholds that miss most of their rows."""
+    found = results.failures
+    parts = []
+    if found.never_decided:
+        rows = _class_rows(evaluation, {name: share.total for name, share in found.never_decided.items()})
+        parts.append(f"Never predicted: {_listed(rows)}.")
+    if found.rarely_decided:
+        amount = partial(_amount, evaluation)
+        counts = [
+            f'"{name}" (predicted for {amount(share.part)}, but {amount(share.total)} have it)'
+            for name, share in found.rarely_decided.items()
+        ]
+        parts.append(f"Rarely predicted: {_listed(counts)}.")
+    if results.enough_rows:
+        parts += [
+            f'The {rate} for "{event}" is {_of(evaluation, share)}.' for event, (rate, share) in found.missed.items()
+        ]
+    return " ".join(parts)
+
+
+def _class_rows(evaluation: Evaluation, counts: Mapping[str, float]) -> list[str]:
+    return [f'"{name}" ({_amount(evaluation, count)})' for name, count in counts.items()]
+
+
+def _amount(evaluation: Evaluation, count: float) -> str:
+    """Number of rows in words, or the share of the weight."""
+    if evaluation.weighted:
+        return f"{format_value(count / float(evaluation.sums.confusion.sum()), percent=True)} of the rows"
+    return "1 row" if count == 1 else f"{count:,.0f} rows"
+
+
+def _of(evaluation: Evaluation, share: Share) -> str:
+    value = format_value(share.part / share.total, percent=True)
+    counts = value if evaluation.weighted else f"{round(share.part):,} of {round(share.total):,}"
+    ends = "" if math.isnan(share.low) else f" (95 % interval {format_interval(share.low, share.high, percent=True)})"
+    return f"{counts}{ends}"
+
+
+def _listed(items: list[str]) -> str:
+    more = f" and {len(items) - MAX_CLASSES} more" if len(items) > MAX_CLASSES else ""
+    return ", ".join(items[:MAX_CLASSES]) + more
+
+
 def next_step(evaluation: Evaluation) -> str:
-    """Recommended next step, which follows from `orcu.evaluation.findings`."""
+    """Recommended next step, which follows from `orcu.evaluation.findings`: failures first, then calibration."""
     results = findings(evaluation)
     if not results.enough_rows:
         return f"Evaluate on more labelled rows: {evaluation.rows} rows are too few for conclusions."
+    if results.failures.is_useless and not _recalibration_helps(evaluation, results):
+        return (
+            "Do not use these predictions. Check the labels, the order of the classes and the inputs, or train another "
+            "model; calibration does not help a model without discrimination."
+        )
+    return " ".join(filter(None, [_failure_advice(results), _calibration_advice(evaluation, results)]))
+
+
+def _recalibration_helps(evaluation: Evaluation, results: Findings) -> bool:
+    """Whether a model without skill would have some if it were calibrated."""
+    discrimination = evaluation.corp["discrimination"]
+    return results.is_miscalibrated and discrimination.low > 0
+
+
+def _failure_advice(results: Findings) -> str:
+    found = results.failures
+    sentences = []
+    if found.is_useless:
+        sentences.append("Do not use these probabilities as they are.")
+    if found.never_decided or found.rarely_decided or found.missed:
+        sentences.append(
+            "Check the decisions before use: train with more rows of the classes that are missed, or decide by a cost "
+            "matrix in which their errors are costly (--rule)."
+        )
+    if results.subgroup_errors_differ:
+        sentences.append(
+            "Report the errors of each subgroup, and train with more rows of the subgroups with large ones."
+        )
+    if found.few_rows:
+        sentences.append("Collect more labelled rows of the classes with too few.")
+    return " ".join(sentences)
+
+
+def _calibration_advice(evaluation: Evaluation, results: Findings) -> str:
     by_subgroup = "fit a correction for each subgroup (orcu calibrate fit --subgroup COLUMN)"
     if results.is_miscalibrated and results.calibrators:
         advice = (
@@ -94,10 +213,23 @@ def _gap_in_words(evaluation: Evaluation) -> str:
 
 
 def _subgroups(evaluation: Evaluation, results: Findings) -> str:
-    """Subgroups with a significant calibration error, largest over-confidence first."""
-    parts, total, off = evaluation.subgroups, len(evaluation.subgroups), results.off_subgroups
+    """Errors of the subgroups if they differ, and significant calibration errors, largest over-confidence first."""
+    parts, total = evaluation.subgroups, len(evaluation.subgroups)
     few = sum(part.rows < MIN_ROWS for part in parts.values())
     aside = f" ({few} of {total} have fewer than {MIN_ROWS} rows)" if few else ""
+    errors = ""
+    if results.subgroup_errors_differ:
+        values = {name: part.metrics["mae"].value for name, part in parts.items() if part.rows >= MIN_ROWS}
+        best, worst = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
+        errors = (
+            f"The mean absolute error differs significantly between the subgroups: {values[worst]:.2f} classes in "
+            f"{worst}, {values[best]:.2f} in {best}. "
+        )
+    return errors + _subgroup_calibration(evaluation, results, aside)
+
+
+def _subgroup_calibration(evaluation: Evaluation, results: Findings, aside: str) -> str:
+    parts, total, off = evaluation.subgroups, len(evaluation.subgroups), results.off_subgroups
     if not off and results.subgroups_differ:
         gaps = [part.metrics[GAP].value for part in parts.values() if part.rows >= MIN_ROWS]
         span = " to ".join(format_value(end, percent=True, signed=True) for end in (min(gaps), max(gaps)))
@@ -106,8 +238,11 @@ def _subgroups(evaluation: Evaluation, results: Findings) -> str:
         return f"No subgroup has a significant calibration error{aside}."
 
     def words(name: str) -> str:
-        is_gap = results.subgroups[name].p_values[GAP] < LEVEL
-        return f"{name} is {_gap_in_words(parts[name])}" if is_gap else f"{name} has a significant calibration error"
+        p_values = results.subgroups[name].p_values
+        if p_values[GAP] < LEVEL:
+            return f"{name} is {_gap_in_words(parts[name])}"
+        errors = [title.removeprefix("the ") for metric, title in PRIMARY_TITLES.items() if p_values[metric] < LEVEL]
+        return f"{name} has a significant {' and '.join(errors)}"
 
     listed = ", ".join(map(words, off[:MAX_SUBGROUPS]))
     more = f", and {len(off) - MAX_SUBGROUPS} more have a significant error" if len(off) > MAX_SUBGROUPS else ""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from orcu.decisions.coverage import Coverage
 from orcu.evaluation.evaluation import Evaluation, format_metric
 from orcu.evaluation.formatting import ARROWS
 from orcu.figures.panels import confusion, human_grades, reliability, single_prediction
@@ -32,6 +33,7 @@ def build(
         models=models,
         metrics=[metric for metric in evaluation.metric_list if metric.name in METRICS],
         format_metric=format_metric,
+        coverage_rows=_coverage_rows(audit),
         arrows=ARROWS,
         before=[
             diagram
@@ -45,6 +47,13 @@ def build(
         ],
         curve=_learning_curves(audit),
     )
+
+
+def _coverage_rows(audit: JudgeAudit) -> list[tuple[str, Coverage, Coverage]]:
+    """Name and coverage of each human grade and of all, without and with a guarantee for each grade."""
+    names = [*audit.grades.levels.names, "all"]
+    reports = ((*report.by_class, report.overall) for report in (audit.coverage, audit.class_coverage))
+    return list(zip(names, *reports, strict=True))
 
 
 def _figure(name: str, draw: Callable[..., Any], prefix: str, width: float = 3.5, height: float = 3.0) -> Figure:

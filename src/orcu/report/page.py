@@ -14,18 +14,33 @@ from orcu.decisions.rules import RULES
 from orcu.evaluation.evaluation import Evaluation, conventions, format_difference, format_metric, metric_rows
 from orcu.evaluation.findings import findings
 from orcu.evaluation.formatting import ARROWS, format_interval, format_value
-from orcu.figures.panels import confidence, confusion, forest, referral, reliability, single_prediction
+from orcu.explain.model_explanation import ModelExplanation
+from orcu.figures.panels import (
+    calibration_curve,
+    confidence,
+    confusion,
+    decision_curve,
+    forest,
+    referral,
+    reliability,
+    single_prediction,
+)
 from orcu.figures.style import shorten
 from orcu.figures.svg import render
 from orcu.metrics.base import METRICS
+from orcu.metrics.net_benefit import POINTS
+from orcu.raters.votes import label_shares
+from orcu.report import raters
 from orcu.report.examples import KINDS, examples
-from orcu.report.headline import headline, key_figures, next_step, significance
+from orcu.report.explanation import explanation_section
+from orcu.report.headline import failures, headline, key_figures, next_step, significance
 from orcu.report.methods import methods_paragraph
 from orcu.report.pdf import write_page
 
 MAX_DIAGRAMS, FEW_DIAGRAMS = 24, 3  # of more classes or thresholds than the first, only a few are drawn
 COMPARED_BY_SUBGROUP = ("accuracy", "mae", "ece", "sce", "rps")
 FOREST_METRICS = ("accuracy", "mae", "ece", "sce", "threshold_ce", "unimodality", "overconfidence")
+CURVE_POINTS = (0.1, 0.25, 0.5)  # threshold probabilities of the table of differences in net benefit
 Figure = dict[str, str]  # "name" and "svg"
 
 
@@ -73,6 +88,7 @@ def build(
     about: str = "",
     provenance: Provenance | None = None,
     show_ids: bool = False,
+    explanation: ModelExplanation | None = None,
 ) -> str:
     """Report as HTML text; the same evaluation gives the same bytes.
 
@@ -82,6 +98,7 @@ def build(
         about: sentence below the title that describes the evaluated model.
         provenance: files, date and command to state.
         show_ids: whether to show row ids, which may identify people.
+        explanation: what the predictions depend on, from `orcu.explain.explain_model`; adds a section.
     """
     weights = float(evaluation.rows) if evaluation.weighted else None
     diagram = partial(_reliability, rows=weights)
@@ -95,6 +112,7 @@ def build(
         evaluation=evaluation,
         provenance=provenance or Provenance(),
         headline=[sentence for sentence in headline(evaluation) if sentence],
+        failures=failures(evaluation),
         next_step=next_step(evaluation),
         tiles=key_figures(evaluation),
         metric_rows=[(m, cells, significance(evaluation, m.name)) for m, cells in metric_rows(evaluation)],
@@ -104,9 +122,25 @@ def build(
             for k in _chosen(evaluation.per_class)
         ],
         per_threshold=[
-            diagram(_complement(sums.thresholds[k]), f"threshold{k}", event, f"P({event})")
-            for k, event in ((k, thresholds[k]["event"]) for k in _chosen(thresholds))
+            figure(
+                thresholds[k]["event"],
+                partial(calibration_curve.draw_threshold, evaluation=evaluation, threshold=k),
+                prefix=f"reliability-threshold{k}",
+                title=f"Calibration curve: {thresholds[k]['event']}",
+            )
+            for k in _chosen(thresholds)
         ],
+        decision_curves=[
+            figure(
+                evaluation.decision_curves[k].event,
+                partial(decision_curve.draw, curve=evaluation.decision_curves[k]),
+                prefix=f"net-benefit{k}",
+                title=f"Decision curve: {evaluation.decision_curves[k].event}",
+                height=2.7,
+            )
+            for k in (_chosen(thresholds) if evaluation.decision_curves else ())
+        ],
+        curve_differences=_curve_differences(evaluation),
         confidence_figure=render(
             lambda ax: confidence.plot(evaluation, ax=ax),
             prefix="confidence",
@@ -125,6 +159,7 @@ def build(
             title="Error and mean absolute error against the share referred to a human",
             height=2.7,
         ),
+        explanation=None if explanation is None else explanation_section(explanation),
         example_kinds=KINDS,
         examples=_examples(evaluation, show_ids),
         subgroups=[(name, part.rows) for name, part in subgroups.items()],
@@ -146,10 +181,12 @@ def build(
         ],
         subgroup_differences=_subgroup_differences(evaluation),
         subgroup_metrics=[METRICS.get(name).title for name in COMPARED_BY_SUBGROUP],
+        raters=raters.context(evaluation, show_ids),
         findings=findings(evaluation),
         methods=methods_paragraph(evaluation),
         conventions=conventions(evaluation),
         rules=RULES,
+        curve_points=CURVE_POINTS,
         titles={metric.name: metric.title for metric in evaluation.metric_list},
     )
 
@@ -162,13 +199,6 @@ def _chosen(records: list[dict[str, Any]]) -> list[int]:
     return sorted(largest[:FEW_DIAGRAMS].tolist())
 
 
-def _complement(table: Any) -> Any:
-    """Table of P(Y > k) from that of P(Y <= k): values and outcomes mirrored, bins reversed."""
-    mirrored = table.copy()
-    mirrored[1:] = table[0] - table[1:]
-    return mirrored[:, ::-1]
-
-
 def _reliability(table: Any, prefix: str, name: str, xlabel: str, *, rows: float | None) -> Figure:
     draw = partial(reliability.draw, diagram=reliability.data(table, rows=rows), xlabel=shorten(xlabel, 34))
     return figure(name, draw, prefix=f"reliability-{prefix}", title=f"Reliability diagram: {name}")
@@ -177,12 +207,17 @@ def _reliability(table: Any, prefix: str, name: str, xlabel: str, *, rows: float
 def _examples(evaluation: Evaluation, show_ids: bool) -> list[dict[str, str]]:
     figures = []
     for i, (row, kind, rps) in enumerate(examples(evaluation)):
-        probs, label = evaluation.sample.probs[row], int(evaluation.sample.labels[row])
-        caption = f"RPS {rps:.2f}, true: {evaluation.classes[label]}"
+        sample, truth = evaluation.sample, dict[str, Any]()
+        caption = f"RPS {rps:.2f}"
+        if sample.votes is None:
+            truth["label"] = int(sample.labels[row])
+            caption += f", true: {evaluation.classes[truth['label']]}"
+        else:
+            truth["shares"] = label_shares(sample.votes[row][None])[0]
         if show_ids and evaluation.sample.ids is not None:
             caption = f"{evaluation.sample.ids[row]} · {caption}"
         svg = render(
-            partial(single_prediction.draw, probs=probs, label=label, classes=evaluation.classes),
+            partial(single_prediction.draw, probs=sample.probs[row], classes=evaluation.classes, **truth),
             prefix=f"example{i}",
             title=f"Predicted distribution of a row ({kind})",
             width=2.5,
@@ -190,6 +225,23 @@ def _examples(evaluation: Evaluation, show_ids: bool) -> list[dict[str, str]]:
         )
         figures.append({"kind": kind, "caption": caption, "svg": svg})
     return figures
+
+
+def _curve_differences(evaluation: Evaluation) -> list[tuple[str, str, list[str]]]:
+    """Rows of the table of differences in net benefit: other model, event, and a cell for each of `CURVE_POINTS`."""
+    return [
+        (
+            other,
+            curve.event,
+            [
+                f"{format_value(estimate.value, percent=False, signed=True)} "
+                f"({format_interval(estimate.low, estimate.high, percent=False, signed=True)})"
+                for estimate in (estimates[int(np.argmin(np.abs(POINTS - point)))] for point in CURVE_POINTS)
+            ],
+        )
+        for curve in evaluation.decision_curves
+        for other, estimates in curve.differences.items()
+    ]
 
 
 def _forest_figures(evaluations: dict[str, Evaluation], prefix: str) -> list[Figure]:

@@ -234,6 +234,17 @@ class _CalibratorContract(Contract):
             self.fit(z, y, sample_weight=weight).predict_proba(z), expected, "a weighted probability", atol=1e-9
         )
 
+    @Rule("The base class expands votes to weighted rows; a wrapper with expands_votes = False passes y on unchanged.")
+    def votes_of_several_raters(self) -> None:
+        z, y = _sample(300)
+        one_vote = np.eye(NUM_CLASSES)[y]
+        expected = self.fit(z, y).predict_proba(z)
+        expect_close(self.fit(z, one_vote).predict_proba(z), expected, "one vote per case", rtol=0, atol=0)
+        counts = 2 * one_vote + one_vote[::-1]
+        by_counts, by_shares = (self.fit(z, votes).predict_proba(z) for votes in (counts, counts / 3))
+        expect_close(by_shares, by_counts, "shares instead of counts", rtol=1e-9, atol=1e-12)
+        expect_error(lambda: self.fit(z, counts[:, :3]), "votes have 3 columns, expected 4", "votes with 3 columns")
+
     @Rule(BASE)
     def invalid_inputs(self) -> None:
         z, y = _sample()

@@ -16,7 +16,7 @@ import torch  # noqa: E402
 from torch import Tensor  # noqa: E402
 
 from orcu import losses  # noqa: E402
-from orcu.losses.base import LOSSES, REDUCTIONS, REGULARIZERS, OrdinalLoss, as_rows  # noqa: E402
+from orcu.losses.base import LOSSES, OUTPUT_HEADS, REDUCTIONS, REGULARIZERS, OrdinalLoss, as_rows  # noqa: E402
 from orcu.testing.contract import Contract, Rule, expect, expect_close, expect_error, expect_finite, wrong_type  # noqa: E402
 
 FAMILIES = {"nominal", "ordinal", "calibration", "ordinal calibration"}
@@ -89,7 +89,7 @@ class _LossContract(Contract):
             self.title, self.create, self.registered = f"loss {loss.__name__}", partial(loss, **options), loss
         else:
             raise wrong_type("loss", "a registered name, a table", loss, OrdinalLoss)
-        if self.registered is not None and self.registered.head != OrdinalLoss.head:
+        if self.registered is not None and self.registered.head in OUTPUT_HEADS:
             head = self.registered.head
             raise InputError(f"{self.title}: takes the output of the head {head!r}, expected a loss of logits.")
         self.num_classes, self.weight = num_classes, [1.0 + k for k in range(num_classes)]
@@ -155,7 +155,11 @@ class _LossContract(Contract):
         repeated = self.make()(torch.cat([logits, logits[:1]]), torch.cat([y, y[:1]]))
         expect_close(self.make()(logits, y, sample_weight=weight), repeated, "the loss with a weight of 2")
 
-    @Rule("Treat both ends of the scale alike; check which class the formula takes as the lowest.")
+    @Rule(
+        "Treat both ends of the scale alike, or set reversible = False; check which class the formula takes as the "
+        "lowest.",
+        attrgetter("example.reversible"),
+    )
     def reversed_classes(self) -> None:
         logits, y = self.batch()
         reversed_classes = self.make()(logits.flip(1), self.num_classes - 1 - y)

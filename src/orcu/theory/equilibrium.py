@@ -18,7 +18,7 @@ import numpy as np
 from orcu import geometry
 from orcu.errors import ConvergenceError, InputError
 from orcu.inputs import BoolArray, FloatArray, IntArray, as_count, as_labels, as_probs
-from orcu.kernels.soft_targets import log_targets
+from orcu.kernels.soft_targets import check_positive, log_targets
 
 REMOTE = 80.0  # a gap is remote if P_k / A_k <= e^-80, far below the last bit of A_k
 TOLERANCE = 1e-9  # largest accepted residual |A_k - P_k - q_k| / A_k; 1e-15 is usual
@@ -88,7 +88,8 @@ def equilibrium(
         num_classes: number of classes, C.
         label: class 0..C-1, or an array of classes.
         scale: scale s > 0, or an array that broadcasts with the labels.
-        distance: distance of the soft targets, see `orcu.kernels.soft_targets`.
+        distance: distance or distribution of the soft targets, see `orcu.kernels.soft_targets`; a target of 0,
+            as in "triangular", is refused.
         label_distribution: probabilities over labels, shape (..., C), instead of ``label``.
 
     Returns:
@@ -125,6 +126,7 @@ def equilibrium(
             log_pi = np.log(pi)
         log_table = log_targets(num_classes, distance)
         log_anchor = np.stack([np.logaddexp.reduce(row[:, None] + log_table) for row in log_pi])
+    check_positive(log_anchor, distance)
     s = np.broadcast_to(scales, batch).reshape(-1)
     fields = _solve(log_anchor, pi, center, s)
     fields |= {"center": center, "scale": s}

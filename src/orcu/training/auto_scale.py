@@ -8,7 +8,7 @@ from orcu import geometry
 from orcu.data.store import PreparedData
 from orcu.inputs import FloatArray
 from orcu.training.choose_scale import ScaleChoice, choose_scale, short_training
-from orcu.training.run import Result, Run, RunConfig, Splits
+from orcu.training.run import VOTES, Result, Run, RunConfig, Splits
 
 
 def has_auto_scale(loss: Any) -> bool:
@@ -36,6 +36,7 @@ def train_with_scale(
         result = run.train(folder / name)
         return result, geometry.probs(result.predictions["validation"].as_logits()[0])
 
-    y = prepared.manifest.labels[splits["validation"]]
+    manifest = prepared.manifest
+    y = (manifest.votes if config.label == VOTES else manifest.labels)[splits["validation"]]
     chosen = choose_scale(train, y, distance=config.loss.get("distance", "squared"))
     return chosen.best.state, chosen

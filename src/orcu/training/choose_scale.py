@@ -8,8 +8,9 @@ import numpy as np
 
 from orcu.defaults import SCALE
 from orcu.evaluation.statistics import metric_values
-from orcu.inputs import FloatArray, IntArray
+from orcu.inputs import FloatArray
 from orcu.metrics.rows import Rows, confusion_counts
+from orcu.raters.votes import Targets, weighted_rows
 from orcu.theory.suggest_scale import ScaleSuggestion, suggest_scale
 from orcu.training.config import TrainConfig
 
@@ -44,21 +45,22 @@ class ScaleChoice(Generic[Trained]):
 
 
 def choose_scale(
-    train: Callable[[float, Trained | None], tuple[Trained, FloatArray]], y: IntArray, *, distance: Any = "squared"
+    train: Callable[[float, Trained | None], tuple[Trained, FloatArray]], y: Targets, *, distance: Any = "squared"
 ) -> ScaleChoice[Trained]:
     """Train with s = 3, then with the scale that the theory suggests for the confusion matrix, and scales around it.
 
     Args:
         train: function from a scale and the result of the first training (``None`` in the first training; the others
             are short trainings that start from it) to its result and its probabilities of the validation rows.
-        y: labels of the validation rows.
+        y: labels of the validation rows, (n,); or shares of their votes, (n, C).
         distance: distance of the soft targets.
     """
     trials: dict[float, Trial[Trained]] = {}
+    case, label, weight = weighted_rows(y)
 
     def run_trial(scale: float, start: Trained | None) -> Trial[Trained]:
         state, probs = train(scale, start)
-        trials[scale] = Trial(scale, state, probs, metric_values(Rows(probs, y))[CRITERION])
+        trials[scale] = Trial(scale, state, probs, metric_values(Rows(probs[case], label, weight))[CRITERION])
         return trials[scale]
 
     def clip(scale: float) -> float:
@@ -69,7 +71,7 @@ def choose_scale(
 
     first = run_trial(SCALE, None)
     num_classes = first.probs.shape[1]
-    counts = confusion_counts(first.probs.argmax(axis=1), y, num_classes)
+    counts = confusion_counts(first.probs.argmax(axis=1)[case], label, num_classes, weight)
     suggestion = suggest_scale(num_classes, confusion=counts, distance=distance)
     for factor in FACTORS:
         if clip(suggestion.scale * factor) not in trials:

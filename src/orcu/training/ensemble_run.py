@@ -23,6 +23,7 @@ from orcu.model_selection import cross_fit_folds, merge_groups
 from orcu.models.ensemble import EnsembleClassifier
 from orcu.models.kinds import table_features
 from orcu.preprocessing import Inputs, TableEncoder
+from orcu.raters.votes import grades
 from orcu.training.config import ENSEMBLE
 from orcu.training.model_file import check_members, save_weights, write_config
 from orcu.training.networks import PerceptronLearner, as_module, is_batchable, network_members
@@ -67,7 +68,7 @@ class EnsembleRun:
         self.rows: IntArray = np.concatenate([run.splits["train"], run.splits["validation"]])
         clusters = run.prepared.manifest.clusters()
         self.groups = None if clusters is None else np.array([clusters[row] for row in self.rows])
-        self.labels = run.labels[self.rows]
+        self.targets = run.targets[self.rows]
         self.model_config = run.model_config
         if run.model_config.kind == TABLE:
             columns = table_features(run.prepared.manifest)
@@ -77,7 +78,7 @@ class EnsembleRun:
         if copies is not None:
             copies = copies[self.rows]
             self.groups = copies if self.groups is None else merge_groups(self.groups, copies)
-        self.folds = cross_fit_folds(self.labels, cv, groups=self.groups, random_state=run.config.seed)
+        self.folds = cross_fit_folds(grades(self.targets), cv, groups=self.groups, random_state=run.config.seed)
 
     def spec(self) -> dict[str, Any]:
         """Settings of the ensemble, and the versions of the packages."""
@@ -114,7 +115,7 @@ class EnsembleRun:
         inputs, manifest = self._inputs(), self.run.prepared.manifest
         ensemble = fit_ensemble(
             self._learners(),
-            TrainingData(inputs[self.rows], self.labels, self.num_classes),
+            TrainingData(inputs[self.rows], self.targets, self.num_classes),
             self.folds,
             calibrator=calibrator,
             groups=self.groups,

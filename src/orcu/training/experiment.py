@@ -2,13 +2,14 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import torch
 
 from orcu import calibrators, losses
 from orcu.data.base import DATASETS, TABLE
@@ -22,13 +23,18 @@ from orcu.ensemble.kinds import NETWORK, PRESETS, check_kinds, default_kinds
 from orcu.errors import InputError, UnknownNameError
 from orcu.evaluation.evaluate import evaluate
 from orcu.evaluation.evaluation import Evaluation
+from orcu.explain.model_explanation import ModelExplanation
+from orcu.inputs import FloatArray
 from orcu.io.files import atomic_write
 from orcu.model_selection import n_copies
 from orcu.models.backbones import RANDOM
+from orcu.models.classifier import predict_batches
 from orcu.models.heads import HEADS
 from orcu.models.kinds import model_kind
+from orcu.preprocessing import Inputs
 from orcu.training.config import TrainConfig
 from orcu.training.ensemble_run import EnsembleRun
+from orcu.training.explanation import explain_table
 from orcu.training.loop import TrainingProgress
 from orcu.training.model_file import CALIBRATOR, SETS, write_config
 from orcu.training.networks import is_batchable
@@ -49,6 +55,7 @@ class Experiment:
     calibrator: calibrators.Calibrator
     evaluation: Evaluation
     summary: str = ""  # members, weights and calibrator of an ensemble
+    explanation: ModelExplanation | None = None  # of tables: what the predictions depend on
 
 
 class Callback:
@@ -204,6 +211,8 @@ def _cross_fitting(
     if cv is None:
         batchable = all(is_batchable(losses.create(loss, num_classes=3)) for loss in loss_list)
         cv = CV if batchable and not whole_backbone and config.head in ("", "linear") else 1
+    elif cv > 1 and config.head not in ("", "linear"):
+        raise InputError(f"head: the networks of an ensemble have linear heads, got {config.head}; use --cv 1.")
     elif cv > 1 and whole_backbone:
         raise InputError("cv: a whole backbone is trained as a single network; use --frozen, or --cv 1.")
     if cv == 1 and len(loss_list) > 1:
@@ -392,16 +401,26 @@ def train_network(run: Run, folder: Path, *, calibrator: str = "auto", callback:
     fitted: calibrators.Calibrator = calibrators.create(calibrator)
     result = run.train(folder, progress=None if callback is None else callback.training, complete=False)
     validation = result.predictions["validation"]
-    validation.fit_calibrator(fitted)
+    run.fit_calibrator(fitted, "validation", validation)
     if is_first() and len(validation) >= MIN_SET_ROWS:
         # One fold: the network was trained on none of these rows, so the CV+ sets are split-conformal sets.
         fold = np.zeros(len(validation), dtype=np.int64)
-        CrossConformalSets().fit(validation.probs, validation.labels, fold=fold).save(folder / SETS)
+        targets = run.targets[run.splits["validation"]]
+        CrossConformalSets().fit(validation.probs, targets, fold=fold).save(folder / SETS)
     calibrator_card = {"name": calibrator, "fitted_on": "validation", "rows": len(run.splits["validation"])}
     if isinstance(fitted, calibrators.AutoCalibration):
         calibrator_card["choice"] = fitted.reason_
     training = run.spec() | {"epochs": len(result.curves), "last_epoch": result.curves[-1]}
-    return _evaluate_and_write(run, result, fitted, training, calibrator_card, title=str(run.config.loss))
+
+    def predict_logits(inputs: Inputs) -> FloatArray:
+        device = next(result.model.parameters()).device
+        rows = torch.from_numpy(np.asarray(inputs.features, dtype=np.float32)).to(device)
+        with torch.no_grad():
+            return predict_batches(result.model, [(rows,)])[0].double().numpy()
+
+    return _evaluate_and_write(
+        run, result, fitted, training, calibrator_card, title=str(run.config.loss), predict_logits=predict_logits
+    )
 
 
 def train_ensemble(
@@ -432,6 +451,7 @@ def train_ensemble(
         {"name": calibrator, "fitted_on": "out of fold", "rows": rows, "choice": summary},
         title="ensemble",
         summary=summary,
+        predict_logits=ensemble.predict_logits,
     )
 
 
@@ -443,6 +463,7 @@ def _evaluate_and_write(
     calibrator_card: dict[str, Any],
     *,
     title: str,
+    predict_logits: Callable[[Inputs], FloatArray],
     summary: str = "",
 ) -> Experiment:
     """Evaluate on the test rows before and after the calibrator, and write calibrator, predictions, report and card."""
@@ -452,12 +473,18 @@ def _evaluate_and_write(
     experiment = Experiment(run.prepared, run.splits, result, calibrator, evaluation, summary)
     if not is_first():
         return experiment
+    if run.prepared.manifest.about.kind == TABLE:
+        explanation = explain_table(
+            run, result.model_config.columns, lambda inputs: calibrator.predict_proba(predict_logits(inputs))
+        )
+        experiment = replace(experiment, explanation=explanation)
     calibrator.save(folder / CALIBRATOR)
     calibrated.write(folder / "test_calibrated.parquet")
     name = folder.name if run.prepared.folder.parent == folder else run.prepared.name
     about = {"about": f"An ensemble of {summary}"} if summary else {}
     with atomic_write(folder / "report.html") as temporary:
-        temporary.write_text(evaluation.to_html(title=f"{name}: {title}", **about), encoding="utf-8")
+        page = evaluation.to_html(title=f"{name}: {title}", explanation=experiment.explanation, **about)
+        temporary.write_text(page, encoding="utf-8")
     with atomic_write(folder / "card.json") as temporary:
         temporary.write_text(json.dumps(_card(experiment, training, calibrator_card), indent=1) + "\n")
     write_config(folder, result.model_config)
@@ -493,5 +520,6 @@ def _card(experiment: Experiment, training: dict[str, Any], calibrator: dict[str
         "training": training,
         "calibrator": calibrator,
         "test": metrics,
+        "explanation": None if experiment.explanation is None else experiment.explanation.to_dict(),
         "limits": [f"class {name}: fewer than {FEW_ROWS} rows" for name in small_classes(experiment.prepared)],
     }

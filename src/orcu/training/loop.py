@@ -24,6 +24,7 @@ from orcu.errors import InputError
 from orcu.evaluation.statistics import metric_values
 from orcu.metrics.base import METRICS
 from orcu.metrics.rows import Rows
+from orcu.raters.votes import weighted_rows
 from orcu.threads import cores
 from orcu.training import checkpoint
 from orcu.training.config import TrainConfig
@@ -202,7 +203,8 @@ def validation_curve(model: nn.Module, criterion: nn.Module, batches: Batches) -
     weights = torch.tensor(counts, dtype=torch.float32, device=losses[0].device)
     loss = float((torch.stack(losses) * weights).sum() / weights.sum())
     probs = torch.cat(logits).double().softmax(1).cpu().numpy()
-    values = metric_values(Rows(probs, batches.labels[batches.rows]))
+    case, label, weight = weighted_rows(batches.labels[batches.rows])
+    values = metric_values(Rows(probs[case], label, weight))
     return {"validation_loss": loss} | {f"validation_{name}": values[name] for name in CURVES}
 
 

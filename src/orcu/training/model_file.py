@@ -30,6 +30,7 @@ from orcu.io.schema import ClassNames, Schema, validate
 from orcu.models.backbones import RANDOM
 from orcu.models.classifier import Classifier
 from orcu.models.ensemble import EnsembleClassifier
+from orcu.models.heads import HEADS
 from orcu.models.kinds import ModelConfig
 from orcu.preprocessing import TableEncoder
 from orcu.training.checkpoint import write_tensors
@@ -70,7 +71,7 @@ class _ModelFile(Schema):
     kind: Literal["images", "texts", "table"]
     classes: ClassNames
     backbone: str
-    head: Literal["linear", "poe", "unimodal", "ensemble"]
+    head: str = Field(pattern=f"^({'|'.join(HEADS)})$")
     hidden_layer_sizes: list[Annotated[int, Field(ge=1, le=1 << 16)]]
     frozen: bool
     size: int = Field(ge=1, le=1 << 14)

@@ -18,13 +18,15 @@ from orcu.data.batches import ArrayBatches
 from orcu.ensemble.ensemble import Ensemble
 from orcu.ensemble.learner import NO_DEADLINE, BaseLearner, CrossFitted, Deadline, Progress, TrainingData
 from orcu.errors import InputError
-from orcu.inputs import FloatArray, IntArray
+from orcu.inputs import FloatArray
+from orcu.losses.base import OrdinalLoss
 from orcu.metrics.scoring import rps_unchecked
 from orcu.model_selection import Fold
 from orcu.models.classifier import Classifier
 from orcu.models.ensemble import NetworkEnsemble, NetworkStack, make_perceptrons
 from orcu.models.tabular import Mlp
 from orcu.preprocessing import Inputs
+from orcu.raters.votes import Targets, loss_targets, weighted_rows
 from orcu.training.checkpoint import write_tensors
 from orcu.training.config import TrainConfig
 from orcu.training.loop import Curve, DivergedError, TrainingProgress, fit, logits_of, threads_for
@@ -57,7 +59,7 @@ def train_network(
     batches = ArrayBatches(
         x,
         np.arange(len(train.y)),
-        train.y,
+        loss_targets(train.y),
         weights=_float32_weight(train),
         batch_size=config.batch_size,
         generator=torch.Generator().manual_seed(seed),
@@ -71,7 +73,8 @@ def train_network(
         if not validates:
             return {}
         row_weight = None if weight is None else weight.astype(float)
-        return {"validation_rps": rps_unchecked(geometry.probs(z), validation.y, sample_weight=row_weight)}
+        case, label, row_weight = weighted_rows(validation.y, row_weight)
+        return {"validation_rps": rps_unchecked(geometry.probs(z)[case], label, sample_weight=row_weight)}
 
     def report(state: TrainingProgress) -> None:
         if progress is not None and state.curve is not None:
@@ -127,8 +130,8 @@ class _NetworkLearner(BaseLearner):
 
 
 def is_batchable(criterion: Any) -> bool:
-    """Whether networks of a loss can be trained in one batch: it is a mean over samples, on plain logits."""
-    return not (criterion.needs_head or criterion.batch_statistic)
+    """Whether networks of a loss can be trained in one batch: it is a mean over samples, on a linear head."""
+    return criterion.head == OrdinalLoss.head and not criterion.batch_statistic
 
 
 @dataclass(frozen=True)
@@ -202,7 +205,7 @@ class PerceptronLearner(_NetworkLearner):
             row_weight[k, fold.train] = (
                 torch.ones(len(fold.train)) if weight is None else torch.from_numpy(weight[fold.train])
             )
-        labels = torch.from_numpy(data.y)
+        labels = torch.from_numpy(loss_targets(data.y))
         scheduler = Scheduler(optimizer, config, config.epochs * -(-len(data.y) // config.batch_size))
         best = _BestEpochs(stack, folds, len(self.criteria), config)
         generator = torch.Generator().manual_seed(self.seed)
@@ -214,7 +217,7 @@ class PerceptronLearner(_NetworkLearner):
                 share = row_weight[:, rows]
                 share = share / share.sum(dim=1, keepdim=True).clamp(min=1e-30)  # mean over each network's rows
                 logits = stack(x[rows])
-                repeated = labels[rows].repeat(n_folds)
+                repeated = labels[rows].repeat(n_folds, *[1] * (labels.ndim - 1))
                 total = logits.new_zeros(())
                 for index, criterion in enumerate(self.criteria.values()):
                     z = logits[index * n_folds : (index + 1) * n_folds].reshape(-1, data.num_classes)
@@ -252,7 +255,7 @@ class _BestEpochs:
         self.mean_rps = float("nan")
 
     @torch.no_grad()
-    def update(self, epoch: int, x: Tensor, y: IntArray, weight: npt.NDArray[np.float32] | None) -> None:
+    def update(self, epoch: int, x: Tensor, y: Targets, weight: npt.NDArray[np.float32] | None) -> None:
         """Evaluate every network after an epoch, and keep the parameters of those that improved."""
         rows = self._rows if self._selects else np.arange(min(len(y), CHECKED_ROWS))
         parts = [self._stack(part) for part in torch.split(x[rows], PREDICT_ROWS)]
@@ -266,7 +269,8 @@ class _BestEpochs:
         for network, stopping_rows in enumerate(self._stopping_rows):
             probs = geometry.probs(logits[network, np.searchsorted(rows, stopping_rows)])
             stopping_weight = None if weight is None else weight[stopping_rows].astype(np.float64)
-            values.append(rps_unchecked(probs, y[stopping_rows], sample_weight=stopping_weight))
+            case, label, stopping_weight = weighted_rows(y[stopping_rows], stopping_weight)
+            values.append(rps_unchecked(probs[case], label, sample_weight=stopping_weight))
             if values[-1] < self._lowest[network]:
                 self._lowest[network], self.epochs[network] = values[-1], epoch + 1
                 improved.append(network)
@@ -300,6 +304,7 @@ class ModuleLearner(_NetworkLearner):
         module: network from inputs to logits, copied for each fold; ``None`` for a perceptron.
         hidden_layer_sizes: number of units of each hidden layer of the perceptron.
         seed: seed of the first fold.
+        head: head of the perceptron; "" for the head of the loss.
     """
 
     name: str
@@ -308,6 +313,7 @@ class ModuleLearner(_NetworkLearner):
     module: nn.Module | None = None
     hidden_layer_sizes: tuple[int, ...] = ()
     seed: int = 0
+    head: str = ""
 
     def network(self, width: int, num_classes: int, seed: int) -> nn.Module:
         """A network with fresh weights."""
@@ -316,7 +322,9 @@ class ModuleLearner(_NetworkLearner):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return Classifier(
-                Mlp(width, hidden_layer_sizes=self.hidden_layer_sizes), num_classes, head=self.criterion.head
+                Mlp(width, hidden_layer_sizes=self.hidden_layer_sizes),
+                num_classes,
+                head=self.head or self.criterion.head,
             )
 
     def cross_fit(

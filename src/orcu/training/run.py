@@ -17,12 +17,13 @@ from torch import Tensor
 
 import orcu
 from orcu import losses
+from orcu.calibrators import Calibrator
 from orcu.data.base import TABLE
 from orcu.data.batches import Batches, RowNumbers
 from orcu.data.store import PreparedData
 from orcu.data.transforms import Augmentation
 from orcu.defaults import NETWORK_LOSSES
-from orcu.errors import InputError
+from orcu.errors import InputError, UnknownNameError
 from orcu.inputs import IntArray
 from orcu.io.files import read_json, write_json
 from orcu.io.writing import write_table
@@ -31,8 +32,10 @@ from orcu.model_selection import copy_groups
 from orcu.models.backbones import PRETRAINED, RANDOM
 from orcu.models.classifier import Classifier, FrozenBackbone, predict_batches
 from orcu.models.ensemble import EnsembleClassifier
+from orcu.models.heads import check_head
 from orcu.models.kinds import MakeBatches, ModelConfig, matrix_batches, model_kind, table_features
 from orcu.predictions import Predictions
+from orcu.raters.votes import Targets, label_shares, loss_targets, weighted_rows
 from orcu.training.checkpoint import write_tensors
 from orcu.training.config import TRAIN_CONFIGS, TrainConfig
 from orcu.training.loop import Curve, TrainingProgress, fit
@@ -41,7 +44,6 @@ from orcu.training.parallel import first_before_others, is_first
 
 Splits = Mapping[str, RowNumbers]
 FEATURE_BATCH = 64  # rows per forward pass of a frozen body
-LOGIT_HEADS = ("linear", "unimodal")  # heads for any loss of logits
 MAX_TRAIN_PREDICTIONS = 2000  # training rows whose predictions are written, evenly spaced
 TRAIN_KEYS = {"head_rate": "head_learning_rate", "rate": "learning_rate"}
 TRAIN_KEYS |= {"schedule": "scheduler", "clip": "max_grad_norm"}
@@ -54,7 +56,9 @@ OLD_KEYS = {  # keys of run.json in orcu 0.2, by the new name of the table that 
     "train_config": TRAIN_KEYS,
     "boosting": {"rounds": "n_estimators", "leaves": "num_leaves", "patience": "early_stopping_rounds"},
 }
-ADDED_KEYS = {"config": {"rotation_border": "constant"}}  # keys that run.json of orcu 0.2 does not have
+LABEL, VOTES = LABELS = ("label", "votes")  # what a run is trained on
+# Keys that run.json of earlier versions does not have.
+ADDED_KEYS = {"config": {"rotation_border": "constant", "label": LABEL}}
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ class RunConfig:
     Args:
         loss: name or mapping, as for `orcu.losses.create`.
         backbone: name of the backbone; "" for the default: resnet50 for images, bert-tiny for texts.
-        head: name in `orcu.models.heads.HEADS`; "" for the head that the loss requires.
+        head: name in `orcu.models.heads.HEADS`; "" for the head of the loss.
         weights: weights of the backbone: "pretrained", "random" or a file.
         frozen: whether to freeze the backbone and train a perceptron on its features.
         hidden_layer_sizes: units of each hidden layer of the perceptron, for tables and frozen features.
@@ -74,6 +78,7 @@ class RunConfig:
             `orcu.data.transforms.rotate`.
         training: changes to the default `TrainConfig`.
         seed: seed of weights, order, augmentation and dropout.
+        label: "label", or "votes" to train, calibrate and stop early on the votes of several raters.
         download: whether weights may be downloaded from the Hugging Face hub.
         pretrained_path: file (images) or folder (texts) with a local copy of the pretrained weights.
     """
@@ -89,6 +94,7 @@ class RunConfig:
     rotation_border: str = "constant"
     training: Mapping[str, Any] | None = None
     seed: int = 0
+    label: str = LABEL
     download: bool = False
     pretrained_path: str = ""
 
@@ -124,7 +130,10 @@ class Run:
         self.augmentation = Augmentation(border=config.rotation_border) if config.augment else None
         manifest = prepared.manifest
         self.kind, self.labels = model_kind(manifest.about.kind), manifest.labels
-        absent = set(range(len(manifest.classes))) - set(self.labels[splits["train"]].tolist())
+        if config.label not in LABELS:
+            raise UnknownNameError("label of a run", config.label, LABELS)
+        self.targets: Targets = label_shares(manifest.votes) if config.label == VOTES else manifest.labels
+        absent = set(range(len(manifest.classes))) - set(weighted_rows(self.targets[splits["train"]]).label.tolist())
         if absent:
             names = ", ".join(manifest.classes[k] for k in sorted(absent))
             raise InputError(f"split: no training rows of class {names}; every class needs some.")
@@ -191,9 +200,7 @@ class Run:
     def _make_model_config(self) -> ModelConfig:
         config, manifest, criterion = self.config, self.prepared.manifest, self.criterion
         head = config.head or criterion.head
-        if head != criterion.head and (criterion.needs_head or head not in LOGIT_HEADS):
-            expected = criterion.head if criterion.needs_head else " or ".join(LOGIT_HEADS)
-            raise InputError(f"head: the loss {config.loss!r} needs the head {expected}, got {head}.")
+        check_head(head, criterion, str(config.loss))
         if isinstance(criterion, EnsembleLoss) and len(criterion.members) != len(NETWORK_LOSSES):
             raise InputError(
                 f"loss: the ensemble head of a model has {len(NETWORK_LOSSES)} losses, got {len(criterion.members)}."
@@ -222,8 +229,10 @@ class Run:
     @cached_property
     def _make_batches(self) -> MakeBatches:
         if self.config.frozen:
-            return matrix_batches(self.features(), self.labels)
-        return self.kind.batch_maker(self.prepared, self.model_config, self.model.backbone, self.augmentation)
+            return matrix_batches(self.features(), loss_targets(self.targets))
+        return self.kind.batch_maker(
+            self.prepared, self.model_config, self.model.backbone, self.augmentation, loss_targets(self.targets)
+        )
 
     def features(self, progress: Callable[[int, int], None] | None = None) -> Tensor:
         """Features of all rows by the frozen body, which are cached next to the data.
@@ -320,6 +329,14 @@ class Run:
         part = Classifier(self._frozen_backbone().mlp, len(self.model_config.classes), head=self.model_config.head)
         part.head.load_state_dict(self.model.head.state_dict())
         return part
+
+    def fit_calibrator(self, calibrator: Calibrator, split: str, predictions: Predictions) -> None:
+        """Fit a calibrator on the predictions of a split, and on the votes of a run that is trained on votes."""
+        if self.config.label == LABEL:
+            predictions.fit_calibrator(calibrator)
+            return
+        votes = self.prepared.manifest.votes[self.splits[split]]
+        calibrator.fit(predictions.logits, votes, groups=predictions.cluster, ids=predictions.ids)
 
     def _predict_splits(self, model: Classifier) -> tuple[dict[str, Predictions], dict[str, Tensor]]:
         """Predictions by split, and features of the validation and test rows."""

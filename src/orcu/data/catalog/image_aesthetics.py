@@ -28,6 +28,7 @@ class ImageAesthetics(Dataset):
     Args:
         halves: rounding of medians such as 2.5: "down", "up", "even", "middle" (towards level 3), or "nearest", the
             rule whose class counts are nearest to the paper's.
+        ratings: whether the prepared data hold the votes of every image, for training on votes.
     """
 
     card = Card(
@@ -48,17 +49,24 @@ class ImageAesthetics(Dataset):
         "rotating": RotatingKFold(n_splits=5, validation_size=0.2),
     }
 
-    def __init__(self, *, halves: str = "nearest") -> None:
+    def __init__(self, *, halves: str = "nearest", ratings: bool | str = False) -> None:
         self.halves = check_choice(halves, [*ROUNDING, "nearest"], "rule for halves")
+        self.ratings = str(ratings).lower() == "true"  # options of the command line are texts
+
+    def rating_code(self, rating: int) -> int:
+        """Class index of a vote from 1 to 5."""
+        return rating - 1
 
     def rows(self, root: Path) -> Iterator[Row]:
         """The rows of the table, in their order."""
-        votes = list(_median_votes(require_file(root / TSV, self.card)))
-        rule = nearest_rule([middle for _, middle, _ in votes]) if self.halves == "nearest" else self.halves
+        lines = list(_read_votes(require_file(root / TSV, self.card)))
+        medians = [float(median(votes)) for _, votes, _ in lines]
+        rule = nearest_rule(medians) if self.halves == "nearest" else self.halves
         folder = "images/" if (root / "images").is_dir() else ""
-        for photo, middle, category in votes:
+        for (photo, votes, category), middle in zip(lines, medians, strict=True):
             path = find_image(root, f"{folder}{photo}", (".jpg", ".png", ".jpeg"))
-            yield Row(photo, ROUNDING[rule](middle) - 1, path=path, extra={"category": category})
+            extra = {"category": category} | ({"ratings": votes} if self.ratings else {})
+            yield Row(photo, ROUNDING[rule](middle) - 1, path=path, extra=extra)
 
 
 def nearest_rule(medians: list[float]) -> str:
@@ -77,8 +85,8 @@ def nearest_rule(medians: list[float]) -> str:
     return min(ROUNDING, key=squared_distance)
 
 
-def _median_votes(table: Path) -> Iterator[tuple[str, float, str]]:
-    """Photo id, median vote and category of each line."""
+def _read_votes(table: Path) -> Iterator[tuple[str, list[int], str]]:
+    """Photo id, votes and category of each line."""
     for where, cells in read_csv(table, ("#flickr_photo_id", "category", "beauty_scores"), delimiter="\t"):
         try:
             votes = [int(vote) for vote in cells["beauty_scores"].split(",")]
@@ -88,4 +96,4 @@ def _median_votes(table: Path) -> Iterator[tuple[str, float, str]]:
             raise InputError(
                 f"{where}: expected votes from 1 to 5 separated by commas, got {cells['beauty_scores']!r}."
             )
-        yield cells["#flickr_photo_id"], float(median(votes)), cells["category"]
+        yield cells["#flickr_photo_id"], votes, cells["category"]

@@ -8,21 +8,30 @@ import numpy as np
 import pyarrow as pa
 
 from orcu.data.base import DATASETS, TABLE, Card, Dataset, Row
+from orcu.data.manifest import VOTES
 from orcu.errors import InputError, UnknownNameError
-from orcu.inputs import is_missing
+from orcu.inputs import FloatArray, IntArray, is_missing
 from orcu.io.frames import date_message
 from orcu.io.reading import open_table, read_table
+from orcu.predictions.columns import order_classes, select_value_columns
 from orcu.predictions.labels import class_names, label_codes
+from orcu.raters.votes import as_votes, majority_grade
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 
 
 @DATASETS.register("table")
 class UserTable(Dataset):
-    """A table of numbers and categories with a column of ordered labels.
+    """A table of numbers and categories with a column of ordered labels, or with votes of several raters.
+
+    With votes, the label of a row is its majority grade (see `orcu.raters.votes.majority_grade`).
 
     Args:
         label: column of labels.
+        label_shares: columns of shares or counts of votes, one per class: a pattern such as ``y_*``, or names separated
+            by commas; in place of ``label``.
+        rater: columns of labels, one per rater: a pattern such as ``r_*``, or names separated by commas; in place of
+            ``label``. Raters may be missing in some rows.
         file: name of the .csv or .parquet file in the root; not needed if there is only one.
         classes: labels from lowest to highest, as a list or separated by commas; not needed for numbers.
         cluster: column of clusters of dependent rows, such as patients.
@@ -46,7 +55,9 @@ class UserTable(Dataset):
     def __init__(
         self,
         *,
-        label: str,
+        label: str | None = None,
+        label_shares: str | None = None,
+        rater: str | None = None,
         file: str | None = None,
         classes: Sequence[str] | str | None = None,
         cluster: str | None = None,
@@ -55,7 +66,12 @@ class UserTable(Dataset):
         sep: str | None = None,
         decimal: str | None = None,
     ) -> None:
-        self.label, self.file, self.cluster, self.id = label, file, cluster, id
+        if sum(option is not None for option in (label, label_shares, rater)) != 1:
+            raise InputError(
+                f"data set {self.card.kind!r}: pass exactly one of the options 'label', 'label_shares' and 'rater'."
+            )
+        self.label, self.label_shares, self.rater = label, label_shares, rater
+        self.file, self.cluster, self.id = file, cluster, id
         self.sep, self.decimal = sep, decimal
         self._order = classes.split(",") if isinstance(classes, str) else classes
         self._classes: tuple[str, ...] = ()
@@ -77,27 +93,25 @@ class UserTable(Dataset):
         """The rows in the order of the file."""
         path = self._find_file(root)
         self._notes = open_table(path, sep=self.sep, decimal=self.decimal).notes
-        table = read_table(path, sep=self.sep, decimal=self.decimal)
-        special = [name for name in (self.label, self.cluster, self.id, *self.drop) if name]
+        text_columns = [name for name in (self.id, self.cluster) if name]
+        table = read_table(path, sep=self.sep, decimal=self.decimal, text_columns=text_columns)
+        label_columns, class_columns = self._label_columns(table.column_names, path.name)
+        special = [name for name in (*label_columns, self.cluster, self.id, *self.drop) if name]
         for name in special:
             if name not in table.column_names:
                 raise UnknownNameError(f"column of {path.name}", name, table.column_names)
-        labels = [int(value) if isinstance(value, bool) else value for value in table.column(self.label).to_pylist()]
-        missing = [row for row, value in enumerate(labels, 1) if is_missing(value)]
-        if missing:
-            raise InputError(f"{path}: row {missing[0]} has no label; remove or complete such rows.")
-        self._classes = self._class_names(labels)
-        try:
-            codes, _ = label_codes(labels, self._classes, explicit_order=True)
-        except InputError as error:
-            raise InputError(f"{path}: column {self.label!r}: {error}") from None
+        if self.label is not None:
+            votes, codes = None, self._read_labels(path, table)
+        else:
+            votes = self._read_votes(path, table, label_columns, class_columns)
+            codes = majority_grade(votes)
         features = {
             name: _feature_values(name, table.column(name)) for name in table.column_names if name not in special
         }
         if not features:
             raise InputError(f"{path}: no feature columns are left besides {', '.join(special)}.")
         ids, clusters = (
-            [None] * len(labels) if name is None else table.column(name).to_pylist() for name in (self.id, self.cluster)
+            [None] * len(codes) if name is None else table.column(name).to_pylist() for name in (self.id, self.cluster)
         )
         if self.id is not None and None in ids:
             raise InputError(f"{path}: row {ids.index(None) + 1} has no id.")
@@ -107,7 +121,45 @@ class UserTable(Dataset):
                 code,
                 features={name: values[row] for name, values in features.items()},
                 cluster=None if clusters[row] is None else str(clusters[row]),
+                extra={} if votes is None else {VOTES: votes[row].tolist()},
             )
+
+    def _label_columns(self, names: list[str], file: str) -> tuple[list[str], list[str]]:
+        """Columns of labels or votes, and the class names in the columns of shares."""
+        if self.label is not None:
+            return [self.label], []
+        return select_value_columns(self.label_shares or self.rater, names, file)
+
+    def _read_labels(self, path: Path, table: pa.Table) -> IntArray:
+        """Class indices of the column of labels; sets the classes."""
+        values = table.column(self.label).to_pylist()
+        labels = [int(value) if isinstance(value, bool) else value for value in values]
+        missing = [row for row, value in enumerate(labels, 1) if is_missing(value)]
+        if missing:
+            raise InputError(f"{path}: row {missing[0]} has no label; remove or complete such rows.")
+        self._classes = self._class_names(labels)
+        return self._codes(path, str(self.label), labels)
+
+    def _codes(self, path: Path, column: str, labels: list[Any]) -> IntArray:
+        try:
+            return label_codes(labels, self._classes, explicit_order=True)[0]
+        except InputError as error:
+            raise InputError(f"{path}: column {column!r}: {error}") from None
+
+    def _read_votes(self, path: Path, table: pa.Table, columns: list[str], names: list[str]) -> FloatArray:
+        """Votes per class, shape (n, C), of the columns of shares or of raters; sets the classes."""
+        if self.label_shares is not None:
+            self._classes, columns = order_classes(self._order, names, columns, path.name)
+            cells = [[np.nan if v is None else v for v in table.column(name).to_pylist()] for name in columns]
+            return as_votes(np.array(cells).T, len(self._classes), name=f"{path.name}, label_shares")
+        ratings = {name: table.column(name).to_pylist() for name in columns}
+        self._classes = self._class_names([v for values in ratings.values() for v in values if not is_missing(v)])
+        votes = np.zeros((table.num_rows, len(self._classes)))
+        for name, values in ratings.items():
+            rows = [row for row, value in enumerate(values) if not is_missing(value)]
+            if rows:
+                votes[rows, self._codes(path, name, [values[row] for row in rows])] += 1
+        return as_votes(votes, len(self._classes), name=f"{path.name}, rater")
 
     def _find_file(self, root: Path) -> Path:
         if self.file is not None:

@@ -16,8 +16,8 @@ class UserTexts(UserTable):
 
     Args:
         text: column of texts.
-        **options: ``label``, ``file``, ``classes``, ``cluster``, ``id``, ``drop``, ``sep`` and ``decimal``, as for the
-            data set "table".
+        **options: ``label``, ``label_shares``, ``rater``, ``file``, ``classes``, ``cluster``, ``id``, ``drop``, ``sep``
+            and ``decimal``, as for the data set "table".
     """
 
     card = dataclasses.replace(UserTable.card, title="your own texts", kind=TEXTS)
@@ -35,4 +35,4 @@ class UserTexts(UserTable):
             text = features[self.text]
             if not isinstance(text, str) or not text.strip():
                 raise InputError(f"{root}: row {number} has no text in column {self.text!r}.")
-            yield Row(row.id, row.label, text=text, cluster=row.cluster)
+            yield Row(row.id, row.label, text=text, cluster=row.cluster, extra=row.extra)

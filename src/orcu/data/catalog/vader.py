@@ -41,6 +41,10 @@ class Vader(Dataset):
     def __init__(self, *, source: str = "tweets") -> None:
         self.source = check_choice(source, SOURCES, "source of vader")
 
+    def rating_code(self, rating: int) -> int:
+        """Class index of a rating from -4 to 4."""
+        return rating + 4
+
     def rows(self, root: Path) -> Iterator[Row]:
         """The texts in their order, joined with their ratings by id."""
         stem = SOURCES[self.source]

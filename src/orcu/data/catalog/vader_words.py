@@ -30,6 +30,10 @@ class VaderWords(Dataset):
         "different splits",
     )
 
+    def rating_code(self, rating: int) -> int:
+        """Class index of a rating; -4 and 4 are merged with -3 and 3."""
+        return min(max(rating, -OUTER), OUTER) + OUTER
+
     def rows(self, root: Path) -> Iterator[Row]:
         """The words in their order; a repeated word gets a numbered id."""
         counts: Counter[str] = Counter()

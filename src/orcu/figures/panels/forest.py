@@ -5,10 +5,11 @@ from typing import Any, Literal
 import numpy as np
 
 from orcu.errors import InputError
-from orcu.evaluation.evaluation import Estimate, Evaluation
+from orcu.evaluation.evaluation import Evaluation
 from orcu.figures.base import axes_or_new
 from orcu.figures.style import ROLES, shorten
 from orcu.metrics.base import METRICS, Metric
+from orcu.resampling import Estimate
 
 
 def plot(evaluation: Evaluation, metric: str, *, by: Literal["subgroup", "model"] = "model", ax: Any = None) -> Any:

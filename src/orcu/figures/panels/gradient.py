@@ -12,7 +12,7 @@ from orcu.figures.sources import Sources
 from orcu.figures.style import COLUMN, GREEN, LOSS_STYLES, PAGE, ROLES
 from orcu.inputs import FloatArray, as_positive
 from orcu.kernels import penalties
-from orcu.kernels.soft_targets import log_targets
+from orcu.kernels.soft_targets import check_positive, log_targets
 
 _LINES = {
     "SoftCE alone": ("#0072b2", (0, (1.2, 1.2))),
@@ -72,6 +72,7 @@ def data(
         "SoftPlus": geometry.sigmoid(r),
     }
     log_anchor = log_targets(num_classes, distance)[true_class]
+    check_positive(log_anchor, distance)
     sides = {}
     for side, k in (("below", true_class - 1), ("above", true_class)):
         logits = np.tile(log_anchor, (len(r), 1))

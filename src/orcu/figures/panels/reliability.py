@@ -11,7 +11,6 @@ from scipy.special import ndtri
 
 from orcu.errors import UnknownNameError
 from orcu.evaluation.evaluation import Evaluation
-from orcu.evaluation.intervals import TAILS
 from orcu.evaluation.tally import Tally
 from orcu.figures.base import FIGURES, Figure, add_note, axes_or_new, check_at_least, grid
 from orcu.figures.sources import Sources
@@ -20,6 +19,7 @@ from orcu.figures.titles import data_title, loss_title
 from orcu.inputs import FloatArray
 from orcu.metrics.rows import Rows
 from orcu.predictions import Predictions
+from orcu.resampling import TAILS
 
 SPARSE = 30  # a bin with fewer rows is uncertain and drawn hollow
 _DIAGONAL = (0, (4, 2))  # dashes
