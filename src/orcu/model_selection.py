@@ -12,7 +12,9 @@ from orcu.inputs import FloatArray, IntArray
 from orcu.predictions.labels import check_class_order
 
 MIN_EARLY_STOPPING_ROWS = 8  # with fewer rows, training runs to its last epoch
+MAX_EARLY_STOPPING_ROWS = 5_000  # more rows are worth more in the training
 SPLIT_NAMES = ("train", "validation", "calibration", "sets")
+_UNTESTED = -1  # fold number of rows that are in no test fold
 _GOLDEN_RATIO = 0.6180339887498949
 
 
@@ -44,16 +46,19 @@ def cross_fit_folds(
     The early-stopping rows of a fold are part of the next fold's test rows, so each of them trains the models of the
     other folds.
 
+    A single fold is a held-out part: its test rows are some of the rows, and the others train.
+
     Args:
         y: labels 0..C-1.
-        cv: number of folds, at least 2; or a scikit-learn splitter whose test folds partition the rows.
+        cv: number of folds, at least 2; or a scikit-learn splitter, or a list of (training rows, test rows), with
+            test rows that partition the rows, or with one split.
         early_stopping: share of all rows that stops a training, at most that of a fold.
         groups: group of each row, such as its patient, or ``None``.
         random_state: seed of the row order.
 
     Raises:
-        InputError: if there are fewer rows or groups than folds, ``early_stopping`` is not a share, or the test folds
-            of a splitter do not partition the rows.
+        InputError: if there are fewer rows or groups than folds, ``early_stopping`` is not a share, or several test
+            folds of a splitter do not partition the rows.
 
     Example:
         >>> folds = cross_fit_folds(np.arange(40) % 4, 5)
@@ -69,8 +74,9 @@ def cross_fit_folds(
     order = np.random.default_rng([random_state, 1]).permutation(len(y))
     folds = []
     for k in range(n_folds):
-        next_fold = order[test_fold[order] == (k + 1) % n_folds]
-        stopping = first_rows(next_fold, min(early_stopping, 1 / n_folds) * len(y), groups)
+        next_fold = order[test_fold[order] == ((k + 1) % n_folds if n_folds > 1 else _UNTESTED)]
+        largest = len(y) / n_folds if n_folds > 1 else len(y) / 2
+        stopping = first_rows(next_fold, min(early_stopping * len(y), largest, MAX_EARLY_STOPPING_ROWS), groups)
         if len(stopping) < MIN_EARLY_STOPPING_ROWS or len(stopping) == len(y) - (test_fold == k).sum():
             stopping = stopping[:0]
         train = np.flatnonzero(test_fold != k)
@@ -89,21 +95,36 @@ def _test_folds(y: IntArray, cv: Any, groups: npt.NDArray[Any] | None, random_st
             else _grouped_folds(y, groups, int(cv), random_state)
         )
     splits: Iterable[Any] = cv.split(np.zeros((len(y), 1)), y, groups) if hasattr(cv, "split") else cv
-    test_fold = np.full(len(y), -1, dtype=np.int64)
+    test_fold = np.full(len(y), _UNTESTED, dtype=np.int64)
     for number, (_, test) in enumerate(splits):
-        if (test_fold[test] != -1).any():
+        if (test_fold[test] != _UNTESTED).any():
             raise InputError("cv: a row is in two test folds; use a splitter whose test folds partition the rows.")
         test_fold[test] = number
-    if (test_fold == -1).any():
-        row = int(np.flatnonzero(test_fold == -1)[0])
+    n_untested = int((test_fold == _UNTESTED).sum())
+    if n_untested and test_fold.max() > 0:
+        row = int(np.argmax(test_fold == _UNTESTED))
         raise InputError(f"cv: row {row} is in no test fold; use a splitter whose test folds partition the rows.")
-    if test_fold.max() < 1:
-        raise InputError("cv: the splitter makes one fold; at least two are needed.")
+    if n_untested in (0, len(y)) and test_fold.max() < 1:
+        raise InputError("cv: the splitter makes one fold without training rows, or without test rows.")
     if groups is not None:
         _, group_index = np.unique(groups, return_inverse=True)
         if len(np.unique(np.stack([group_index, test_fold]), axis=1).T) > group_index.max() + 1:
             raise InputError("cv: the splitter puts rows of a group into several test folds; use GroupKFold.")
     return test_fold
+
+
+def hold_out(
+    y: IntArray, rows: int, *, groups: npt.NDArray[Any] | None = None, random_state: int = 0
+) -> list[tuple[IntArray, IntArray]]:
+    """One stratified split into training rows and about ``rows`` test rows, as ``cv`` of `cross_fit_folds`.
+
+    Example:
+        >>> ((train, test),) = hold_out(np.arange(1000) % 4, 200)
+        >>> len(train), len(test), np.bincount(test % 4).tolist()
+        (800, 200, [50, 50, 50, 50])
+    """
+    test = _test_folds(y, max(2, round(len(y) / rows)), groups, random_state) == 0
+    return [(np.flatnonzero(~test), np.flatnonzero(test))]
 
 
 def is_splitter(cv: Any) -> bool:
@@ -112,8 +133,8 @@ def is_splitter(cv: Any) -> bool:
 
 
 def fold_numbers(folds: Iterable[Fold], rows: int) -> IntArray:
-    """The fold whose test rows contain each row, (n,)."""
-    numbers = np.empty(rows, dtype=np.int64)
+    """The fold whose test rows contain each row, (n,); -1 for rows that are in none."""
+    numbers = np.full(rows, _UNTESTED, dtype=np.int64)
     for number, fold in enumerate(folds):
         numbers[fold.test] = number
     return numbers

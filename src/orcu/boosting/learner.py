@@ -24,6 +24,7 @@ NUM_LEAVES = (7, 31)  # small trees suit noisy tables, larger ones large tables
 # Rounds beyond early stopping: the models of the folds are averaged, which removes much of the variance that stops a
 # single model (benchmarks/tree_sizes.py).
 ROUND_FACTOR = 1.5
+STOPPING_ROWS = 2_000  # early-stopping rows that settle the size: the folds beyond them are not trained for it
 
 
 @dataclass(frozen=True)
@@ -59,9 +60,10 @@ class EnsembleSize:
 class BoostingLearner(FoldLearner):
     """Boosted trees, one booster per fold; subclasses call a boosting library.
 
-    The number of leaves and of rounds is chosen first, by early stopping in every fold: the number of leaves with the
-    lower RPS of the early-stopping rows, and 1.5 times the mean of its rounds. Then each fold's booster is trained at
-    that size on all rows that the fold may train on, including the early-stopping rows.
+    The number of leaves and of rounds is chosen first, by early stopping in as many folds as give 2,000 early-stopping
+    rows: the number of leaves with the lower RPS of these rows, and 1.5 times the mean of its rounds. Then each fold's
+    booster is trained at that size on all rows that the fold may train on, including the early-stopping rows. With a
+    single fold, the booster of the chosen number of leaves is kept as early stopping left it.
 
     Args:
         name: name in the ensemble's weights.
@@ -71,6 +73,7 @@ class BoostingLearner(FoldLearner):
         seed: seed of the library.
         init_score: initial logits, (C,), which a booster alone does not hold; set by `prepare`.
         size: size of the boosters; set by `prepare`.
+        stopped: the booster of a single fold, which is not trained twice; set by `prepare`.
         n_threads: threads of one training; set by `prepare`.
     """
 
@@ -82,13 +85,14 @@ class BoostingLearner(FoldLearner):
     seed: int = 0
     init_score: Any = None
     size: EnsembleSize | None = None
+    stopped: Any = None
     n_threads: int = 1
 
     @abstractmethod
     def stop_early(
         self, train: TrainingData, stopping: TrainingData, num_leaves: int, deadline: Deadline
-    ) -> tuple[int, float]:
-        """Train until the RPS of the early-stopping rows no longer falls; the best round and its RPS."""
+    ) -> tuple[Any, int, float]:
+        """Train until the RPS of the early-stopping rows no longer falls; the booster, its best round and that RPS."""
 
     @abstractmethod
     def train(self, data: TrainingData, size: EnsembleSize, deadline: Deadline) -> Any:
@@ -140,38 +144,48 @@ class BoostingLearner(FoldLearner):
             for _ in range(len(folds) * self.preparing_steps):
                 step()
             return replace(learner, size=read_json(path, _read_size))
-        size = learner._choose_size(data, folds, step, deadline)
+        size, booster = learner._choose_size(data, folds, step, deadline)
         if path is not None and any(len(fold.early_stopping) for fold in folds):
             path.parent.mkdir(parents=True, exist_ok=True)
             write_json(path, asdict(size))
-        return replace(learner, size=size)
+        return replace(learner, size=size, stopped=booster)
 
     def _choose_size(
         self, data: TrainingData, folds: Sequence[Fold], step: Callable[[], None], deadline: Deadline
-    ) -> EnsembleSize:
+    ) -> tuple[EnsembleSize, Any]:
+        """The size, and the booster of that size where there is one fold."""
+        boosters: dict[int, Any] = {}
         stopped: dict[int, list[tuple[int, float]]] = {num_leaves: [] for num_leaves in self._num_leaves}
-        with_stopping = [fold for fold in folds if len(fold.early_stopping)]
+        with_stopping = _folds_to_stop([fold for fold in folds if len(fold.early_stopping)])
+        for _ in range((len(folds) - len(with_stopping)) * self.preparing_steps):
+            step()
         if not with_stopping:  # too few rows for early stopping
-            return EnsembleSize(min(stopped), self.config.n_estimators)
+            return EnsembleSize(min(stopped), self.config.n_estimators), None
         n_jobs, trainings = cores(), [(size, fold) for size in stopped for fold in with_stopping]
 
-        def train(number: int) -> tuple[int, float]:
+        def train(number: int) -> tuple[Any, int, float]:
             num_leaves, fold = trainings[number]
             left = len(trainings) - number
             limit = deadline.share(min(n_jobs, left) / left)
             with self._params_errors():
                 return self.stop_early(data[fold.train], data[fold.early_stopping], num_leaves, limit)
 
-        for number, result in enumerate(map_ordered(train, range(len(trainings)), threads=n_jobs)):
-            stopped[trainings[number][0]].append(result)
+        for number, (booster, rounds, rps) in enumerate(map_ordered(train, range(len(trainings)), threads=n_jobs)):
+            num_leaves = trainings[number][0]
+            stopped[num_leaves].append((rounds, rps))
+            boosters[num_leaves] = booster
             step()
         num_leaves = min(stopped, key=lambda size: sum(rps for _, rps in stopped[size]))
-        rounds = ROUND_FACTOR * sum(number for number, _ in stopped[num_leaves]) / len(with_stopping)
-        return EnsembleSize(num_leaves, min(self.config.n_estimators, max(1, round(rounds))))
+        factor = ROUND_FACTOR if len(folds) > 1 else 1.0
+        mean_rounds = sum(number for number, _ in stopped[num_leaves]) / len(with_stopping)
+        size = EnsembleSize(num_leaves, min(self.config.n_estimators, max(1, round(factor * mean_rounds))))
+        return size, boosters[num_leaves] if len(folds) == 1 else None
 
     def fit(self, data: TrainingData, fold: Fold, deadline: Deadline = NO_DEADLINE) -> Any:
         """Train the booster of a fold."""
         assert self.size is not None  # noqa: S101 -- set by `prepare`
+        if self.stopped is not None:
+            return self.stopped
         with self._params_errors():
             return self.train(data[fold.all_training], self.size, deadline)
 
@@ -205,7 +219,7 @@ class BoostingLearner(FoldLearner):
 
         Without any split the initial score is that of the class frequencies, under every objective.
         """
-        predictor = replace(self, objective=None)
+        predictor = replace(self, objective=None, stopped=None)
         if all(map(self.is_constant, models)):
             frequencies = objective("ce", num_classes=data.num_classes).init_score(data.y, data.sample_weight)
             predictor = replace(predictor, init_score=frequencies)
@@ -232,6 +246,12 @@ class BoostingLearner(FoldLearner):
         """Share of each column in the total gain of all splits, (D,)."""
         total = sum((self.total_gains(booster, n_columns) for booster in boosters), np.zeros(n_columns))
         return np.asarray(total / max(float(total.sum()), 1e-300))
+
+
+def _folds_to_stop(folds: Sequence[Fold]) -> Sequence[Fold]:
+    """The first folds whose early-stopping rows are enough together."""
+    rows = np.cumsum([len(fold.early_stopping) for fold in folds])
+    return folds[: int(np.searchsorted(rows, STOPPING_ROWS)) + 1]
 
 
 def _read_size(state: Any) -> EnsembleSize:

@@ -28,7 +28,7 @@ class LightGBMLearner(BoostingLearner):
 
     def stop_early(  # noqa: D102
         self, train: TrainingData, stopping: TrainingData, num_leaves: int, deadline: Deadline = NO_DEADLINE
-    ) -> tuple[int, float]:
+    ) -> tuple[Any, int, float]:
         import lightgbm as lgb
 
         params = self._params(train, num_leaves)
@@ -44,7 +44,7 @@ class LightGBMLearner(BoostingLearner):
                 _lightgbm_stop_at(deadline),
             ],
         )
-        return booster.best_iteration, float(booster.best_score["valid_0"]["rps"])
+        return booster, booster.best_iteration, float(booster.best_score["valid_0"]["rps"])
 
     def train(self, data: TrainingData, size: EnsembleSize, deadline: Deadline = NO_DEADLINE) -> Any:  # noqa: D102
         import lightgbm as lgb
@@ -164,7 +164,7 @@ class XGBoostLearner(BoostingLearner):
 
     def stop_early(  # noqa: D102
         self, train: TrainingData, stopping: TrainingData, num_leaves: int, deadline: Deadline = NO_DEADLINE
-    ) -> tuple[int, float]:
+    ) -> tuple[Any, int, float]:
         import xgboost as xgb
 
         booster = self.train(
@@ -176,7 +176,8 @@ class XGBoostLearner(BoostingLearner):
             verbose_eval=False,
             callbacks=[xgb.callback.EarlyStopping(rounds=self.config.early_stopping_rounds)],
         )
-        return booster.best_iteration + 1, float(booster.best_score)
+        rounds = booster.best_iteration + 1
+        return booster[:rounds], rounds, float(booster.best_score)
 
     def train(  # noqa: D102
         self,

@@ -34,6 +34,7 @@ class Ensemble:
         logits: out-of-fold logits of the ensemble, (n, C).
         y: labels of these rows, (n,); or shares of their votes, (n, C).
         fold: fold number of these rows, (n,).
+        rows: numbers of these rows among those of the fit, (n,): all, or those that a single fold holds out.
         calibrator: calibrator fitted on the out-of-fold logits, or ``None``.
         notes: what the user should know about the fit, such as members that were dropped and why.
     """
@@ -44,6 +45,7 @@ class Ensemble:
     logits: FloatArray
     y: Targets
     fold: IntArray
+    rows: IntArray
     calibrator: Any = None
     notes: tuple[str, ...] = ()
 
@@ -96,7 +98,8 @@ class Ensemble:
         """Members, weights and calibrator in one or two sentences."""
         weights = ", ".join(f"{name} {weight:.2f}" for name, weight in self.weights.items() if weight > 0)
         dropped = [name for name, weight in self.weights.items() if weight == 0]
-        text = f"{self.n_folds} folds; weights {weights}"
+        text = f"{self.n_folds} folds" if self.n_folds > 1 else f"{len(self.logits):,} held-out rows"
+        text += f"; weights {weights}"
         text += f" (weight 0: {', '.join(dropped)})" if dropped else ""
         name = "none." if self.calibrator is None else f"{self.calibrator.name}."
         text += f". Calibrator: {getattr(self.calibrator, 'reason_', '') or name}"
@@ -148,8 +151,15 @@ def fit_ensemble(
         part = deadline.share(1 / (len(learners) - index))
         fitted += learner.cross_fit(data, folds, folder=folder, progress=progress, deadline=part)
     used, notes = _without_constant_members(fitted)
-    log_probs = np.stack([member.log_probs for member in used])
-    case, label, weight = weighted_rows(data.y, sample_weight)
+    fold = fold_numbers(folds, len(data.y))
+    rows = np.flatnonzero(fold >= 0)
+    y = data.y[rows]
+    if len(rows) < len(data.y):  # a single fold
+        sample_weight, groups, ids = (
+            None if column is None else np.asarray(column)[rows] for column in (sample_weight, groups, ids)
+        )
+    log_probs = np.stack([member.log_probs[rows] for member in used])
+    case, label, weight = weighted_rows(y, sample_weight)
     row_log_probs = log_probs[:, case]
     inverse_temperature = inverse_temperatures(row_log_probs, label, weight)
     weights = pool_weights(geometry.log_probs(inverse_temperature[:, None, None] * row_log_probs), label, weight)
@@ -162,9 +172,10 @@ def fit_ensemble(
         weights=by_name,
         factors=dropped | dict(zip(names, (weights * inverse_temperature).tolist(), strict=True)),
         logits=logits,
-        y=data.y,
-        fold=fold_numbers(folds, len(data.y)),
-        calibrator=fit_calibrator(calibrator, logits, data.y, sample_weight=sample_weight, groups=groups, ids=ids),
+        y=y,
+        fold=fold[rows],
+        rows=rows,
+        calibrator=fit_calibrator(calibrator, logits, y, sample_weight=sample_weight, groups=groups, ids=ids),
         notes=notes,
     )
 

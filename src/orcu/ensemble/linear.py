@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from orcu.ensemble.learner import NO_DEADLINE, Deadline, FoldLearner, TrainingData
 from orcu.errors import InputError
-from orcu.inputs import FloatArray, as_positive
+from orcu.inputs import FloatArray, IntArray, as_positive
 from orcu.io.files import read_json, write_json
 from orcu.kernels import cumulative
 from orcu.model_selection import Fold
@@ -20,6 +20,7 @@ from orcu.raters.votes import Targets, weighted_rows
 PENALTIES = (1000.0, 100.0, 10.0, 1.0)  # from the strongest to the weakest: each fit starts from the one before
 PRIOR_ROWS = 0.5  # rows of each class added at score 0, so that thresholds next to a class without rows are finite
 MAX_ITERATIONS = 200
+MAX_ROWS = 20_000  # of a fit; a model of so few parameters gains little from more rows, taken at random
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ class LinearLearner(FoldLearner):
 
     def _losses(self, data: TrainingData, fold: Fold, deadline: Deadline) -> FloatArray:
         """Log loss of the early-stopping rows with each penalty; infinite for those after the deadline."""
-        train, stopping = data[fold.train], data[fold.early_stopping]
+        train, stopping = data[_sample(fold.train)], data[fold.early_stopping]
         case, label, weight = weighted_rows(stopping.y, stopping.sample_weight)
         weight = np.ones(len(label)) if weight is None else weight
         losses, model = np.full(len(PENALTIES), np.inf), None
@@ -168,7 +169,7 @@ class LinearLearner(FoldLearner):
 
     def fit(self, data: TrainingData, fold: Fold, deadline: Deadline = NO_DEADLINE) -> ProportionalOdds:
         """Fit on all rows that the fold may train on, including the early-stopping rows."""
-        rows = data[fold.all_training]
+        rows = data[_sample(fold.all_training)]
         return fit_proportional_odds(
             rows.inputs.features,
             rows.y,
@@ -193,6 +194,11 @@ class LinearLearner(FoldLearner):
     def load(self, path: Path) -> ProportionalOdds:
         """Read a model; `InputError` if the file is missing or damaged."""
         return read_json(path, _read_model)
+
+
+def _sample(rows: IntArray) -> IntArray:
+    """At most `MAX_ROWS` of the rows."""
+    return rows if len(rows) <= MAX_ROWS else np.random.default_rng(0).choice(rows, MAX_ROWS, replace=False)
 
 
 def _read_penalty(state: Any) -> float:

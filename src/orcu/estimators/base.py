@@ -17,7 +17,7 @@ from orcu.boosting.libraries import boosting_learner
 from orcu.boosting.objective import objective
 from orcu.decisions.conformal import check_target
 from orcu.decisions.rules import decide_checked
-from orcu.defaults import SCALE
+from orcu.defaults import CV, HOLD_OUT_FROM, HOLD_OUT_ROWS, SCALE
 from orcu.ensemble.ensemble import Ensemble, calibrated_probs
 from orcu.ensemble.progress import ProgressPrinter
 from orcu.errors import CalibrationWarning, InputError
@@ -33,7 +33,16 @@ from orcu.estimators.validation import (
 )
 from orcu.inputs import FloatArray, IntArray, as_array, as_fraction
 from orcu.io.frames import check_numeric_columns, columns_from_frame, is_frame
-from orcu.model_selection import copy_groups, is_splitter, merge_groups, n_copies, take_rows
+from orcu.model_selection import (
+    Fold,
+    copy_groups,
+    cross_fit_folds,
+    hold_out,
+    is_splitter,
+    merge_groups,
+    n_copies,
+    take_rows,
+)
 from orcu.predictions.labels import canonical_label, check_no_missing
 from orcu.preprocessing import Inputs, TableEncoder
 from orcu.raters.votes import Targets, grades, weighted_rows
@@ -195,17 +204,29 @@ class OrdinalEstimator(ExplainRowMixin, ClassifierMixin, BaseEstimator, ABC):  #
         return SCALE if self.scale == "auto" else self.scale
 
     def _n_folds(self, rows: int, *, min_folds: int) -> Any:
-        """Number of folds that the rows allow, with a warning where they are fewer than ``cv``; or the splitter."""
-        if is_splitter(self.cv):
+        """Number of folds that the rows allow, with a warning where they are fewer than ``cv``; or a splitter.
+
+        "auto" stays "auto" where the rows are enough for one held-out part instead of folds.
+        """
+        if is_splitter(self.cv) or (self.cv == "auto" and rows >= HOLD_OUT_FROM):
             return self.cv
-        n_folds = max(min_folds, min(self.cv, rows // MIN_ROWS_PER_FOLD))
-        if n_folds < self.cv:
+        wanted = CV if self.cv == "auto" else self.cv
+        n_folds = max(min_folds, min(wanted, rows // MIN_ROWS_PER_FOLD))
+        if n_folds < wanted:
             warnings.warn(
-                f"cv: {rows} rows are too few for {self.cv} folds; using {n_folds}. Fit on more rows.",
+                f"cv: {rows} rows are too few for {wanted} folds; using {n_folds}. Fit on more rows.",
                 CalibrationWarning,
                 stacklevel=4,
             )
         return n_folds
+
+    def _folds(self, y: Targets, cv: Any, groups: npt.NDArray[Any] | None, seed: int) -> list[Fold]:
+        """The cross-fitting folds, or one held-out part, of the result of `_n_folds`."""
+        labels = grades(y)
+        if isinstance(cv, str):  # "auto"
+            rows = min(HOLD_OUT_ROWS, len(labels) // CV)
+            cv = hold_out(labels, rows, groups=groups, random_state=seed)
+        return cross_fit_folds(labels, cv, early_stopping=self.validation_fraction, groups=groups, random_state=seed)
 
     def _boosting_learner(self, loss: Any, name: str, config: BoostingConfig, seed: int) -> BoostingLearner:
         loss_objective = objective(self._loss_table(loss), num_classes=len(self.classes_))

@@ -14,7 +14,7 @@ from orcu import calibrators, geometry
 from orcu.boosting.objective import objective
 from orcu.boosting.table_learners import table_learners
 from orcu.decisions.conformal import OrdinalPredictionSets, check_target
-from orcu.defaults import BOOSTING_LOSSES, CV, HIDDEN_LAYER_SIZES, NETWORK_LOSSES
+from orcu.defaults import EPOCHS, EPOCHS_ROWS, HIDDEN_LAYER_SIZES, MIN_EPOCHS, NETWORK_LOSSES
 from orcu.ensemble.ensemble import calibrated_probs, fit_calibrator, fit_ensemble
 from orcu.ensemble.estimator import EstimatorLearner
 from orcu.ensemble.forest import FORESTS
@@ -28,6 +28,7 @@ from orcu.estimators.parameters import (
     count,
     fold_count,
     is_number,
+    name_or,
     one_of,
     optional,
     positive,
@@ -35,7 +36,7 @@ from orcu.estimators.parameters import (
     valid_if,
 )
 from orcu.inputs import FloatArray, IntArray, as_fraction
-from orcu.model_selection import Fold, cross_fit_folds, first_rows, take_rows, train_calibration_split
+from orcu.model_selection import Fold, first_rows, take_rows, train_calibration_split
 from orcu.predictions.labels import canonical_label
 from orcu.preprocessing import Inputs, TableEncoder
 from orcu.raters.votes import Targets, grades
@@ -45,7 +46,12 @@ if TYPE_CHECKING:
 
 MIN_DIAGNOSIS_ROWS = 80
 SETS = ("cv+", "split")
-MEMBER_NAMES = (*KINDS, *FORESTS, *NETWORK_LOSSES, *(f"{loss} trees" for loss in BOOSTING_LOSSES))
+MEMBER_NAMES = (
+    *KINDS,
+    *FORESTS,
+    *NETWORK_LOSSES,
+    *(f"{loss} trees" for preset in PRESETS.values() for loss in preset.boosting_losses),
+)
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,8 @@ class OrdinalClassifier(OrdinalEstimator):
         presets: "fast" (linear, forest and a network), "default" (networks of three losses and boosting in addition)
             or "best" (boosted trees of ORCU, and CatBoost where it is installed, in addition).
         cv: number of folds, or a scikit-learn splitter whose test folds partition the rows; 1 for a single network.
+            "auto" is 5, and from 20,000 rows on one held-out part of 10,000 rows at most, which costs a fifth. A
+            splitter with one split, such as ``ShuffleSplit(1)``, holds out its test rows.
         scale: s of ORCU: a number, or "auto". In an ensemble "auto" is the paper's 3, because the calibrator makes
             other scales unnecessary; for a single ORCU network it is chosen on the validation rows (see
             `orcu.suggest_scale`).
@@ -96,7 +104,8 @@ class OrdinalClassifier(OrdinalEstimator):
         head: head of the perceptrons, such as "cumulative", a name in `orcu.models.heads.HEADS`; ``None`` for the head
             of each loss. Other base learners have no head. Perceptrons without a linear head are trained one by one.
         module: ``nn.Module`` from a float32 tensor of rows to logits (n, C), in place of the perceptron.
-        epochs: maximum number of passes over the training rows.
+        epochs: maximum number of passes over the training rows; "auto" is 50 for up to 15,000 training rows, and fewer
+            for more, down to 10.
         batch_size: rows per step.
         learning_rate: initial learning rate, with cosine decay.
         weight_decay: weight decay of AdamW.
@@ -128,7 +137,7 @@ class OrdinalClassifier(OrdinalEstimator):
     """
 
     _parameter_checks = COMMON_CHECKS | {
-        "epochs": count(1),
+        "epochs": name_or("auto", count(1)),
         "batch_size": count(2),
         "weight_decay": valid_if(lambda decay: is_number(decay) and 0 <= decay < np.inf, "a finite number >= 0"),
         "patience": optional(count(0)),
@@ -142,7 +151,7 @@ class OrdinalClassifier(OrdinalEstimator):
             lambda module: module is None or (hasattr(module, "state_dict") and not isinstance(module, type)),
             "an nn.Module",
         ),
-        "cv": fold_count(1),
+        "cv": name_or("auto", fold_count(1)),
         "presets": one_of("preset", PRESETS),
         "sets": one_of("conformal method of sets", SETS),
         "time_limit": optional(positive),
@@ -163,7 +172,7 @@ class OrdinalClassifier(OrdinalEstimator):
         *,
         estimators: Any = "auto",
         presets: str = "default",
-        cv: Any = CV,
+        cv: Any = "auto",
         scale: float | str = "auto",
         calibrator: Any = "auto",
         sets: str = "cv+",
@@ -171,7 +180,7 @@ class OrdinalClassifier(OrdinalEstimator):
         hidden_layer_sizes: Sequence[int] = HIDDEN_LAYER_SIZES,
         head: str | None = None,
         module: Any = None,
-        epochs: int = 50,
+        epochs: int | str = "auto",
         batch_size: int = 128,
         learning_rate: float = 3e-3,
         weight_decay: float = 1e-4,
@@ -251,9 +260,7 @@ class OrdinalClassifier(OrdinalEstimator):
         inputs = self._inputs(table, X)
         y, groups = targets[rows], None if groups is None else groups[rows]
         weight = None if weight is None else weight[rows]
-        folds = cross_fit_folds(
-            grades(y), n_folds, early_stopping=self.validation_fraction, groups=groups, random_state=self._seed
-        )
+        folds = self._folds(y, n_folds, groups, self._seed)
         training_y, training_weight = self._apply_class_weight(y, weight)
         data = TrainingData(inputs[rows], training_y, len(classes), training_weight)
         ensemble = fit_ensemble(
@@ -272,7 +279,7 @@ class OrdinalClassifier(OrdinalEstimator):
             self.model_ = as_module(ensemble)
         has_orcu = any(self._is_orcu(loss) for loss in self._loss_list())
         self.scale_, self.scale_choice_ = self._default_scale() if has_orcu else None, None
-        self.n_iter_ = max((member.n_iter for member in networks), default=0) or self.epochs
+        self.n_iter_ = max((member.n_iter for member in networks or ensemble.members), default=0)
         self._set_rows = None
         if len(set_rows):
             self._set_rows = ensemble.predict_logits(inputs[set_rows]), targets[set_rows]
@@ -312,7 +319,8 @@ class OrdinalClassifier(OrdinalEstimator):
         """Perceptrons of batchable losses as one learner, other networks one learner each."""
         from orcu.training.networks import ModuleLearner, PerceptronLearner, is_batchable
 
-        config = self._train_config(early_stopping=all(len(fold.early_stopping) for fold in folds))
+        rows = max(len(fold.train) for fold in folds)
+        config = self._train_config(rows, early_stopping=all(len(fold.early_stopping) for fold in folds))
         sizes = tuple(self.hidden_layer_sizes)
         loss_list = preset.network_losses if self.loss == NETWORK_LOSSES else self._loss_list()
         losses = {self._loss_name(loss): loss for loss in loss_list}
@@ -409,7 +417,7 @@ class OrdinalClassifier(OrdinalEstimator):
         self.calibrator_, self._set_rows, self._training_rows = calibrators.UnimodalProjection(), None, None
         self._partial_fits, self._split_sets = self._partial_fits + 1, {}
         # The last pass is not known in advance, so the learning rate is constant.
-        config = self._train_config(early_stopping=False).replace(epochs=1, scheduler="constant")
+        config = self._train_config(1, early_stopping=False).replace(epochs=1, scheduler="constant")
         data = TrainingData(self._inputs(table), y, len(self.classes_), training.weight)
         criterion = self._single_criterion(self.scale_, y)
         train_network(self.model_, criterion, data, data[np.arange(0)], config, seed=self._seed + self._partial_fits)
@@ -489,18 +497,26 @@ class OrdinalClassifier(OrdinalEstimator):
         data, folds, splits, groups = record.data, record.folds, record.splits, record.groups
         calibrator = "none" if self.calibrator_ is None else self.calibrator
         if self.ensemble_ is not None:
-            if len(data.y) < MIN_DIAGNOSIS_ROWS:
+            held_out_rows = self.ensemble_.rows
+            if len(held_out_rows) < MIN_DIAGNOSIS_ROWS:
                 raise InputError(
-                    f"diagnose: the model was fitted on {len(data.y)} rows; at least {MIN_DIAGNOSIS_ROWS} are needed."
+                    f"diagnose: {len(held_out_rows)} rows are out of fold; at least {MIN_DIAGNOSIS_ROWS} are needed."
                 )
             baseline = next((member for member in self.ensemble_.members if member.name == "ce"), None)
             if baseline is None:
                 plain = copy.copy(self).set_params(loss="ce", head=None, time_limit=None)
                 (learner,) = plain._network_learners(folds, PRESETS[self.presets])
                 (baseline,) = learner.cross_fit(data, folds)
-            held_out = HeldOutRows(record.y, record.sample_weight, data.y, data.sample_weight, groups)
+            rows = data[held_out_rows]
+            held_out = HeldOutRows(
+                record.y[held_out_rows],
+                None if record.sample_weight is None else record.sample_weight[held_out_rows],
+                rows.y,
+                rows.sample_weight,
+                None if groups is None else groups[held_out_rows],
+            )
             return compare_with_baseline(
-                self.ensemble_.logits, baseline.log_probs, held_out, calibrator, name="the ensemble"
+                self.ensemble_.logits, baseline.log_probs[held_out_rows], held_out, calibrator, name="the ensemble"
             )
         numbers = np.concatenate([splits["calibration"], splits["sets"]])
         rows = data[numbers]
@@ -601,7 +617,7 @@ class OrdinalClassifier(OrdinalEstimator):
         """A network of the single loss with fresh weights."""
         from orcu.training.networks import ModuleLearner
 
-        config, sizes = self._train_config(early_stopping=False), tuple(self.hidden_layer_sizes)
+        config, sizes = self._train_config(1, early_stopping=False), tuple(self.hidden_layer_sizes)
         criterion = self._create_loss(self._single_loss())
         learner = ModuleLearner("", criterion, config, self.module, sizes, head=self.head or "")
         return learner.network(inputs.features.shape[-1], len(self.classes_), seed)
@@ -618,13 +634,16 @@ class OrdinalClassifier(OrdinalEstimator):
             loss = {"scale": scale} | ({"name": loss} if isinstance(loss, str) else dict(loss))
         return self._create_loss(loss, **options)
 
-    def _train_config(self, *, early_stopping: bool) -> "TrainConfig":
-        """Training settings; with early-stopping rows the best epoch is selected."""
+    def _train_config(self, rows: int, *, early_stopping: bool) -> "TrainConfig":
+        """Training settings for a number of training rows; with early-stopping rows the best epoch is selected."""
         from orcu.training.config import TrainConfig
 
         rate = float(self.learning_rate)
+        epochs = self.epochs
+        if isinstance(epochs, str):  # "auto"
+            epochs = max(MIN_EPOCHS, min(EPOCHS, EPOCHS * EPOCHS_ROWS // rows))
         return TrainConfig(
-            epochs=self.epochs,
+            epochs=epochs,
             batch_size=self.batch_size,
             head_learning_rate=rate,
             learning_rate=rate,
@@ -641,7 +660,8 @@ class OrdinalClassifier(OrdinalEstimator):
 
         train, validation = data[splits["train"]], data[splits["validation"]]
         has_validation = len(validation.y) > 0
-        config, progress = self._train_config(early_stopping=has_validation), self._progress()
+        config = self._train_config(len(train.y), early_stopping=has_validation)
+        progress = self._progress()
         name = self._loss_name(self._single_loss())
 
         def train_with(scale: Any, first_weights: Any) -> None:
