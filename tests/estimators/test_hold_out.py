@@ -74,7 +74,7 @@ def test_model_with_held_out_rows_calibrates_covers_and_diagnoses():
     low, high = model.predict_sets(new, alpha=0.1).T
     assert 0.86 <= np.mean((low <= labels) & (labels <= high)) <= 0.95
     assert model.diagnose().rows == len(rows)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(new), probs)  # noqa: S301
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(new), probs)
 
 
 def hold_out_splitter(groups):
