@@ -65,7 +65,7 @@ def compare_models(pairs: list[tuple[Predictions, Predictions]], columns: list[M
     """
     values, resamples = [], []
     for first, second in pairs:
-        if not np.array_equal(first.labels, second.labels):
+        if not np.array_equal(first.labels_or_votes, second.labels_or_votes):
             raise InputError("two losses of the same fold have different test rows; run them again.")
         statistics = [collect(model, n_bins=N_BINS)[0] for model in (first, second)]
         draws = [model.resampled(RESAMPLES, _row_seed(first)) for model in statistics]
