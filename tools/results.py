@@ -2,7 +2,8 @@
 
     python tools/results.py collect --results DIR [--names results_scale,headline]
                                      collect benchmark runs and study tables into docs/results/*.parquet
-    python tools/results.py write    write docs/results/*.md, and the generated blocks of README and docs
+    python tools/results.py write    write docs/results/*.md, the generated blocks of README and docs, and the pictures
+                                     docs/_static/loss_ranks_*.png
 
 The Parquet files have a row for each run and calibrator; their metadata have the spec, the versions and the missing
 runs. They are part of the repository, the runs are not. Rows that a results folder does not have are kept, so runs can
@@ -15,6 +16,7 @@ interval of Nadeau and Bengio (2003) over folds, the t interval over seeds and d
 import argparse
 import json
 import re
+import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +39,10 @@ from orcu.bench.prepared import prepared_data
 from orcu.bench.significance import BETTER, WORSE
 from orcu.bench.spec import CONFIGS, Spec, load_spec
 from orcu.bench.tables import COLLAPSED_NOTE, DAGGER, Line, lines, render_table
+from orcu.evaluation.ranks import RankTest, Result, rank_models
+from orcu.figures.panels import critical_difference
+from orcu.figures.save import save
+from orcu.figures.style import PAGE, print_settings
 from orcu.inputs import FloatArray
 from orcu.io.files import atomic_write
 from orcu.report import text_tables
@@ -47,6 +53,7 @@ PAGES = (
     DOCS / "estimator.md",
     DOCS / "boosting.md",
     DOCS / "comparison.md",
+    DOCS / "loss_comparison.md",
     DOCS / "guides" / "llm_judges.md",
     DOCS.parent / "README.md",
 )
@@ -70,6 +77,8 @@ STUDIES = {  # tables of benchmark scripts, and the scripts
     "rater_distances": "benchmarks/rater_study.py",
 }
 CROSS_ENTROPY = "ce"
+UNBROKEN = "\0"  # in place of a space, where a line must not be broken
+COMPARISON = "results_losses"  # spec of the comparison of all losses and heads
 BASELINES = {  # baselines of specs whose baseline is not cross-entropy
     "results_two_stage": "sord",
     "results_ablation": "SoftCE(Squared)+LBE",
@@ -214,6 +223,7 @@ def pages() -> dict[Path, str]:
     blocks |= {f"tuned {metric}": estimators(_by_task("tuned"), metric, TUNED) for metric in ("rps", "nll")}
     blocks |= {"rivals": rivals("all"), "rivals without twin": rivals("without twin"), "presets": presets()}
     blocks |= {"verdict": verdict(), "tuned verdict": tuned_verdict(), "judges": judges()}
+    blocks |= {"loss ranks": loss_ranks(), "loss tests": loss_tests()}
     blocks |= peers() | {"rater shapes": rater_shapes(), "rater distances": rater_distances()}
     for page in PAGES:
         content = page.read_text(encoding="utf-8")
@@ -222,6 +232,100 @@ def pages() -> dict[Path, str]:
             content = pattern.sub(lambda m, block=block: f"{m[1]}\n{block}\n{m[2]}", content)
         texts[page] = content
     return texts
+
+
+def rank_test(calibrator: str, *, with_collapsed: bool = False) -> RankTest:
+    """Ranks of the losses and heads by RPS; ``with_collapsed`` also on the data sets on which a loss has collapsed."""
+    rows = [row for row in archive.load_rows(COMPARISON) if row["calibrator"] == calibrator]
+    return rank_models(
+        [
+            Result(row["data"], row["loss"], (row["fold"], row["seed"]), {"rps": row["rps"]} if with_collapsed else row)
+            for row in rows
+        ],
+        metric="rps",
+    )
+
+
+def loss_ranks() -> str:
+    """Table of the losses and heads: mean ranks by RPS, and means over the data sets, without and with `auto`."""
+    means: dict[tuple[str, str], dict[str, float]] = {}
+    rows = archive.load_rows(COMPARISON)
+    for name, calibrator in {(row["loss"], row["calibrator"]) for row in rows}:
+        by_data: dict[str, list[dict[str, Any]]] = {}
+        for row in rows:
+            if (row["loss"], row["calibrator"]) == (name, calibrator):
+                by_data.setdefault(row["data"], []).append(row)
+        means[name, calibrator] = {
+            metric: mean(mean(row[metric] for row in part) for part in by_data.values())
+            for metric in ("rps", "sce", "unimodality")
+        }
+    ranks = {}
+    for calibrator in ("none", "auto"):
+        test = rank_test(calibrator)
+        ranks[calibrator] = dict(zip(test.models, test.mean_ranks.tolist(), strict=True))
+    cells: list[list[str | text_tables.Cell]] = []
+    for name, rank in ranks["auto"].items():
+        plain, calibrated = means[name, "none"], means[name, "auto"]
+        parts = [f"{plain['rps']:.3f}", f"{100 * plain['sce']:.1f}", f"{100 * plain['unimodality']:.0f}"]
+        cells.append([name, f"{ranks['none'][name]:.1f}", *parts, f"{rank:.1f}", f"{calibrated['rps']:.3f}"])
+    headings = ["loss, head", "rank", "RPS", "SCE, %", "unimodal, %", "rank with auto", "RPS with auto"]
+    return _markdown(headings, cells)
+
+
+def loss_tests() -> str:
+    """The critical differences, the losses that differ significantly from cross-entropy, and dropped data sets."""
+    lines = []
+    for calibrator, name in (("none", "Without a calibrator"), ("auto", "With `auto`")):
+        test = rank_test(calibrator)
+        n = len(test.datasets)
+        lines.append(
+            f"- **{name}**: Friedman test on {n} data sets, p {'≤' if test.p_value <= 0.0001 else '='} "
+            f"{test.p_value:.4f}; the critical difference of mean ranks is {test.critical_difference:.1f} (Nemenyi, "
+            f"5 %). {_against(test, CROSS_ENTROPY, 'cross-entropy')} {_against(test, test.models[0])}"
+        )
+        for data, reason in test.dropped.items():
+            all_data = rank_test(calibrator, with_collapsed=True)
+            others = "the same" if _worse(all_data, CROSS_ENTROPY) == _worse(test, CROSS_ENTROPY) else "other"
+            lines[-1] += (
+                f" The data set `{data}` is left out by the rule of `orcu bench ranks`: {reason}. With it, {others} "
+                "losses are significantly worse than cross-entropy."
+            )
+    filled = (textwrap.fill(line, 150, subsequent_indent="  ", break_on_hyphens=False) for line in lines)
+    return "\n".join(filled).replace(UNBROKEN, " ") + "\n"
+
+
+def _worse(test: RankTest, name: str, sign: int = 1) -> set[str]:
+    """The losses whose mean rank is higher than that of a loss by the critical difference; lower with ``sign=-1``."""
+    ranks = dict(zip(test.models, test.mean_ranks.tolist(), strict=True))
+    return {other for other, rank in ranks.items() if sign * (rank - ranks[name]) >= test.critical_difference}
+
+
+def _against(test: RankTest, name: str, title: str = "") -> str:
+    """A sentence on the losses that are significantly better and worse than one of them."""
+    better, worse = ([_unbroken(other) for other in test.models if other in _worse(test, name, k)] for k in (-1, 1))
+    title = title or f"{_unbroken(name)}, which has the lowest rank,"
+    sentences = [f"Significantly worse than {title} are {', '.join(worse)}."]
+    if better:
+        sentences.insert(0, f"Significantly better than {title} are {', '.join(better)}.")
+    elif name != test.models[0]:
+        sentences.insert(0, f"No loss is significantly better than {title}.")
+    return " ".join(sentences)
+
+
+def _unbroken(name: str) -> str:
+    """A name as code, at whose spaces `textwrap.fill` does not break a line."""
+    return f"`{name.replace(' ', UNBROKEN)}`"
+
+
+def draw_loss_ranks() -> None:
+    """Draw the critical-difference diagrams of the losses and heads."""
+    import matplotlib
+
+    for calibrator, caption in (("none", ""), ("auto", ", calibrated by auto")):
+        file = DOCS / "_static" / f"loss_ranks_{calibrator}.png"
+        with matplotlib.rc_context(print_settings(PAGE)):
+            save(critical_difference.figure(rank_test(calibrator), calibrator=caption), file, dpi=150)
+        print(f"wrote {file.relative_to(DOCS.parent)}")
 
 
 # Columns of the tables of estimators, by their names in `benchmarks/defaults.py`: orcu and common practice, and orcu
@@ -354,7 +458,7 @@ def strongest() -> str:
 
 
 def gains() -> str:
-    """Reduction of the RPS by orcu's default against each rival: mean over the tables, with a bootstrap of their rows."""
+    """Reduction of the RPS by the default against each rival: mean over the tables, with a bootstrap of their rows."""
     table = pq.read_table(FOLDER / "rival_rows.parquet")
     task, scale = table["task"].to_numpy(), table["scale"].to_numpy()
     measured = _rivals("all")
@@ -751,6 +855,7 @@ def main() -> None:
             with atomic_write(file) as temporary:
                 temporary.write_text(content, encoding="utf-8")
             print(f"wrote {file.relative_to(DOCS.parent)}")
+    draw_loss_ranks()
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import numbers
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any
@@ -114,11 +115,12 @@ class TableEncoder:
         self.columns = list(columns)
 
     @classmethod
-    def fit(cls, table: Mapping[str, Any], *, robust: bool = True) -> "TableEncoder":
+    def fit(cls, table: Mapping[str, Any], *, robust: bool = True, warn: bool = True) -> "TableEncoder":
         """Learn the column statistics of training rows: column names to values, ``None`` or NaN where missing.
 
         With ``robust=False`` numbers are standardised by mean and standard deviation, without bounds and bins. Single
-        networks of benchmarks and of ``orcu train`` use this, as in orcu 0.2.
+        networks of benchmarks and of ``orcu train`` use this, as in orcu 0.2. ``warn=False`` is for some rows of a
+        table whose rows were all checked before, as those of prepared data.
 
         Raises:
             InputError: if a column holds dates, times or durations, or an infinite number.
@@ -130,7 +132,12 @@ class TableEncoder:
         """
         fit_column = _column if robust else _standardised_column
         binned = len(table) <= MAX_BINNED_COLUMNS
-        encoder = cls([fit_column(name, values, binned=binned) for name, values in table.items()])
+        with nullcontext() if warn else warnings.catch_warnings():
+            if not warn:
+                warnings.simplefilter("ignore", UserWarning)
+            encoder = cls([fit_column(name, values, binned=binned) for name, values in table.items()])
+        if not warn:
+            return encoder
         ids = [repr(column.name) for column in encoder.columns if _is_id(column, table[column.name])]
         if ids:
             warnings.warn(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize, minimize_scalar
 
-from orcu import calibrators, geometry, metrics
+from orcu import Predictions, calibrators, geometry, metrics
 from orcu.calibrators import (
     CalibrationWarning,
     DirichletCalibration,
@@ -248,6 +248,14 @@ def test_projection_is_exact_without_fit_and_for_extreme_logits():
     extreme = projection.predict_proba([[1e4, -1e4, 1e4]])
     assert extreme == pytest.approx(np.array([[0.5, 0.25, 0.25]]))
     assert np.isfinite(projection.predict_logits([[1e4, -1e4, 0.0]])).all()
+
+
+def test_projection_of_a_probability_of_0_keeps_its_infinite_log_loss():
+    calibration = Predictions(probs=[[0.6, 0.4, 0.0], [0.2, 0.3, 0.5], [0.5, 0.1, 0.4]], y=[2, 0, 1])
+    projected = calibration.calibrated_on(calibration, UnimodalProjection())
+    assert projected.probs[0].tolist() == [0.6, 0.4, 0.0]
+    assert metrics.nll(projected.probs, projected.y) == metrics.nll(logits=projected.logits, y=projected.y) == np.inf
+    assert projected.notes == calibration.notes
 
 
 def test_splits_are_stratified_and_use_at_most_5000_rows():

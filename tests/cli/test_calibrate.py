@@ -397,4 +397,11 @@ def test_calibrate_compare_by_subgroup_with_weights_clusters_and_zero_probabilit
     assert "log loss (NLL" in text
     for site in ("north", "south"):
         assert f"{site} 150 infinite" in text
-    assert f"infinite ({count} rows)" in text
+    assert f"infinite nll (none, projection): {count} rows give probability 0 to the true class" in text
+    (projection,) = (line.split() for line in result.stdout.splitlines() if line.startswith("projection "))
+    assert projection[-3] == "infinite"
+    assert "vector+projection" in text
+    narrow = run("calibrate", "compare", "fit.csv", *reading, cwd=tmp_path, width=80)
+    lines = narrow.stdout.split("cross-validation")[1].split("chosen on")[0].splitlines()
+    assert [line.startswith("  + projection ") for line in lines if "projection" in line] == [True] * 5 + [False]
+    assert all(len(line.rstrip()) <= 80 and (line.count("%") >= 4 or "accuracy" in line) for line in lines[1:-1])

@@ -156,6 +156,7 @@ DAY = ("--day", "2026-11-01")
         (("add", "one.csv", "--log", "m", *DAY, "--append", "--overwrite"), ["--overwrite, --append:"]),
         (("add", "none.csv", "--log", "m", *DAY), ["none.csv:"]),
         (("check", "nowhere"), ["nowhere:"]),
+        (("check", "log", "--subgroup", "site"), ["No such option: --subgroup. The log has", "monitor add --subgroup"]),
         (("check", "log", "--alpha", "1.5"), ["alpha:"]),
         (("check", "log", "--tolerance", "-1"), ["tolerance:"]),
         (("check", "log", "--reference", "nowhere"), ["nowhere:"]),

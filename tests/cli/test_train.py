@@ -107,6 +107,18 @@ def test_two_stage_prints_its_table(tmp_path):
     assert (tmp_path / "ts" / "table.csv").read_text().startswith('"branch","feasible_active"')
 
 
+def test_train_on_a_column_of_numbers_and_text_warns_once_when_the_table_is_prepared(tmp_path):
+    rows = [f"{2 + n % 4 if n % 4 < 3 else '5more'},{n % 3}\n" for n in range(120)]
+    (tmp_path / "t.csv").write_text("doors,grade\n" + "".join(rows))
+    prepare = ("data", "prepare", "table", "--root", ".", "--set", "label=grade", "-o", "store/cars")
+    warning = "warning: column 'doors': 90 of 120 values are numbers, but others are not, such as '5more'"
+    assert run(*prepare, cwd=tmp_path).stderr.count(warning) == 1
+    settings = ("--set", "epochs=1", *QUICK, "--estimators", "linear,network", "--loss", "ce", "--cv", "2")
+    result = run("train", "--data", "store/cars", *settings, "-o", "m", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "are numbers" not in result.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "check", "words"),
     [
@@ -120,11 +132,22 @@ def test_two_stage_prints_its_table(tmp_path):
         (["train", "--data", "levv", "-o", "m"], assert_data_error, ["'levv'", "Did you mean 'lev'"]),
         (["train", "--data", ".", "-o", "m"], assert_data_error, ["--data folder --root"]),
         (["two-stage", "--data", "lev", "--protocol", "papr", "-o", "m"], assert_data_error, ["'papr'"]),
+        (
+            ["train", "--data", "table", "--root", ".", "--label", "grade", "-o", "m"],
+            assert_usage_error,
+            ["--label grade:", "label or votes", "--set label=grade"],
+        ),
+        (
+            ["train", "--data", "table", "--root", "t.csv", "--set", "label=grade", "-o", "m"],
+            assert_data_error,
+            ["t.csv: is a file", "--set file=t.csv"],
+        ),
         (["predict", "nothing", "x", "-o", "p.csv"], assert_data_error, ["nothing", "orcu train"]),
     ],
 )
 def test_train_errors(arguments, check, words, tmp_path):
     run("data", "prepare", "lev", cwd=tmp_path)
+    (tmp_path / "t.csv").write_text("x,grade\n1,0\n2,1\n")
     check(run(*arguments, cwd=tmp_path), *words)
 
 

@@ -280,7 +280,7 @@ def test_read_image_converts_to_rgb_and_applies_orientation(tmp_path):
 
 
 def test_manifest_features_may_have_names_of_other_columns(tmp_path):
-    lines = "".join(f"{7},{i % 2},s,{i % 3},{i}\n" for i in range(30))
+    lines = "".join(f"{7},{i % 2},s,{i % 3},{i % 7}\n" for i in range(30))
     (tmp_path / "t.csv").write_text("id,label,split,grade,x\n" + lines)
     prepared, _ = data.prepare("table", tmp_path, output=tmp_path / "out", options={"label": "grade"})
     assert prepared.manifest.labels.tolist() == [i % 3 for i in range(30)]

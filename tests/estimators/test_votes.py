@@ -60,6 +60,15 @@ def test_estimator_trained_on_votes_is_closer_to_the_distribution_of_votes(rated
     assert 0.3 < by_votes.score(X, votes) < by_votes.score(X, votes.argmax(axis=1))
 
 
+def test_catboost_trained_on_votes_is_closer_to_the_distribution_of_votes(rated):
+    pytest.importorskip("catboost", reason="pip install catboost")
+    X, votes = rated
+    new = np.random.default_rng(1).normal(size=(300, 3))
+    options = {"estimators": ["catboost"], "cv": 2, "calibrator": "temperature", "random_state": 0}
+    by_votes, by_majority = (OrdinalClassifier(**options).fit(X, y) for y in (votes, votes.argmax(axis=1)))
+    assert distance(by_votes, new) < 0.8 * distance(by_majority, new)
+
+
 @pytest.mark.parametrize("name", ["linear", "forest", "networks", "pair", "single", "calibrated"])
 def test_one_vote_per_row_gives_the_model_of_labels(rated, name):
     X, votes = rated

@@ -228,7 +228,7 @@ def test_build_page_is_complete_escaped_and_deterministic(drifted, calm):
         assert "<none>" not in page
         assert "check &lt;log&gt;" in page
         assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org/", "")
-        assert page.count('<svg role="img"') == 3 + bool(options) + result.alarm
+        assert page.count('<svg role="img"') == 5 + bool(options) + result.alarm
         assert ("ALARM" in page) == result.alarm
 
 

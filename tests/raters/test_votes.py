@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from orcu import InputError, metrics
+from orcu import InputError, OrdinalClassifier, Predictions, metrics
 from orcu.metrics.referral import referral_curve
 from orcu.raters import Ratings, as_votes, expand_votes, label_shares
-from orcu.raters.votes import raters_are_resampled
+from orcu.raters.votes import multilabel_warning, raters_are_resampled
 
 PROBS = np.array([[0.7, 0.2, 0.1], [0.2, 0.5, 0.3], [0.1, 0.2, 0.7]])
 VOTES = np.array([[2.0, 1.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 3.0]])
@@ -37,6 +37,8 @@ FUNCTIONS = (
         ([[np.nan, 0.5, 0.5]], "y: row 0 has nan"),
         ([[np.inf, 0, 0]], "y: row 0 has inf"),
         ([["a", "b", "c"]], "y: expected real numbers"),
+        ([[True, False, True]], "y: booleans are not votes"),
+        ([[1, 1, 0], [0, 0, 0]], "y: row 1 has no vote; .*label.* is not votes"),
         ([], "y: expected shape"),
     ],
 )
@@ -53,6 +55,20 @@ def test_as_votes_with_another_number_of_rows_raises():
 def test_as_votes_normalises_rounded_shares_and_keeps_counts():
     assert as_votes([[0.333, 0.333, 0.333]], 3).sum() == pytest.approx(1, abs=1e-15)
     assert as_votes([[3, 0, 4]], 3).tolist() == [[3, 0, 4]]
+
+
+def test_multilabel_matrix_in_place_of_votes_gives_a_warning():
+    one_label = np.eye(3)[np.arange(40) % 3]
+    matrix = np.maximum(one_label, [0, 1, 0])  # one or two labels per row
+    assert "no two votes agree in any of the 27 cases with several votes" in multilabel_warning(matrix)
+    for votes in (matrix[:20], np.vstack([matrix, [2, 0, 0]]), one_label, label_shares(matrix)):
+        assert multilabel_warning(votes) == ""
+    probs = np.full((40, 3), 1 / 3)
+    assert any("is not votes" in note for note in Predictions(probs=probs, y=matrix).notes)
+    named = Ratings(np.where(matrix > 0, np.arange(3), -1), ("a", "b", "c"), 3)
+    assert Predictions(probs=probs, ratings=named).notes == ()
+    with pytest.warns(UserWarning, match="y: no two votes agree"):
+        OrdinalClassifier(estimators=["linear"], cv=2, random_state=0).fit(np.arange(40.0)[:, None] % 7, matrix)
 
 
 def test_expand_votes_gives_weights_that_sum_to_one_per_case():

@@ -344,7 +344,7 @@ def test_split_rows_and_parse_split_refuse_invalid_shares(lev, tmp_path):
     for wrong in ("70/30", "a/b/c", "100/0/0"):
         with pytest.raises(InputError, match="^split: "):
             parse_split(wrong)
-    (tmp_path / "t.csv").write_text("who,x,y\n" + "".join(f"A,{i},{i % 2}\n" for i in range(30)))
+    (tmp_path / "t.csv").write_text("who,x,y\n" + "".join(f"A,{i % 7},{i % 2}\n" for i in range(30)))
     options = {"label": "y", "cluster": "who"}
     prepared, _ = data.prepare("table", tmp_path, output=tmp_path / "out", options=options)
     with pytest.raises(InputError, match="^split: "):  # a single cluster

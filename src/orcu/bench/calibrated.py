@@ -34,7 +34,7 @@ def calibrate(calibrator: CalibratorSpec, validation: Predictions, test: Predict
 
 def compute_metrics(predictions: Predictions) -> dict[str, float]:
     """All finite metrics of `exact_metrics`."""
-    check_two_classes(np.bincount(predictions.labels, minlength=predictions.num_classes), predictions.classes)
+    check_two_classes(predictions.class_counts, predictions.classes)
     values = exact_metrics(predictions, n_bins=N_BINS)
     return {name: value for name, value in sorted(values.items()) if math.isfinite(value)}
 

@@ -158,7 +158,8 @@ def _reliability_figures(data: DataSpec, plan: Plan) -> list[dict[str, str]]:
         if not parts:
             continue
         predictions = Predictions(
-            probs=np.concatenate([part.probs for part in parts]), y=np.concatenate([part.labels for part in parts])
+            probs=np.concatenate([part.probs for part in parts]),
+            y=np.concatenate([part.labels_or_votes for part in parts]),
         )
         diagram, ece = reliability.of_predictions(predictions)
         title = f"{data.title}, {loss}: reliability, ECE {100 * ece:.1f} %"

@@ -65,7 +65,7 @@ def compare_models(pairs: list[tuple[Predictions, Predictions]], columns: list[M
     """
     values, resamples = [], []
     for first, second in pairs:
-        if not np.array_equal(first.labels, second.labels):
+        if not np.array_equal(first.labels_or_votes, second.labels_or_votes):
             raise InputError("two losses of the same fold have different test rows; run them again.")
         statistics = [collect(model, n_bins=N_BINS)[0] for model in (first, second)]
         draws = [model.resampled(RESAMPLES, _row_seed(first)) for model in statistics]
@@ -78,7 +78,9 @@ def compare_models(pairs: list[tuple[Predictions, Predictions]], columns: list[M
     resampled = differences[folds, :, np.arange(RESAMPLES)].mean(0).T  # (metrics, resamples)
     result = []
     for metric, estimate, distribution in zip(columns, estimates, resampled, strict=True):
-        # Resampling noise inflates a binned calibration error; its mean is subtracted.
+        # Resampling noise inflates a binned calibration error; its mean is subtracted. `gap_difference_interval`, which
+        # `orcu evaluate` uses, does not apply: it scales the gaps of one evaluation of each model, and the error here
+        # is a mean over folds, each with gaps of its own, that are resampled too.
         bias = float(distribution.mean() - estimate) if metric.binned else 0.0
         low, high = np.quantile(distribution - bias, TAILS)
         sign = 1 if low > 0 else -1 if high < 0 else 0  # 0 also if a metric is undefined, or infinite in both

@@ -59,7 +59,7 @@ class DataSpec(_Strict):
         augment: train with flips and rotations.
         rotation_border: pixels outside of a rotated image, "constant" (black) or "reflect".
         training: changes to the default `orcu.training.config.TrainConfig`.
-        label: "label", or "votes" to train on the votes of several raters, for data sets that have them.
+        label: "label", or "votes" to train and evaluate on the votes of several raters, for data sets that have them.
         exclude: names of the spec's losses that are not run on this data set.
         select: metric on validation rows that selects the best loss, for example the best scale s.
     """
@@ -311,6 +311,8 @@ def load_spec(
         spec = spec.model_copy(update={"losses": spec.losses + spec.extra[extra], "data": data})
     if bool(spec.losses) == bool(spec.two_stage):
         raise InputError(f"{file}: expected either losses or a [two_stage] table.")
+    if spec.two_stage and any(data.label != "label" for data in spec.data):
+        raise InputError(f'{file}: the two-stage diagnostic needs one label per row; remove label = "votes".')
     if spec.two_stage and "columns" not in spec.model_fields_set:
         spec = spec.model_copy(update={"columns": list(TWO_STAGE)})
     for name in (*spec.columns, *(data.select for data in spec.data if data.select)):

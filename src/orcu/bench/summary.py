@@ -200,7 +200,7 @@ def _example(parts: list[_DataResults], spec: SummarySpec) -> Example:
         f"the row with the deepest valley between two modes of {spec.baseline.name}, among the rows where "
         f"{spec.proposed.name} predicts the same class",
         {pipeline.name: part.folds[pipeline.name][fold].probs[row] for pipeline in spec.pipelines},
-        int(proposed.labels[row]),
+        int(proposed.with_median_labels().labels[row]),
         tuple(proposed.classes),
     )
 

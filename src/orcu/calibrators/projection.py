@@ -13,6 +13,7 @@ from orcu.predictions import Predictions
 # Modes whose distances differ by less are tied, and the first is taken. Symmetric rows have ties, which rounding would
 # otherwise break differently on each platform.
 TIE_TOLERANCE = 1e-12
+LOG_OF_ZERO = -1e6  # below the log-likelihoods that count as infinite, and not so large that it looks like an error
 
 
 @CALIBRATORS.register("projection")
@@ -44,10 +45,13 @@ class UnimodalProjection(Calibrator):
         return self._project(probs, lambda unimodal: unimodal)
 
     def predict_logits(self, logits: Any = None, *, probs: Any = None) -> Any:
-        """Logarithms of the nearest unimodal probabilities, shape (n, C); 0 is replaced by the smallest number."""
+        """Logarithms of the nearest unimodal probabilities, shape (n, C); that of 0 is -1e6.
+
+        So 0 remains 0, and the negative log-likelihood of a true class with a probability of 0 is infinite, as before.
+        """
         if logits is not None or probs is None:
             return super().predict_logits(logits, probs=probs)
-        return self._project(probs, finite_log)
+        return self._project(probs, lambda unimodal: np.where(unimodal > 0, finite_log(unimodal), LOG_OF_ZERO))
 
     def _project(self, probs: Any, transform: Callable[[FloatArray], FloatArray]) -> Any:
         """Project probabilities without logits, which zeros do not have."""

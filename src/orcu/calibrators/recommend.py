@@ -12,7 +12,7 @@ from orcu.calibrators.auto import AutoCalibration
 from orcu.calibrators.base import CALIBRATORS, Calibrator, clone
 from orcu.calibrators.chain import create
 from orcu.calibrators.cross_validation import N_FOLDS
-from orcu.calibrators.projection import finite_log, nearest_unimodal
+from orcu.calibrators.projection import UnimodalProjection, nearest_unimodal
 from orcu.errors import CalibrationWarning, InputError
 from orcu.inputs import (
     FloatArray,
@@ -147,8 +147,7 @@ def recommend(
             candidates[name] = {"probs": calibrated}
             if name not in UNIMODAL:
                 candidates[f"{name}+projection"] = {"probs": nearest_unimodal(calibrated)}
-    uncalibrated = rows.scores["probs"] if "probs" in rows.scores else geometry.probs(rows.scores["logits"])
-    candidates["projection"] = {"logits": finite_log(nearest_unimodal(uncalibrated))}  # as `predict_logits`
+    candidates["projection"] = {"logits": UnimodalProjection().predict_logits(**rows.scores)}
     table = {
         name: calibration_metrics(labels, **scores, sample_weight=rows.sample_weight)
         for name, scores in candidates.items()

@@ -31,6 +31,11 @@ from orcu.cli.theory import theory
 from orcu.cli.train import predict, train, two_stage
 from orcu.errors import MissingExtraError
 
+_HINTS = {  # of options that another command has, by command and option
+    ("orcu monitor check", "--subgroup"): "The log has the subgroups of `orcu monitor add --subgroup COLUMN`; this "
+    "command tests each of them."
+}
+
 
 @contextlib.contextmanager
 def _printable_messages() -> Iterator[None]:
@@ -40,6 +45,9 @@ def _printable_messages() -> Iterator[None]:
     except Exception as error:
         if hasattr(error, "format_message"):
             message = printable(error.format_message(), keep="\n\t")  # typer draws a box around the lines
+            command_path = getattr(getattr(error, "ctx", None), "command_path", "")
+            hint = _HINTS.get((command_path, getattr(error, "option_name", "")))
+            message = message if hint is None else f"{message}. {hint}"
             error.format_message = lambda: message
         raise
 

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 from typer import Argument, Option
 
-from orcu.cli.console import escape, new_table, progress_bar, say, say_wrote, show, task
+from orcu.cli.console import escape, fits, new_table, progress_bar, say, say_wrote, show, task
 from orcu.cli.files import calibrators_of, check_classes, check_json, check_page, check_paths, write_fitted
 from orcu.cli.options import Column, LabelledReadOptions, TableOptions, command
 from orcu.errors import InputError
@@ -78,8 +78,9 @@ def fit(
             for subgroup, (log_inverse_temperature, tilt) in estimator.adjustment_.by_subgroup.items():
                 table.add_row(escape(subgroup), f"x {math.exp(log_inverse_temperature):.2f}", f"{tilt:+.2f}")
             show(table)
-    _print_impossible(predictions)
-    show(_metric_table({"uncalibrated": before, name: after}, "on the fitting rows (optimistically biased)"))
+    rows = {"uncalibrated": before, name: after}
+    _print_impossible(predictions, rows)
+    show(_metric_table(rows, "on the fitting rows (optimistically biased)"))
     say_wrote(output)
 
 
@@ -198,7 +199,7 @@ def compare(
                 evaluation = evaluate(calibrated.pop(chosen), compare=calibrated, name=chosen)
                 write_page(evaluation.to_html(title="Comparison of calibrators"), report)
     _print_notes(held_out, None)
-    _print_impossible(evaluated)
+    _print_impossible(evaluated, rows)
     show(_metric_table(rows, where, chosen))
     if by_subgroup:
         show(_subgroup_table(by_subgroup, evaluated, chosen))
@@ -222,13 +223,25 @@ def _metric_table(rows: dict[str, dict[str, float]], title: str, chosen: str = "
     from orcu.metrics.base import METRICS
 
     metrics = [METRICS.get(name) for name in COLUMNS]
-    headings = (f">{metric.name} {ARROWS[metric.better]}" for metric in metrics)
-    table = new_table("calibrator", *headings, title=title, padding=1)
-    for name, row in rows.items():
-        cells = [format_value(row[metric.name], percent=metric.percent) for metric in metrics]
-        mark, style = ("→ ", "bold green") if name == chosen else ("", "")
-        table.add_row(escape(mark + name), *cells, style=style)
-    return table
+    headings = [f">{metric.name} {ARROWS[metric.better]}" for metric in metrics]
+
+    def build(names: dict[str, str]) -> Table:
+        table = new_table("calibrator", *headings, title=title, padding=1)
+        for name, row in rows.items():
+            cells = [format_value(row[metric.name], percent=metric.percent) for metric in metrics]
+            mark, style = ("→ ", "bold green") if name == chosen else ("", "")
+            table.add_row(escape(mark + names[name]), *cells, style=style)
+        return table
+
+    table = build({name: name for name in rows})
+    if fits(table):
+        return table
+    # In a narrow terminal a calibrator with a projection has a short name, below the calibrator alone.
+    short = {}
+    for name in rows:
+        first, _, others = name.partition("+")
+        short[name] = f"  + {others}" if others and first in rows else name
+    return build(short)
 
 
 def _subgroup_table(
@@ -252,21 +265,22 @@ def _subgroup_table(
     return table
 
 
-def _print_impossible(predictions: "Predictions") -> None:
-    """Print the number of rows whose true class has a probability of 0, which makes the NLL infinite."""
-    if predictions.logits is None:
+def _print_impossible(predictions: "Predictions", metrics: dict[str, dict[str, float]]) -> None:
+    """Print which NLL is infinite, and the number of rows whose true class has a probability of 0."""
+    infinite = [name for name, row in metrics.items() if math.isinf(row["nll"])]
+    if predictions.logits is None and infinite:
         import numpy as np
 
         from orcu.metrics.rows import Rows
 
         rows = Rows.from_predictions(predictions)
         count = len(np.unique(rows.spread(np.arange(len(predictions)))[rows.likelihood == 0]))
-        if count:
-            say(
-                f"the uncalibrated nll is infinite ({count:,} rows), as in `orcu evaluate`: the true class of these "
-                "rows has a probability of 0",
-                style="dim",
-            )
+        verb = "row gives" if count == 1 else "rows give"
+        say(
+            f"infinite nll ({', '.join(infinite)}): {count:,} {verb} probability 0 to the true class before "
+            "calibration, as in `orcu evaluate`",
+            style="dim",
+        )
 
 
 def _print_notes(predictions: "Predictions", floor: float | None, *, is_fit: bool = False) -> None:

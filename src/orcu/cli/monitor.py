@@ -95,10 +95,10 @@ def add(
         )
     if len(days) > MAX_ADDED_LINES:
         rows, unlabelled = sum(entry.tally.rows for entry in days), sum(entry.unlabelled for entry in days)
-        _print_added(f"{days[0].day} to {days[-1].day}", rows, unlabelled)
+        _print_added(f"{days[0].day} to {days[-1].day}", rows, unlabelled, append=append)
     else:
         for entry in days:
-            _print_added(f"{entry.day}", entry.tally.rows, entry.unlabelled)
+            _print_added(f"{entry.day}", entry.tally.rows, entry.unlabelled, append=append)
     if append and any(entry.ids is None for entry in days):
         say("duplicate rows cannot be detected without --id", style="dim")
     say(f"wrote {len(days):,} {'day' if len(days) == 1 else 'days'} to {log}")
@@ -155,8 +155,9 @@ def check(
         raise typer.Exit(GATE_FAILED)
 
 
-def _print_added(days: str, rows: int, unlabelled: int) -> None:
-    say(f"{days}: {rows:,} labelled rows{f', {unlabelled:,} unlabelled' if unlabelled else ''}")
+def _print_added(days: str, rows: int, unlabelled: int, *, append: bool) -> None:
+    now = "now " if append else ""  # the counts are those of the days, not of the added rows
+    say(f"{days}: {now}{rows:,} labelled rows{f', {unlabelled:,} unlabelled' if unlabelled else ''}")
 
 
 def _print(result: "Check") -> None:

@@ -133,6 +133,11 @@ def train(
     from orcu.training import experiment
 
     arguments = options.arguments()
+    if label not in ("label", "votes"):
+        raise InputError(
+            f"--label {label}: expected label or votes, what to train on. The column of the labels is an option of the "
+            f"data set: --set label={label}."
+        )
     if cluster_from is not None:
         arguments["options"]["cluster"] = cluster_from
     for name, pattern in (("label_shares", label_shares), ("rater", rater)):

@@ -166,7 +166,10 @@ def _root_folder(name: str, dataset: Dataset, root: str | Path | None) -> Path:
     if base is None:
         raise InputError(f"{name}: the folder of its files is needed (--root DIR). {card.obtain} Layout: {card.layout}")
     if not base.is_dir():
-        raise InputError(f"{base}: {'is a file, expected its folder' if base.exists() else 'folder not found'}.")
+        if not base.exists():
+            raise InputError(f"{base}: folder not found.")
+        option = "" if card.kind == IMAGES else f" --set file={base.name}"
+        raise InputError(f"{base}: is a file, expected its folder: --root {base.parent}{option}.")
     return base
 
 

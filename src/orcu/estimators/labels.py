@@ -13,7 +13,7 @@ import numpy.typing as npt
 from orcu.errors import InputError
 from orcu.inputs import FloatArray, IntArray
 from orcu.predictions.labels import POSITIONS, canonical_label, check_no_missing, label_codes
-from orcu.raters.votes import as_votes, label_shares
+from orcu.raters.votes import as_votes, label_shares, multilabel_warning
 
 
 def carries_order(y: Any) -> bool:
@@ -77,6 +77,9 @@ def ordered_votes(y: Any, classes: Any) -> tuple[FloatArray, npt.NDArray[Any]] |
     Raises:
         InputError: if the order of the columns is unknown, a column is not a class, or votes are invalid.
 
+    Warns:
+        UserWarning: if the votes look like labels of which several can hold for a row.
+
     Example:
         >>> votes, labels = ordered_votes([[3, 1, 0]], ["low", "mid", "high"])
         >>> votes.tolist(), labels.tolist()
@@ -88,7 +91,7 @@ def ordered_votes(y: Any, classes: Any) -> tuple[FloatArray, npt.NDArray[Any]] |
     names = [canonical_label(name) for name in getattr(y, "columns", [])]
     if not names:
         labels = np.arange(shape[1]) if classes is None else ordered_labels(None, classes)
-        return label_shares(as_votes(y, len(labels))), labels
+        return label_shares(_checked_votes(y, len(labels))), labels
     labels = ordered_labels(np.array(list(y.columns), dtype=object), classes)
     expected = [canonical_label(label) for label in labels.tolist()]
     if sorted(names) != sorted(expected):
@@ -96,7 +99,14 @@ def ordered_votes(y: Any, classes: Any) -> tuple[FloatArray, npt.NDArray[Any]] |
             f"y: the columns of votes are {', '.join(names)}; expected one column for each of the classes "
             f"{', '.join(expected)}."
         )
-    return label_shares(as_votes(y, len(names)))[:, [names.index(name) for name in expected]], labels
+    return label_shares(_checked_votes(y, len(names)))[:, [names.index(name) for name in expected]], labels
+
+
+def _checked_votes(y: Any, num_classes: int) -> FloatArray:
+    votes = as_votes(y, num_classes)
+    if warning := multilabel_warning(votes):
+        warnings.warn(f"y: {warning}", UserWarning, stacklevel=5)
+    return votes
 
 
 def class_codes(y: Any, classes: npt.NDArray[Any]) -> IntArray:

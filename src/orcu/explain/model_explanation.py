@@ -48,7 +48,7 @@ def explain_model(
     Args:
         estimator: fitted classifier with ``predict_proba``.
         X: frame or array of rows that the model was not trained on.
-        y: labels.
+        y: labels; or votes of several raters, shape (n, C).
         n_columns: maximum number of columns with a curve.
         cluster: cluster of each row, such as its patient.
         feature_names: names of the columns of an array.

@@ -130,7 +130,7 @@ def partial_dependence(
 def _values(X: Any, index: int, name: str) -> npt.NDArray[Any]:
     """Values of a column: numbers as float64, categories as texts; NaN and "(missing)" where missing."""
     cells = list(columns_from_frame(X).values())[index] if is_frame(X) else X[:, index]
-    encoder = TableEncoder.fit({name: cells}, robust=False)
+    encoder = TableEncoder.fit({name: cells}, robust=False, warn=False)
     codes = encoder.encode({name: cells}, features=False).codes
     assert codes is not None  # noqa: S101
     categories = encoder.columns[0].categories

@@ -14,6 +14,7 @@ from orcu.explain.cells import Classifier, as_rows, column_index, column_names, 
 from orcu.inputs import FloatArray, IntArray, as_codes, as_count, as_probs, as_sample_weight
 from orcu.metrics.scoring import rps_per_row
 from orcu.predictions.labels import canonical_label, label_codes
+from orcu.raters.votes import Targets, as_votes, expand_votes, is_votes
 
 _Z = float(ndtri(0.975))
 
@@ -99,7 +100,7 @@ def permutation_importance(
     Args:
         estimator: fitted classifier with ``predict_proba``.
         X: frame or array.
-        y: labels.
+        y: labels; or votes of several raters, shape (n, C), whose mean RPS is used.
         columns: columns to permute, by name or index; or a dictionary from the name of a group to its columns, which
             are permuted together. By default each column.
         n_repeats: number of permutations, at least 2.
@@ -126,7 +127,10 @@ def permutation_importance(
     names = column_names(X, feature_names)
     groups = _groups(columns, names)
     classes = tuple(canonical_label(label) for label in np.asarray(estimator.classes_).tolist())
-    codes, _ = label_codes(y, classes, explicit_order=True, rows=n)
+    if is_votes(y):
+        labels: Targets = as_votes(y, len(classes), rows=n)
+    else:
+        labels, _ = label_codes(y, classes, explicit_order=True, rows=n)
     weight = np.ones(n) if sample_weight is None else as_sample_weight(sample_weight, rows=n)
     share = weight / weight.sum()
     units = None if cluster is None else as_codes(cluster, rows=n, name="cluster")
@@ -134,11 +138,11 @@ def permutation_importance(
     if clusters is not None and clusters < 2:
         raise InputError("cluster: every row has the same cluster; intervals need two clusters or more.")
     as_is = np.tile(np.arange(n)[:, None], (1, width))
-    base = rps_per_row(as_probs(predict_cells(estimator, X, as_is)), codes)
+    base = _rps(as_probs(predict_cells(estimator, X, as_is)), labels)
     seed = check_random_state(random_state).randint(np.iinfo(np.int32).max + 1)
     rises = np.stack(
         [
-            _rises(estimator, X, codes, base, members, n_repeats, np.random.RandomState(seed))
+            _rises(estimator, X, labels, base, members, n_repeats, np.random.RandomState(seed))
             for members in groups.values()
         ]
     )  # (groups, repeats, rows)
@@ -176,7 +180,7 @@ def _groups(columns: Any, names: Sequence[str]) -> dict[str, list[int]]:
 def _rises(
     estimator: Classifier,
     X: Any,
-    codes: IntArray,
+    labels: Targets,
     base: FloatArray,
     members: Sequence[int],
     n_repeats: int,
@@ -191,7 +195,18 @@ def _rises(
         order = order[shuffled]  # scikit-learn shuffles the column of the repeat before
         cells[repeat * n : (repeat + 1) * n, members] = order[:, None]
     probs = as_probs(predict_cells(estimator, X, cells))
-    return rps_per_row(probs, np.tile(codes, n_repeats)).reshape(n_repeats, n) - base
+    repeated = np.tile(labels, (n_repeats, *(1,) * (labels.ndim - 1)))
+    return _rps(probs, repeated).reshape(n_repeats, n) - base
+
+
+def _rps(probs: FloatArray, labels: Targets) -> FloatArray:
+    """RPS of each row, (n,); of votes its mean over the votes of the row."""
+    if labels.ndim == 1:
+        return rps_per_row(probs, labels)
+    case, label, share = expand_votes(labels)
+    scores = np.zeros(len(probs))
+    np.add.at(scores, case, share * rps_per_row(probs[case], label))
+    return scores
 
 
 def _std_error(rises: FloatArray, share: FloatArray, units: IntArray | None) -> float:

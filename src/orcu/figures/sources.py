@@ -265,7 +265,7 @@ def match_rows(models: Sequence[Predictions]) -> list[Predictions]:
     if any(model.classes != first.classes for model in models):
         raise InputError("the models have different classes, so they cannot be compared.")
     if any(model.ids is None for model in models):
-        if any(not np.array_equal(model.labels, first.labels) for model in models):
+        if any(not np.array_equal(model.labels_or_votes, first.labels_or_votes) for model in models):
             raise InputError("the models have different rows, and no ids to match them.")
         return list(models)
     row_of = [{str(name): row for row, name in enumerate(_ids(model))} for model in models]

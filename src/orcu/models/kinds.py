@@ -304,7 +304,7 @@ class TableModels(ModelKind):
         """Columns of the encoder, fitted on the training rows."""
         columns = table_features(prepared.manifest)
         table = {name: [values[row] for row in train.tolist()] for name, values in columns.items()}
-        return {"columns": TableEncoder.fit(table, robust=False).to_dict()}
+        return {"columns": TableEncoder.fit(table, robust=False, warn=False).to_dict()}
 
     def batch_maker(
         self,

@@ -50,25 +50,32 @@ def build(
         title: title of the page.
         provenance: date and command in the footer.
     """
-    size = {"width": 9, "height": 2.8}
     return render_page(
         "monitor.html.j2",
         title=title,
         provenance=provenance or Provenance(),
         check=check,
         findings=[_DATE.sub("\\1\u2011\\2\u2011\\3", sentence) for sentence in check.findings],
-        e_values=render(partial(_draw_e_values, check=check), prefix="e-values", title="E-value by day", **size),
-        overconfidence=render(
-            partial(_draw_overconfidence, check=check),
-            prefix="overconfidence",
-            title=f"Overconfidence by {check.period}",
-            **size,
-        ),
+        charts={name: _svg_charts(check, name, width) for name, width in (("wide", 9.0), ("narrow", 4.2))},
         note=_note(check),
         reliabilities=_reliability_diagrams(check),
         format_e_value=format_e_value,
         format_period=format_period,
     )
+
+
+def _svg_charts(check: Check, name: str, width: float) -> list[str]:
+    """E-values and overconfidence as SVG; on a phone the text of the wide charts is too small to read."""
+    size = {"width": width, "height": 2.8}
+    return [
+        render(partial(_draw_e_values, check=check), prefix=f"{name}-e-values", title="E-value by day", **size),
+        render(
+            partial(_draw_overconfidence, check=check),
+            prefix=f"{name}-overconfidence",
+            title=f"Overconfidence by {check.period}",
+            **size,
+        ),
+    ]
 
 
 def _draw_e_values(ax: Any, check: Check) -> None:

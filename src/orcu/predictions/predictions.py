@@ -41,7 +41,7 @@ from orcu.predictions.labels import (
     label_codes,
 )
 from orcu.predictions.used_rows import UsedRows
-from orcu.raters.votes import Ratings, as_votes, check_votes, is_counts, is_votes, median_votes
+from orcu.raters.votes import Ratings, as_votes, check_votes, is_counts, is_votes, median_votes, multilabel_warning
 
 SCHEMA_VERSION = 2  # of Parquet files; version 1 (orcu 0.2) has other names for some columns
 NUMERIC_COLUMNS = ("sample_weight", "uncertainty")
@@ -508,7 +508,7 @@ class Predictions:
         return open_frame(frame, **options).load()
 
     def _value_notes(self, normalised_rows: int, max_sum_error: float) -> list[str]:
-        """Return notes about the number of normalised rows, and about logits that look like probabilities."""
+        """Return notes about normalised rows, logits that look like probabilities, and votes that look like labels."""
         notes = []
         if normalised_rows:
             notes.append(
@@ -519,6 +519,8 @@ class Predictions:
                 "WARNING: every row of the logits is in [0, 1] and sums to 1. If these are probabilities, pass them "
                 "as probs= (--probs)"
             )
+        if self.votes is not None and self.rating_codes is None and (warning := multilabel_warning(self.votes)):
+            notes.append(f"WARNING: {warning}")
         if self.logits is not None and (largest := float(np.abs(self.logits).max())) > MAX_PLAUSIBLE_LOGIT:
             row = int(np.abs(self.logits).max(axis=1).argmax())
             notes.append(

@@ -12,6 +12,8 @@ from orcu.inputs import SUM_TOLERANCE, FloatArray, IntArray, as_array, as_codes,
 
 Targets = npt.NDArray[Any]  # checked labels of shape (n,), or checked votes of shape (n, C)
 _TIE_TOLERANCE = 1e-9  # shares are rounded: numbers of votes that differ by less are equal
+MIN_MULTILABEL_CASES = 20
+_NOT_MULTILABEL = "A 0/1 matrix of labels of which several can hold for a row (multilabel) is not votes."
 MIN_RATERS = 5  # with fewer, raters are not resampled: the intervals hold for these raters
 NOT_RATED = -1  # entry of `Ratings.codes` where a rater did not grade a case
 
@@ -37,13 +39,18 @@ def as_votes(y: Any, num_classes: int, *, rows: int | None = None, name: str = "
     two are not mixed, because the number of raters behind a share is unknown.
 
     Raises:
-        InputError: if the shape is wrong, an entry is negative or not finite, a case has no vote, or shares do not sum
-            to 1.
+        InputError: if the shape is wrong, an entry is negative, not finite or a boolean, a case has no vote, or shares
+            do not sum to 1.
 
     Example:
         >>> as_votes([[3, 0, 1], [0, 2, 0]], 3).tolist()
         [[3.0, 0.0, 1.0], [0.0, 2.0, 0.0]]
     """
+    if as_array(y, name).dtype == np.bool_:
+        raise InputError(
+            f"{name}: booleans are not votes; expected counts or shares. Labels of which several can hold for a row "
+            "(multilabel) are not supported; of one-hot columns pass the column of labels."
+        )
     votes = as_matrix(y, name=name)
     if votes.shape[1] != num_classes:
         raise InputError(f"{name}: votes have {votes.shape[1]} columns, expected {num_classes}, one per class.")
@@ -55,9 +62,30 @@ def as_votes(y: Any, num_classes: int, *, rows: int | None = None, name: str = "
     totals = votes.sum(axis=1)
     if not totals.all():
         row = int(np.argmin(totals))
-        raise InputError(f"{name}: row {row} has no vote; expected at least one vote per case. Leave such cases out.")
+        hint = f" {_NOT_MULTILABEL}" if votes.max() <= 1 else ""
+        raise InputError(
+            f"{name}: row {row} has no vote; expected at least one vote per case. Leave such cases out.{hint}"
+        )
     check_votes(votes, name=name)
     return read_only(votes if is_counts(votes) else votes / totals[:, None])
+
+
+def multilabel_warning(votes: FloatArray) -> str:
+    """Return a warning if checked votes look like a 0/1 matrix of labels of which several can hold; else "".
+
+    One such row cannot be told from the votes of raters who disagree. But raters sometimes agree, so the warning is
+    given if there are 20 cases or more with several votes, and no two votes agree in any of them.
+
+    Example:
+        >>> multilabel_warning(np.array([[1.0, 1.0, 0.0]] * 20))[:58]
+        'no two votes agree in any of the 20 cases with several vot'
+        >>> multilabel_warning(np.array([[1.0, 1.0, 0.0]] * 20 + [[2.0, 0.0, 0.0]]))
+        ''
+    """
+    several = int((votes.sum(axis=1) > 1.5).sum())  # shares sum to 1
+    if several < MIN_MULTILABEL_CASES or votes.max() > 1:
+        return ""
+    return f"no two votes agree in any of the {several:,} cases with several votes. {_NOT_MULTILABEL}"
 
 
 def check_votes(votes: FloatArray, *, name: str = "y") -> None:

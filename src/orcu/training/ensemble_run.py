@@ -73,7 +73,7 @@ class EnsembleRun:
         if run.model_config.kind == TABLE:
             columns = table_features(run.prepared.manifest)
             table = {name: np.array(values, dtype=object)[self.rows] for name, values in columns.items()}
-            self.model_config = replace(run.model_config, columns=TableEncoder.fit(table).to_dict())
+            self.model_config = replace(run.model_config, columns=TableEncoder.fit(table, warn=False).to_dict())
         copies = row_copies(run.prepared)
         if copies is not None:
             copies = copies[self.rows]

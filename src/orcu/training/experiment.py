@@ -401,7 +401,7 @@ def train_network(run: Run, folder: Path, *, calibrator: str = "auto", callback:
     fitted: calibrators.Calibrator = calibrators.create(calibrator)
     result = run.train(folder, progress=None if callback is None else callback.training, complete=False)
     validation = result.predictions["validation"]
-    run.fit_calibrator(fitted, "validation", validation)
+    validation.fit_calibrator(fitted)
     if is_first() and len(validation) >= MIN_SET_ROWS:
         # One fold: the network was trained on none of these rows, so the CV+ sets are split-conformal sets.
         fold = np.zeros(len(validation), dtype=np.int64)

@@ -10,7 +10,7 @@ from orcu.explain.model_explanation import ModelExplanation, explain_model
 from orcu.inputs import FloatArray, IntArray
 from orcu.models.kinds import table_features
 from orcu.preprocessing import Inputs, TableEncoder
-from orcu.training.run import Run
+from orcu.training.run import VOTES, Run
 
 
 class _TableClassifier:
@@ -54,10 +54,11 @@ def explain_table(run: Run, columns: Any, predict_proba: Callable[[Inputs], Floa
         X[:, k] = codes[:, k] if column.categories is None else _take(features, rows)[column.name]
     clusters = manifest.clusters()
     classes = tuple(run.model_config.classes)
+    on_votes = run.config.label == VOTES
     return explain_model(
         _TableClassifier(encoder, classes, predict_proba),
         X,
-        [classes[label] for label in run.labels[rows]],
+        manifest.votes[rows] if on_votes else [classes[label] for label in run.labels[rows]],
         cluster=None if clusters is None else [clusters[row] for row in rows],
         feature_names=[column.name for column in encoder.columns],
         random_state=run.config.seed,

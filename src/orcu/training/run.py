@@ -17,7 +17,6 @@ from torch import Tensor
 
 import orcu
 from orcu import losses
-from orcu.calibrators import Calibrator
 from orcu.data.base import TABLE
 from orcu.data.batches import Batches, RowNumbers
 from orcu.data.store import PreparedData
@@ -78,7 +77,7 @@ class RunConfig:
             `orcu.data.transforms.rotate`.
         training: changes to the default `TrainConfig`.
         seed: seed of weights, order, augmentation and dropout.
-        label: "label", or "votes" to train, calibrate and stop early on the votes of several raters.
+        label: "label", or "votes" to train, stop early, calibrate and evaluate on the votes of several raters.
         download: whether weights may be downloaded from the Hugging Face hub.
         pretrained_path: file (images) or folder (texts) with a local copy of the pretrained weights.
     """
@@ -330,14 +329,6 @@ class Run:
         part.head.load_state_dict(self.model.head.state_dict())
         return part
 
-    def fit_calibrator(self, calibrator: Calibrator, split: str, predictions: Predictions) -> None:
-        """Fit a calibrator on the predictions of a split, and on the votes of a run that is trained on votes."""
-        if self.config.label == LABEL:
-            predictions.fit_calibrator(calibrator)
-            return
-        votes = self.prepared.manifest.votes[self.splits[split]]
-        calibrator.fit(predictions.logits, votes, groups=predictions.cluster, ids=predictions.ids)
-
     def _predict_splits(self, model: Classifier) -> tuple[dict[str, Predictions], dict[str, Tensor]]:
         """Predictions by split, and features of the validation and test rows."""
         predictions, features = {}, {}
@@ -351,12 +342,13 @@ class Run:
         return predictions, features
 
     def predictions(self, logits: Any, rows: RowNumbers, split: str) -> Predictions:
-        """Logits of some rows with their labels, ids and clusters."""
+        """Logits of some rows with their ids, clusters, and labels; votes for a run that is trained on votes."""
         manifest = self.prepared.manifest
         clusters = manifest.clusters()
+        labels = {"y": manifest.votes[rows]} if self.config.label == VOTES else {"codes": self.labels[rows]}
         return Predictions(
             logits=logits,
-            codes=self.labels[rows],
+            **labels,
             classes=manifest.classes,
             ids=[manifest.ids[row] for row in rows],
             split=[split] * len(rows),

@@ -20,7 +20,7 @@ from orcu.models.classifier import Classifier, predict_batches
 from orcu.theory.alignment import activity
 from orcu.training.experiment import Callback, check_config, choose_config, find_or_prepare
 from orcu.training.loop import Curve, TrainingProgress
-from orcu.training.run import Run, RunConfig, Splits
+from orcu.training.run import VOTES, Run, RunConfig, Splits
 
 STAGE_ONE = "sord"  # SoftCE on squared distances
 EPOCHS = (50, 50)  # epochs of the two stages
@@ -125,6 +125,8 @@ def two_stage(
         InputError: if no validation row is feasible after stage one.
     """
     as_positive(scale, name="scale")
+    if config.label == VOTES:
+        raise InputError("label: the two-stage diagnostic needs one label per row, got votes; use label=label.")
 
     def make_run(loss: Any, epochs: int) -> Run:
         training = {**(config.training or {}), "epochs": epochs}

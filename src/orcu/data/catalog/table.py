@@ -15,6 +15,7 @@ from orcu.io.frames import date_message
 from orcu.io.reading import open_table, read_table
 from orcu.predictions.columns import order_classes, select_value_columns
 from orcu.predictions.labels import class_names, label_codes
+from orcu.preprocessing import TableEncoder
 from orcu.raters.votes import as_votes, majority_grade
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
@@ -110,6 +111,7 @@ class UserTable(Dataset):
         }
         if not features:
             raise InputError(f"{path}: no feature columns are left besides {', '.join(special)}.")
+        TableEncoder.fit(features)  # warns of columns that look wrong, once and not in every training
         ids, clusters = (
             [None] * len(codes) if name is None else table.column(name).to_pylist() for name in (self.id, self.cluster)
         )

@@ -80,6 +80,24 @@ def _room(titles: list[str], size: float, ax: Any) -> float:
     return float(share / (1 - 2 * share) * max(1, len(titles) - 1))
 
 
+def figure(test: RankTest, *, width: str = PAGE, calibrator: str = "") -> Any:
+    """A figure of the ranks with a note on the test; ``calibrator`` is its text on the calibrator."""
+    lines = _ABOVE + 0.55 + 0.45 * len(test.groups) + (len(test.models) + 1) // 2
+    canvas, axes = grid(width, 1, 1, height=LINE * lines, around=0.45)
+    draw(axes[0][0], test)
+    bars = (
+        f"bars: not distinguished (Nemenyi, alpha = {test.alpha:g})"
+        if test.is_significant
+        else "bar: the test does not reject equal ranks"
+    )
+    add_note(
+        canvas,
+        f"mean ranks of {metric_title(test.metric)}{calibrator} over {len(test.datasets)} data sets, "
+        f"1 is best; Friedman test: p = {test.p_value:.4f}; {bars}",
+    )
+    return canvas
+
+
 @FIGURES.register("critical_difference")
 class CriticalDifferenceFigure(Figure):
     """Mean ranks of the losses over the data sets of a benchmark."""
@@ -95,18 +113,5 @@ class CriticalDifferenceFigure(Figure):
         if len(sources.datasets()) == 0:
             raise self.missing_input(sources)
         test = data(sources, metric=metric, alpha=alpha)
-        lines = _ABOVE + 0.55 + 0.45 * len(test.groups) + (len(test.models) + 1) // 2
-        figure, axes = grid(width, 1, 1, height=LINE * lines, around=0.45)
-        draw(axes[0][0], test)
-        bars = (
-            f"bars: not distinguished (Nemenyi, alpha = {alpha:g})"
-            if test.is_significant
-            else "bar: the test does not reject equal ranks"
-        )
-        add_note(
-            figure,
-            f"mean ranks of {metric_title(metric)}{sources.calibrator_caption} over {len(test.datasets)} data sets, "
-            f"1 is best; Friedman test: p = {test.p_value:.4f}; {bars}",
-        )
         sources.notes += [f"critical_difference: {line}" for line in test.lines()]
-        return figure
+        return figure(test, width=width, calibrator=sources.calibrator_caption)

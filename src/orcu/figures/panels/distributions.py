@@ -60,7 +60,7 @@ def data(first: Predictions, second: Predictions, *, correct: bool, n_examples: 
         >>> [pair.id for pair in data(model, model, correct=True)]
         ['a', 'c']
     """
-    first, second = match_rows([first, second])
+    first, second = (model.with_median_labels() for model in match_rows([first, second]))
     labels = second.labels
     hits = np.stack([Rows.from_predictions(model).pred == labels for model in (first, second)])
     among = np.flatnonzero((hits == correct).all(axis=0))

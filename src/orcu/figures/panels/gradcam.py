@@ -108,7 +108,8 @@ def data(runs: dict[str, RunFiles], *, n_examples: int = 4) -> list[Maps]:
 
     from orcu.training.model_file import load_model
 
-    predictions = match_rows([run.predictions() for run in runs.values()])
+    predictions = [run.predictions().with_median_labels() for run in runs.values()]
+    predictions = match_rows(predictions)
     labels = predictions[0].labels
     rows = [Rows.from_predictions(model) for model in predictions]
     correct = np.all([part.pred == labels for part in rows], axis=0)

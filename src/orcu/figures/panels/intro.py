@@ -63,7 +63,7 @@ def data(
     kinds: dict[str, ModelQuality | None] = dict.fromkeys(KINDS.values())
     largest = dict.fromkeys(KINDS.values(), -1.0)
     for name, model in models.items():
-        quality = ModelQuality(name, metrics.unimodality(model.probs), metrics.ece(model.probs, model.labels))
+        quality = ModelQuality(name, metrics.unimodality(model.probs), metrics.ece(model.probs, model.labels_or_votes))
         kind = KINDS[quality.unimodality >= min_unimodality, quality.ece <= max_ece]
         distance = abs(quality.unimodality / min_unimodality - 1) + abs(quality.ece / max_ece - 1)
         if distance > largest[kind]:
@@ -79,6 +79,7 @@ def select_rows(models: list[Predictions], *, n_examples: int = 3) -> IntArray:
         >>> select_rows([model], n_examples=1).tolist()
         [[1], [2]]
     """
+    models = [model.with_median_labels() for model in models]
     labels = models[0].labels
     confidence = np.mean([Rows.from_predictions(model).confidence for model in models], axis=0)
     rows = []
@@ -144,7 +145,7 @@ class IntroFigure(Figure):
         kinds = data(models, min_unimodality=min_unimodality, max_ece=max_ece)
         selected = [models[quality.name] for quality in kinds.values() if quality is not None]
         rows = select_rows(selected, n_examples=n_examples)
-        labels, classes = selected[0].labels[rows[:, 0]], selected[0].classes
+        labels, classes = selected[0].with_median_labels().labels[rows[:, 0]], selected[0].classes
         names = tuple(f"label {shorten(class_title(classes, k), 26)}" for k in labels)
         if width == COLUMN:  # a row for each kind
             figure, axes = grid(width, len(KINDS), 2, height=1.5, around=0.7)

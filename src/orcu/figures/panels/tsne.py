@@ -164,7 +164,7 @@ class TsneFigure(Figure):
         models = [run.predictions() for _, _, run, _ in panels]
 
         def embed(index: int) -> Embedding:
-            return data(panels[index][2].features(), models[index].labels, max_rows=max_rows)
+            return data(panels[index][2].features(), models[index].with_median_labels().labels, max_rows=max_rows)
 
         with threadpool_limits(1), ThreadPoolExecutor(available_cpus()) as pool:
             embeddings = list(pool.map(embed, range(len(panels))))
