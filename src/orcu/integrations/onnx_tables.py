@@ -1,5 +1,6 @@
 """Export of a fitted table model with its encoder, members, pool and calibrator as one ONNX graph."""
 
+import copy
 import json
 import os
 import warnings
@@ -14,7 +15,6 @@ import numpy as np
 from orcu import __version__
 from orcu.ensemble.ensemble import calibrated_probs
 from orcu.ensemble.learner import CrossFitted
-from orcu.ensemble.pool import log_pool
 from orcu.errors import InputError, first_line, require
 from orcu.inputs import FloatArray, as_positive
 from orcu.io.files import atomic_write
@@ -28,7 +28,6 @@ import torch  # noqa: E402
 from onnx import TensorProto, compose, helper  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 
-from orcu.data.base import TABLE  # noqa: E402
 from orcu.estimators.boosting import OrdinalBoosting  # noqa: E402
 from orcu.estimators.classifier import OrdinalClassifier  # noqa: E402
 from orcu.integrations.calibrator_modules import calibrator_module  # noqa: E402
@@ -44,9 +43,9 @@ from orcu.integrations.onnx_graph import (  # noqa: E402
 )
 from orcu.integrations.onnx_members import add_member, needs_features  # noqa: E402
 from orcu.models.ensemble import EnsembleClassifier  # noqa: E402
-from orcu.training.model_file import CONFIG, load_members  # noqa: E402
+from orcu.training.model_file import CONFIG  # noqa: E402
 from orcu.training.networks import network_members, predict_logits  # noqa: E402
-from orcu.training.predict import load_calibrator  # noqa: E402
+from orcu.training.predict import TableModel  # noqa: E402
 
 MATRIX = "inputs"  # name of the input of an exported matrix
 MAX_BYTES = 2**31 - 1  # of a protobuf file
@@ -54,7 +53,7 @@ CHECK_ROWS = 200
 
 
 @dataclass(frozen=True)
-class _TableModel:
+class _Model:
     """The parts of a model of tables.
 
     Attributes:
@@ -83,11 +82,14 @@ class _TableModel:
 
 
 class _Pool(nn.Module):
-    """Logits of the other members, plus the log-probabilities of networks times their factors, then the calibrator."""
+    """Logits of the other members, plus the log-probabilities of networks times their factors, then the calibrator.
 
-    def __init__(self, model: _TableModel) -> None:
+    Networks compute in float64: of two that round to float32 both differ from the exact logits.
+    """
+
+    def __init__(self, model: _Model) -> None:
         super().__init__()
-        self.networks = nn.ModuleList(network for network, _ in model.networks)
+        self.networks = nn.ModuleList(copy.deepcopy(network).double() for network, _ in model.networks)
         self.factors = [factor for _, factor in model.networks]
         self.calibrate = calibrator_module(model.calibrator)
 
@@ -95,7 +97,7 @@ class _Pool(nn.Module):
         """Probabilities and logits, (n, C), in float64, of the inputs "features" and "others"."""
         parts = [named["others"]] if "others" in named else []
         for network, factor in zip(self.networks, self.factors, strict=True):
-            output = network(named["features"])
+            output = network(named["features"].double())
             logits = getattr(output, "logits", output).double()
             parts.append(logits if factor is None else factor * logits.log_softmax(-1))
         total = torch.stack(parts).sum(0)
@@ -156,7 +158,7 @@ def model_to_onnx(
     return path
 
 
-def _read_estimator(model: Any) -> _TableModel:
+def _read_estimator(model: Any) -> _Model:
     kind = type(model).__name__
     if not isinstance(model, (OrdinalClassifier, OrdinalBoosting)):
         raise InputError(
@@ -180,14 +182,14 @@ def _read_estimator(model: Any) -> _TableModel:
     }
     if ensemble is None:
         network = model.model_
-        return _TableModel(
+        return _Model(
             members=[],
             networks=[(network, None)],
             predict_logits=lambda inputs: predict_logits(network, inputs.features),
             **common,
         )
     networks = network_members(ensemble)
-    return _TableModel(
+    return _Model(
         members=[(member, ensemble.factors[member.name]) for member in ensemble.members if member not in networks],
         networks=[
             (network, ensemble.factors[member.name] / len(member.models))
@@ -199,13 +201,9 @@ def _read_estimator(model: Any) -> _TableModel:
     )
 
 
-def _read_folder(folder: Path) -> _TableModel:
-    model, config, others = load_members(folder)
-    if config.kind != TABLE:
-        raise InputError(
-            f"{folder}: is a model of {config.kind}; only models of tables are exported with their encoder. Export its "
-            "network with orcu.integrations.onnx.to_onnx."
-        )
+def _read_folder(folder: Path) -> _Model:
+    loaded = TableModel.load(folder)
+    model, config = loaded.network, loaded.config
     factors = {entry["name"]: float(entry["weight"]) for entry in config.estimators}
     networks: list[tuple[nn.Module, float | None]]
     if isinstance(model, EnsembleClassifier):
@@ -217,29 +215,19 @@ def _read_folder(folder: Path) -> _TableModel:
     else:
         networks = [(model, None)]
 
-    @torch.no_grad()
-    def folder_logits(inputs: Inputs) -> FloatArray:
-        features = torch.from_numpy(inputs.features)
-        if not isinstance(model, EnsembleClassifier):
-            return model(features).logits.double().numpy()
-        log_probs = [member.predict_log_proba(inputs) for member in others]
-        weights = [factors[member.name] / config.folds for member in others for _ in range(config.folds)]
-        members = np.concatenate([*log_probs, model.member_log_probs(features).double().numpy()])
-        return log_pool(members, np.array(weights + config.weights))
-
-    return _TableModel(
+    return _Model(
         classes=config.classes,
-        encoder=TableEncoder.from_dict(config.columns),
-        members=[(member, factors[member.name]) for member in others],
+        encoder=loaded.encoder,
+        members=[(member, factors[member.name]) for member in loaded.others],
         networks=networks,
-        calibrator=load_calibrator(folder),
-        predict_logits=folder_logits,
+        calibrator=loaded.calibrator,
+        predict_logits=loaded.predict_logits,
         has_names=True,
         metadata={"orcu.model_sha256": json.loads((folder / CONFIG).read_text()).get("sha256", "")},
     )
 
 
-def _build(model: _TableModel, matrix: str | None) -> onnx.ModelProto:
+def _build(model: _Model, matrix: str | None) -> onnx.ModelProto:
     """The graph of a model: encoder and members, then networks, pool and calibrator as torch exports them."""
     table_prefix, model_prefix = PREFIXES
     graph = Graph(table_prefix)
@@ -295,7 +283,7 @@ def _build(model: _TableModel, matrix: str | None) -> onnx.ModelProto:
     return proto
 
 
-def _check(file: Path, name: str, model: _TableModel, *, matrix: bool, tolerance: float) -> None:
+def _check(file: Path, name: str, model: _Model, *, matrix: bool, tolerance: float) -> None:
     """Raise if onnxruntime and orcu differ on random rows, or on the first of them alone."""
     import onnxruntime
 
