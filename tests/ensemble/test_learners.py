@@ -147,7 +147,7 @@ def test_forest_learner_large_tables_bound_the_rows_of_a_tree(monkeypatch):
     monkeypatch.setattr(forest, "MAX_ROWS", 50)
     rows = data()
     trees = ForestLearner("extra trees").fit(rows, cross_fit_folds(rows.y, 3)[0])
-    assert max(tree.n_node_samples[0] for tree in trees) <= 50
+    assert max(nodes["n_node_samples"][0] for nodes, _ in trees.trees()) <= 50
 
 
 def test_forest_learner_at_the_deadline_keeps_the_first_trees():

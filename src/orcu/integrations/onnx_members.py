@@ -212,21 +212,20 @@ def _add_forest(graph: Graph, member: CrossFitted, table: EncodedTable) -> str:
     A leaf of TreeEnsemble has one number, so each tree is an output that gives the row of its leaf in a table of the
     different frequencies, of which forests with pure leaves have few.
     """
-    states = [[tree.__getstate__() for tree in trees] for trees in member.models]
-    values = [state["values"][:, :, 0] for trees in states for state in trees]
+    trees = [tree for forest in member.models for tree in forest.trees()]
+    values = [value for _, value in trees]
     frequencies, leaf_row = np.unique(np.concatenate(values), axis=0, return_inverse=True)
     row_of_node: FloatArray = leaf_row.reshape(-1).astype(np.float64)
     arrays, start, target = _TreeArrays(), 0, 0
-    for state in (state for trees in states for state in trees):
-        nodes, row = state["nodes"], row_of_node[start : start + state["node_count"]]
-        arrays.add(**_forest_tree(nodes, row), target=target)
-        start, target = start + state["node_count"], target + 1
+    for nodes, _ in trees:
+        arrays.add(**_forest_tree(nodes, row_of_node[start : start + len(nodes)]), target=target)
+        start, target = start + len(nodes), target + 1
     codes = graph.add("Clip", table.codes, graph.constant(-FLOAT32_MAX), graph.constant(FLOAT32_MAX))
     codes = graph.add("Where", graph.add("IsNaN", table.codes), graph.constant(np.nan), codes)
     rows = graph.cast(graph.cast(codes, TensorProto.FLOAT), TensorProto.DOUBLE)  # the trees compare rounded numbers
     leaves = graph.cast(arrays.add_to(graph, rows, target), TensorProto.INT64)
     by_tree = graph.add("Gather", graph.constant(frequencies), leaves, axis=0)  # (n, trees of all folds, C - 1)
-    axis, ends = graph.constant([1], np.int64), np.cumsum([len(trees) for trees in states]).tolist()
+    axis, ends = graph.constant([1], np.int64), np.cumsum([len(forest) for forest in member.models]).tolist()
     parts = []
     for first, end in zip([0, *ends[:-1]], ends, strict=True):
         of_fold = graph.add("Slice", by_tree, graph.constant([first], np.int64), graph.constant([end], np.int64), axis)
