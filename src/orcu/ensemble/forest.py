@@ -22,7 +22,7 @@ MIN_TREES, MAX_TREES, NODES_OF_ROWS = 60, 200, 600_000
 TREES_AT_ONCE = 20  # trees that are fitted between two looks at the deadline
 SMOOTHING_TREES = 100  # number of trees that the smoothing assumes, so that it does not depend on a deadline
 MAX_ROWS = 10_000  # rows of a tree; larger tables give each tree a random part
-ROWS_AT_ONCE = 64  # rows that `Forest.predict` copies for each tree; more do not stay in the cache
+VALUES_AT_ONCE = 1 << 22  # numbers in the copies of rows that `Forest.predict` makes, 16 MB
 FORESTS: dict[str, dict[str, Any]] = {
     "extra trees": {"min_samples_leaf": 1, "max_features": 1.0},
     "random forest": {"min_samples_leaf": 4, "max_features": "sqrt", "bootstrap": True},
@@ -98,9 +98,9 @@ class Forest:
     def predict(self, codes: npt.NDArray[np.float32]) -> FloatArray:
         """The sum over the trees of the values of the leaves of each row, (n, C - 1)."""
         numbers = np.arange(len(self), dtype=np.float32)[:, None]
-        parts = []
-        for first in range(0, len(codes), ROWS_AT_ONCE):
-            rows = codes[first : first + ROWS_AT_ONCE]
+        parts, at_once = [], max(1, VALUES_AT_ONCE // (len(self) * (self.n_columns + 1)))
+        for first in range(0, len(codes), at_once):
+            rows = codes[first : first + at_once]
             copies = np.empty((len(self), len(rows), self.n_columns + 1), dtype=np.float32)
             copies[:, :, :-1], copies[:, :, -1] = rows, numbers
             leaves = self.tree.predict(copies.reshape(-1, self.n_columns + 1))
