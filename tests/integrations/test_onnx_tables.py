@@ -307,7 +307,18 @@ def test_export_of_a_folder_equals_its_predictions(tmp_path):
     frame, y = grades(400)
     frame.assign(grade=np.array(list("abcd"))[y]).to_csv(tmp_path / "table.csv", index=False)
     frame.to_csv(tmp_path / "new.csv", index=False)
-    data = ("--data", "table", "--root", ".", "--set", "file=table.csv", "--set", "label=grade")
+    data = (
+        "--data",
+        "table",
+        "--root",
+        ".",
+        "--set",
+        "file=table.csv",
+        "--set",
+        "label=grade",
+        "--set",
+        "classes=a,b,c,d",
+    )
     training = ("--set", "epochs=3", "--estimators", "linear,network,boosting", "--cv", 3)
     result = run("train", *data, *training, "--calibrator", "gap+projection", "-o", "model", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
