@@ -1,4 +1,4 @@
-"""Export of a model with its calibrator as one ONNX graph, from inputs to calibrated probabilities."""
+"""Export of a network with its calibrator, or of a fitted model of tables, as one ONNX graph."""
 
 import importlib.util
 import json
@@ -140,13 +140,10 @@ def _module_hint(model: Any) -> str:
     network = getattr(model, "model_", None)
     if isinstance(network, nn.Module):
         return (
-            f"{text} Export the network of this estimator: to_onnx(estimator.model_, path, example=encoded_rows, "
-            "calibrator=estimator.calibrator_). It takes rows that estimator.encoder_ has encoded."
+            f"{text} Export the estimator with its encoder: model_to_onnx(estimator, path); or its network alone: "
+            "to_onnx(estimator.model_, path, example=encoded_rows, calibrator=estimator.calibrator_)."
         )
-    return (
-        f"{text} An estimator with linear models, forests or boosted trees is none. Fit "
-        "OrdinalClassifier(estimators='network') and export its model_, or use `orcu train --estimators network`."
-    )
+    return f"{text} Export an estimator of orcu with its encoder: model_to_onnx(estimator, path)."
 
 
 def _logits(output: Any) -> Tensor:
