@@ -135,7 +135,8 @@ def model_to_onnx(
         >>> import tempfile
         >>> from orcu import OrdinalBoosting
         >>> x = np.random.default_rng(0).normal(size=(200, 2))
-        >>> fitted = OrdinalBoosting(n_estimators=5, random_state=0).fit(x, np.digitize(x[:, 0], [-1, 1]))
+        >>> fitted = OrdinalBoosting(cv=2, n_estimators=5, calibrator="temperature", random_state=0)
+        >>> _ = fitted.fit(x, np.digitize(x[:, 0], [-1, 1]))
         >>> file = model_to_onnx(fitted, Path(tempfile.mkdtemp()) / "model.onnx")
         >>> import onnxruntime
         >>> onnxruntime.InferenceSession(file).run(["probs"], {"inputs": x[:2]})[0].shape
