@@ -125,7 +125,7 @@ def model_to_onnx(
             has written.
         path: path of the file.
         matrix: whether all columns, which must be numbers, are one input; ``None`` for a model that was fitted on an
-            array of numbers.
+            array of numbers without names.
         tolerance: largest difference of the probabilities of the file from those of orcu.
 
     Raises:
@@ -145,7 +145,8 @@ def model_to_onnx(
     require("onnxruntime", extra="onnx", feature="model_to_onnx")
     tolerance = as_positive(tolerance, name="tolerance")
     table_model = _read_folder(Path(model)) if isinstance(model, (str, os.PathLike)) else _read_estimator(model)
-    matrix = not table_model.has_names if matrix is None else matrix
+    if matrix is None:
+        matrix = not (table_model.has_names or table_model.encoder.categorical)
     proto = _build(table_model, MATRIX if matrix else None)
     if proto.ByteSize() > MAX_BYTES:
         raise InputError(
