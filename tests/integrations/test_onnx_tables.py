@@ -233,6 +233,19 @@ def test_model_to_onnx_writes_a_matrix_graph_with_metadata(tmp_path):
     assert b".py" not in file.read_bytes()  # no paths of the exporting machine
 
 
+def test_model_to_onnx_of_an_array_with_categories_has_an_input_per_column(tmp_path):
+    frame, y = grades()
+    cells = frame[["age", "sex"]].astype(object).to_numpy()
+    model = OrdinalClassifier(estimators="linear", cv=2, calibrator=None, random_state=0).fit(cells, y)
+    session = onnxruntime.InferenceSession(model_to_onnx(model, tmp_path / "model.onnx"))
+    assert {value.name: value.type for value in session.get_inputs()} == {
+        "x0": "tensor(double)",
+        "x1": "tensor(string)",
+    }
+    columns = {"x0": frame["age"].to_numpy(), "x1": frame["sex"].to_numpy(dtype=object)}
+    np.testing.assert_allclose(session.run(["probs"], columns)[0], model.predict_proba(cells), atol=EXACT)
+
+
 def test_model_to_onnx_of_another_prediction_raises(tmp_path, monkeypatch):
     frame, y = grades()
     model = OrdinalClassifier(estimators="linear", cv=2, calibrator=None, random_state=0).fit(frame[["age"]], y)
