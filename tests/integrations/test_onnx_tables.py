@@ -14,8 +14,9 @@ from sklearn.dummy import DummyClassifier
 
 import orcu
 from orcu import OrdinalBoosting, OrdinalClassifier
+from orcu.boosting.catboost import CatBoostLearner
 from orcu.ensemble.forest import ForestLearner
-from orcu.ensemble.learner import Deadline, TrainingData
+from orcu.ensemble.learner import CrossFitted, Deadline, TrainingData
 from orcu.ensemble.linear import LinearLearner
 from orcu.errors import InputError
 from orcu.integrations import onnx_tables
@@ -296,6 +297,12 @@ def test_model_to_onnx_refuses_xgboost_by_name(tmp_path):
     model = OrdinalBoosting(loss="ce", library="xgboost", cv=2, n_estimators=2, calibrator=None)
     with pytest.raises(InputError, match="^model: the member 'ce' is of xgboost, .*library='lightgbm'"):
         model_to_onnx(model.fit(frame[["age"]], y), tmp_path / "model.onnx")
+
+
+def test_add_member_refuses_catboost_by_name():
+    member = CrossFitted("catboost", CatBoostLearner(), [], np.zeros((0, 3)))
+    with pytest.raises(InputError, match="^model: the member 'catboost' is of CatBoost, .*presets='default'"):
+        add_member(Graph("test/"), member, None)
 
 
 @pytest.mark.slow
