@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from orcu.boosting.model_text import check_xgboost, checked_lightgbm
+from orcu.boosting.model_text import check_xgboost, checked_lightgbm, read_lightgbm_trees
 
 
 def table():
@@ -45,6 +45,42 @@ def test_checked_lightgbm_accepts_what_lightgbm_writes(lightgbm_text):
     checked_lightgbm(lightgbm_text)
     assert "num_cat=1" in lightgbm_text
     checked_lightgbm(replaced(lightgbm_text, "leaf_value", first_value("-1.5e-3")))
+
+
+def test_checked_lightgbm_accepts_a_split_of_missing_values_from_all_numbers():
+    lgb = pytest.importorskip("lightgbm", reason="pip install 'orcu[boosting]'")
+    x = np.random.default_rng(0).normal(size=(200, 1))
+    x[::3] = np.nan  # only whether it is missing matters
+    params = {"objective": "multiclass", "num_class": 3, "verbosity": -1, "num_threads": 1}
+    text = lgb.train(params, lgb.Dataset(x, 2 * np.isnan(x[:, 0]), params={"verbosity": -1}), 3).model_to_string()
+    assert "threshold=inf" in text or " inf" in text
+    booster = lgb.Booster(model_str=checked_lightgbm(text))
+    rows = np.array([[np.nan], [1e308], [-1e308]])
+    scores = booster.predict(rows, raw_score=True)
+    assert (scores == lgb.Booster(model_str=text).predict(rows, raw_score=True)).all()
+    assert scores[0, 2] > scores[1, 2] == scores[2, 2]
+
+
+def test_read_lightgbm_trees_gives_the_scores_of_lightgbm(lightgbm_text):
+    lgb = pytest.importorskip("lightgbm", reason="pip install 'orcu[boosting]'")
+    x, _ = table()
+    trees, num_classes = read_lightgbm_trees(lightgbm_text)
+    assert num_classes == 3
+    assert any(part is not None for tree in trees for part in tree.categories)
+    scores = np.zeros((len(x), num_classes))
+    for number, tree in enumerate(trees):
+        for row, values in enumerate(x):
+            node = 0 if len(tree.feature) else -1
+            while node >= 0:
+                value, members = values[tree.feature[node]], tree.categories[node]
+                if members is not None:
+                    is_left = value in members
+                else:
+                    is_left = tree.default_left[node] if np.isnan(value) else value <= tree.threshold[node]
+                node = (tree.left if is_left else tree.right)[node]
+            scores[row, number % num_classes] += tree.leaf_value[~node]
+    expected = lgb.Booster(model_str=lightgbm_text).predict(x, raw_score=True)
+    np.testing.assert_allclose(scores, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,25 @@ def test_forest_learner_large_tables_bound_the_rows_of_a_tree(monkeypatch):
     monkeypatch.setattr(forest, "MAX_ROWS", 50)
     rows = data()
     trees = ForestLearner("extra trees").fit(rows, cross_fit_folds(rows.y, 3)[0])
-    assert max(tree.n_node_samples[0] for tree in trees) <= 50
+    assert max(nodes["n_node_samples"][0] for nodes, _ in trees.trees()) <= 50
+
+
+def test_forest_predict_in_parts_equals_the_sum_of_its_trees(monkeypatch):
+    rows = data()
+    fitted = ForestLearner("extra trees").fit(rows, cross_fit_folds(rows.y, 3)[0], OVER)
+    codes = rows.inputs.codes.astype(np.float32)
+    total = fitted.predict(codes)
+    for nodes, values in fitted.trees():
+        node = np.zeros(len(codes), dtype=int)
+        while (inner := nodes["left_child"][node] >= 0).any():
+            at = nodes[node[inner]]
+            is_left = codes[inner, at["feature"]] <= at["threshold"]
+            node[inner] = np.where(is_left, at["left_child"], at["right_child"])
+        total -= values[node]
+    assert np.abs(total).max() < 1e-9
+    whole = fitted.predict(codes)
+    monkeypatch.setattr(forest, "VALUES_AT_ONCE", 1)
+    assert (fitted.predict(codes) == whole).all()
 
 
 def test_forest_learner_at_the_deadline_keeps_the_first_trees():

@@ -7,12 +7,13 @@ probabilities, a crash, or a prediction that never ends.
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from orcu.inputs import IntArray
+from orcu.inputs import BoolArray, FloatArray, IntArray
 
 HEADER_KEYS = {
     "version",
@@ -46,10 +47,11 @@ TREE_KEYS = {
     "is_linear",
     "shrinkage",
 }
-CATEGORICAL = 1  # bit of decision_type; bits 2 and 3 are the type of missing values, 0 to 2
+CATEGORICAL, DEFAULT_LEFT = 1, 2  # bits of decision_type; the two bits above are the type of missing values
+ZERO_IS_MISSING, NAN_IS_MISSING = 1, 2  # types of missing values; with type 0, NaN is the number 0
 END = "end of trees\n"
 _INTEGERS = re.compile(r"-?\d{1,10}(?: -?\d{1,10})*")
-_NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d{1,3})?"
+_NUMBER = r"-?(?:\d+(?:\.\d+)?(?:e[+-]?\d{1,3})?|inf)"
 _NUMBERS = re.compile(rf"{_NUMBER}(?: {_NUMBER})*")
 
 
@@ -96,6 +98,66 @@ def checked_lightgbm(text: str) -> str:
     return f"{checked}\n\n{trees}{END}"
 
 
+@dataclass(frozen=True)
+class LightGBMTree:
+    """A tree of LightGBM; the arrays of splits have one entry per inner node.
+
+    Attributes:
+        feature: column of each split.
+        threshold: numbers up to it go left; unused where ``categories`` is not ``None``.
+        categories: codes that go left, or ``None`` for a split of numbers; missing and other codes go right.
+        missing: type of missing values: 0, `ZERO_IS_MISSING` or `NAN_IS_MISSING`.
+        default_left: whether missing values go left.
+        left: left child: the number of an inner node, or ~leaf.
+        right: right child.
+        leaf_value: raw score of each leaf.
+    """
+
+    feature: IntArray
+    threshold: FloatArray
+    categories: list[IntArray | None]
+    missing: IntArray
+    default_left: BoolArray
+    left: IntArray
+    right: IntArray
+    leaf_value: FloatArray
+
+
+def read_lightgbm_trees(text: str) -> tuple[list[LightGBMTree], int]:
+    """The trees in LightGBM's text format, and the number of classes C; tree t adds to the score of class t mod C.
+
+    Raises:
+        ValueError: if `checked_lightgbm` finds a fault.
+    """
+    head, _, rest = checked_lightgbm(text).partition("\n\n")
+    blocks = re.split(r"(?m)^(?=Tree=)", rest.removesuffix(END))[1:]
+    classes = _integer(_entries(head.split("\n")[1:], HEADER_KEYS, "the header"), "num_class")
+    return [_read_tree(_entries(block.rstrip("\n").split("\n"), TREE_KEYS, "the tree")) for block in blocks], classes
+
+
+def _read_tree(tree: Mapping[str, str]) -> LightGBMTree:
+    feature, kind, left, right = (
+        _integers(tree, key) for key in ("split_feature", "decision_type", "left_child", "right_child")
+    )
+    threshold, is_categorical = _thresholds(tree), (kind & CATEGORICAL).astype(bool)
+    bounds, words = _integers(tree, "cat_boundaries"), _integers(tree, "cat_threshold").astype("<u4")
+    categories: list[IntArray | None] = [None] * len(feature)
+    for node in np.flatnonzero(is_categorical).tolist():
+        number = int(threshold[node])
+        bits = np.unpackbits(words[bounds[number] : bounds[number + 1]].view(np.uint8), bitorder="little")
+        categories[node] = np.flatnonzero(bits)
+    return LightGBMTree(
+        feature,
+        threshold,
+        categories,
+        (kind >> 2) & 3,
+        (kind & DEFAULT_LEFT).astype(bool),
+        left,
+        right,
+        _numbers(tree, "leaf_value"),
+    )
+
+
 def _check_tree(tree: Mapping[str, str], number: int, columns: int) -> None:
     if _integer(tree, "Tree") != number:
         raise ValueError(f"has the number {tree['Tree']}")
@@ -108,7 +170,8 @@ def _check_tree(tree: Mapping[str, str], number: int, columns: int) -> None:
         if len(_numbers(tree, key)) not in sized:
             raise ValueError(f"{key} does not have {leaves} entries")
     for key in ("split_gain", "threshold", "internal_value", "internal_weight", "internal_count"):
-        if len(_numbers(tree, key)) != splits:
+        numbers = _thresholds(tree) if key == "threshold" else _numbers(tree, key)
+        if len(numbers) != splits:
             raise ValueError(f"{key} does not have {splits} entries")
     _numbers(tree, "shrinkage")
     feature, kind, left, right = (
@@ -130,7 +193,7 @@ def _check_tree(tree: Mapping[str, str], number: int, columns: int) -> None:
             raise ValueError("wrong cat_boundaries")
         if ((words < 0) | (words >= 2**32)).any():
             raise ValueError("wrong cat_threshold")
-        sets = _numbers(tree, "threshold")[is_categorical]
+        sets = _thresholds(tree)[is_categorical]
         if not np.array_equal(np.sort(sets), np.arange(categorical)):
             raise ValueError("the threshold of a categorical split is not one of its sets")
 
@@ -210,11 +273,14 @@ def _integers(entries: Mapping[str, str], key: str) -> IntArray:
     return np.array(text.split(), dtype=np.int64)
 
 
-def _numbers(entries: Mapping[str, str], key: str) -> npt.NDArray[np.float64]:
+def _thresholds(tree: Mapping[str, str]) -> npt.NDArray[np.float64]:
+    """The thresholds of a tree; infinity splits missing values from all numbers."""
+    return _numbers(tree, "threshold", may_be_infinite=True)
+
+
+def _numbers(entries: Mapping[str, str], key: str, *, may_be_infinite: bool = False) -> npt.NDArray[np.float64]:
     text = entries.get(key, "")
-    if text and not _NUMBERS.fullmatch(text):
-        raise ValueError(f"{key} is not a list of finite numbers")
-    values = np.array(text.split(), dtype=np.float64)
-    if not np.isfinite(values).all():
-        raise ValueError(f"{key} is not a list of finite numbers")
+    values = np.array(text.split() if _NUMBERS.fullmatch(text) else [], dtype=np.float64)
+    if (text and not len(values)) or not (may_be_infinite or np.isfinite(values).all()):
+        raise ValueError(f"{key} is not a list of finite numbers{' or infinity' if may_be_infinite else ''}")
     return values

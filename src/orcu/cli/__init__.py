@@ -20,6 +20,7 @@ from orcu.cli.data import data_app
 from orcu.cli.decide import decide
 from orcu.cli.evaluate import evaluate
 from orcu.cli.explore import explore
+from orcu.cli.export import export
 from orcu.cli.figure import figure
 from orcu.cli.judge import judge_app
 from orcu.cli.losses import losses_app
@@ -70,7 +71,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for function in (evaluate, split, decide, figure, theory, explore, train, predict, two_stage):
+for function in (evaluate, split, decide, figure, theory, explore, train, predict, export, two_stage):
     command(app)(function)
 groups = {"calibrate": calibrate_app, "sets": sets_app, "judge": judge_app, "monitor": monitor_app}
 groups |= {"bench": bench_app, "data": data_app, "losses": losses_app}

@@ -1,5 +1,6 @@
 """Forests as base learners of an ensemble: extremely randomised trees and random forests that minimise the RPS."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,7 +12,7 @@ from sklearn.tree._tree import NODE_DTYPE, Tree
 
 from orcu.ensemble.learner import NO_DEADLINE, Deadline, FoldLearner, TrainingData, smoothed_log_probs
 from orcu.errors import InputError
-from orcu.inputs import FloatArray
+from orcu.inputs import FloatArray, IntArray
 from orcu.model_selection import Fold
 from orcu.preprocessing import Inputs, float32_codes, table_codes
 from orcu.threads import cores
@@ -21,10 +22,90 @@ MIN_TREES, MAX_TREES, NODES_OF_ROWS = 60, 200, 600_000
 TREES_AT_ONCE = 20  # trees that are fitted between two looks at the deadline
 SMOOTHING_TREES = 100  # number of trees that the smoothing assumes, so that it does not depend on a deadline
 MAX_ROWS = 10_000  # rows of a tree; larger tables give each tree a random part
+VALUES_AT_ONCE = 1 << 22  # numbers in the copies of rows that `Forest.predict` makes, 16 MB
 FORESTS: dict[str, dict[str, Any]] = {
     "extra trees": {"min_samples_leaf": 1, "max_features": 1.0},
     "random forest": {"min_samples_leaf": 4, "max_features": "sqrt", "bootstrap": True},
 }
+
+
+@dataclass(frozen=True)
+class Forest:
+    """The trees of a fold as one tree, which is predicted by one call: a call per tree takes most of the time of a row.
+
+    A further column is the number of a tree. The first nodes split it, so that the row of tree t ends in its root.
+
+    Attributes:
+        tree: the nodes that lead to the trees, then the nodes of each tree.
+        counts: number of nodes of each tree, (T,).
+    """
+
+    tree: Tree
+    counts: IntArray
+
+    @classmethod
+    def join(cls, nodes: Sequence[npt.NDArray[Any]], values: Sequence[FloatArray], n_columns: int) -> "Forest":
+        """A forest of trees, from the nodes of each one and their values, (nodes, C - 1)."""
+        n_trees, n_outputs = len(nodes), values[0].shape[1]
+        counts = np.array([len(part) for part in nodes])
+        roots = n_trees - 1 + np.cumsum(counts) - counts
+        joined = np.zeros(n_trees - 1 + counts.sum(), dtype=NODE_DTYPE)
+        unused = iter(range(n_trees - 1))
+
+        def node_above(first: int, end: int) -> int:
+            """The node that leads to the trees first..end-1."""
+            if end - first == 1:
+                return int(roots[first])
+            node, middle = next(unused), (first + end) // 2
+            joined["feature"][node], joined["threshold"][node] = n_columns, middle - 0.5
+            joined["left_child"][node] = node_above(first, middle)
+            joined["right_child"][node] = node_above(middle, end)
+            return node
+
+        node_above(0, n_trees)
+        for root, part in zip(roots.tolist(), nodes, strict=True):
+            place = joined[root : root + len(part)]
+            place[:] = part
+            inner = place["left_child"] >= 0
+            for child in ("left_child", "right_child"):
+                place[child][inner] += root
+        tree = Tree(n_columns + 1, np.ones(n_outputs, dtype=np.intp), n_outputs)
+        padded = np.concatenate([np.zeros((n_trees - 1, n_outputs)), *values])
+        state = {"max_depth": len(joined), "node_count": len(joined), "nodes": joined, "values": padded[:, :, None]}
+        tree.__setstate__(state)
+        return cls(tree, counts)
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of the rows, D."""
+        return int(self.tree.n_features) - 1
+
+    def trees(self) -> Iterator[tuple[npt.NDArray[Any], FloatArray]]:
+        """The nodes of each tree and their values, (nodes, C - 1), as `join` takes them."""
+        all_nodes, values = self.tree.__getstate__()["nodes"], self.tree.value[:, :, 0]
+        root = len(self) - 1
+        for count in self.counts.tolist():
+            nodes = all_nodes[root : root + count].copy()
+            inner = nodes["left_child"] >= 0
+            for child in ("left_child", "right_child"):
+                nodes[child][inner] -= root
+            yield nodes, values[root : root + count]
+            root += count
+
+    def predict(self, codes: npt.NDArray[np.float32]) -> FloatArray:
+        """The sum over the trees of the values of the leaves of each row, (n, C - 1)."""
+        numbers = np.arange(len(self), dtype=np.float32)[:, None]
+        parts, at_once = [], max(1, VALUES_AT_ONCE // (len(self) * (self.n_columns + 1)))
+        for first in range(0, len(codes), at_once):
+            rows = codes[first : first + at_once]
+            copies = np.empty((len(self), len(rows), self.n_columns + 1), dtype=np.float32)
+            copies[:, :, :-1], copies[:, :, -1] = rows, numbers
+            leaves = self.tree.predict(copies.reshape(-1, self.n_columns + 1))
+            parts.append(leaves.reshape(len(self), len(rows), -1).sum(axis=0))
+        return np.concatenate(parts)
 
 
 @dataclass(frozen=True)
@@ -46,7 +127,7 @@ class ForestLearner(FoldLearner):
     name: str
     seed: int = 0
 
-    def fit(self, data: TrainingData, fold: Fold, deadline: Deadline = NO_DEADLINE) -> list[Tree]:
+    def fit(self, data: TrainingData, fold: Fold, deadline: Deadline = NO_DEADLINE) -> Forest:
         """Fit the trees of a fold, in parallel threads; at the deadline no further trees are started."""
         from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 
@@ -68,37 +149,42 @@ class ForestLearner(FoldLearner):
             )
             if deadline.is_over():
                 break
-        return [tree.tree_ for tree in forest.estimators_]
+        states = [tree.tree_.__getstate__() for tree in forest.estimators_]
+        return Forest.join(
+            [state["nodes"] for state in states],
+            [state["values"][:, :, 0] for state in states],
+            table_codes(rows.inputs).shape[1],
+        )
 
-    def n_iter(self, model: list[Tree]) -> int:
+    def n_iter(self, model: Forest) -> int:
         """Number of trees."""
         return len(model)
 
-    def predict_log_proba(self, model: list[Tree], inputs: Inputs) -> FloatArray:
+    def predict_log_proba(self, model: Forest, inputs: Inputs) -> FloatArray:
         """Smoothed log-probabilities of rows, (n, C)."""
-        codes = float32_codes(table_codes(inputs))
-        total = sum(tree.predict(codes).reshape(len(codes), -1) for tree in model)
+        total = model.predict(float32_codes(table_codes(inputs)))
         below = np.clip(total / len(model), 0.0, 1.0)
         probs = np.diff(below, prepend=0.0, append=1.0, axis=1).clip(min=0.0)
         return smoothed_log_probs(probs, SMOOTHING_TREES)
 
-    def shape(self, model: list[Tree]) -> tuple[int, int]:
+    def shape(self, model: Forest) -> tuple[int, int]:
         """Number of columns and of classes."""
-        return model[0].n_features, model[0].n_outputs + 1
+        return model.n_columns, model.tree.n_outputs + 1
 
-    def save(self, model: list[Tree], path: Path) -> None:
+    def save(self, model: Forest, path: Path) -> None:
         """Write the nodes of all trees as plain arrays."""
-        nodes = np.concatenate([tree.__getstate__()["nodes"] for tree in model])
+        parts, values = zip(*model.trees(), strict=True)
+        nodes = np.concatenate(parts)
         with path.open("wb") as file:
             np.savez_compressed(
                 file,
-                n_features=model[0].n_features,
-                node_count=[tree.node_count for tree in model],
-                value=np.concatenate([tree.value[:, :, 0] for tree in model]),
+                n_features=model.n_columns,
+                node_count=model.counts,
+                value=np.concatenate(values),
                 **{f"node_{name}": nodes[name] for name in NODE_DTYPE.names or ()},
             )
 
-    def load(self, path: Path) -> list[Tree]:
+    def load(self, path: Path) -> Forest:
         """Read the trees of a fold; `InputError` if the file is missing or damaged."""
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
@@ -110,7 +196,7 @@ class ForestLearner(FoldLearner):
             ) from None
 
 
-def _read_trees(arrays: dict[str, npt.NDArray[Any]]) -> list[Tree]:
+def _read_trees(arrays: dict[str, npt.NDArray[Any]]) -> Forest:
     """The trees in the arrays of a file; `ValueError` if their structure is wrong, which the C code does not check."""
     counts, n_features, value = arrays["node_count"], int(arrays["n_features"]), arrays["value"].astype(np.float64)
     nodes = np.zeros(len(value), dtype=NODE_DTYPE)
@@ -120,18 +206,13 @@ def _read_trees(arrays: dict[str, npt.NDArray[Any]]) -> list[Tree]:
         raise ValueError("wrong number of nodes")
     if value.ndim != 2 or not ((value >= 0) & (value <= 1)).all():
         raise ValueError("leaf frequencies are not from 0 to 1")
-    trees, start = [], 0
-    for count in counts.tolist():
-        part, number = nodes[start : start + count], np.arange(count)
+    parts = np.split(nodes, np.cumsum(counts)[:-1])
+    for part in parts:
+        number, count = np.arange(len(part)), len(part)
         left, right, inner = part["left_child"], part["right_child"], part["left_child"] != -1
         # Children come after their parent, so that every path ends.
         if not ((left > number) & (right > number) & (left < count) & (right < count))[inner].all():
             raise ValueError("wrong children of a node")
         if not ((part["feature"] >= 0) & (part["feature"] < n_features))[inner].all():
             raise ValueError("wrong column of a split")
-        tree = Tree(n_features, np.ones(value.shape[1], dtype=np.intp), value.shape[1])
-        values = np.ascontiguousarray(value[start : start + count, :, None])
-        tree.__setstate__({"max_depth": count, "node_count": count, "nodes": part.copy(), "values": values})
-        trees.append(tree)
-        start += count
-    return trees
+    return Forest.join(parts, np.split(value, np.cumsum(counts)[:-1]), n_features)

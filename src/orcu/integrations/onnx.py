@@ -1,4 +1,4 @@
-"""Export of a model with its calibrator as one ONNX graph, from inputs to calibrated probabilities."""
+"""Export of a network with its calibrator, or of a fitted model of tables, as one ONNX graph."""
 
 import importlib.util
 import json
@@ -21,8 +21,11 @@ from torch import Tensor, nn  # noqa: E402
 from orcu.calibrators.base import Calibrator  # noqa: E402
 from orcu.inputs import as_positive  # noqa: E402
 from orcu.integrations.calibrator_modules import calibrator_module  # noqa: E402
+from orcu.integrations.onnx_graph import export_program  # noqa: E402
+from orcu.integrations.onnx_tables import model_to_onnx  # noqa: E402
 from orcu.io.files import atomic_write  # noqa: E402
 
+__all__ = ["CalibratedModel", "model_to_onnx", "to_onnx"]
 _LOGITS_TOLERANCE = 1e-4  # for a network in float32, relative to its largest logit
 
 
@@ -116,11 +119,10 @@ def to_onnx(
             named = isinstance(example, Mapping)
             logits = (calibrated_model(**inputs) if named else calibrated_model(*inputs.values()))[1]
             metadata = _metadata(logits, calibrator, classes)
-            program = _export(calibrated_model, inputs, by_name=named, opset=opset)
+            program = export_program(calibrated_model, inputs, by_name=named, opset=opset)
     finally:
         for module, training in modes:
             module.training = training
-    _clear_stack_traces(program.model)
     program.model.metadata_props.update(metadata)
     path = Path(path)
     with atomic_write(path) as temporary:
@@ -138,13 +140,10 @@ def _module_hint(model: Any) -> str:
     network = getattr(model, "model_", None)
     if isinstance(network, nn.Module):
         return (
-            f"{text} Export the network of this estimator: to_onnx(estimator.model_, path, example=encoded_rows, "
-            "calibrator=estimator.calibrator_). It takes rows that estimator.encoder_ has encoded."
+            f"{text} Export the estimator with its encoder: model_to_onnx(estimator, path); or its network alone: "
+            "to_onnx(estimator.model_, path, example=encoded_rows, calibrator=estimator.calibrator_)."
         )
-    return (
-        f"{text} An estimator with linear models, forests or boosted trees is none. Fit "
-        "OrdinalClassifier(estimators='network') and export its model_, or use `orcu train --estimators network`."
-    )
+    return f"{text} Export an estimator of orcu with its encoder: model_to_onnx(estimator, path)."
 
 
 def _logits(output: Any) -> Tensor:
@@ -176,35 +175,6 @@ def _metadata(logits: Tensor, calibrator: Calibrator | None, classes: Sequence[s
         "orcu.classes": json.dumps(names),
         "orcu.calibrator": "none" if calibrator is None else repr(calibrator),
     }
-
-
-def _export(
-    model: CalibratedModel, inputs: dict[str, Tensor], *, by_name: bool, opset: int | None
-) -> torch.onnx.ONNXProgram:
-    first, others = torch.export.Dim("rows"), torch.export.Dim.DYNAMIC
-    shapes: Any = {name: {0: others if i else first} for i, name in enumerate(inputs)}
-    program = torch.onnx.export(
-        model,
-        () if by_name else tuple(inputs.values()),
-        kwargs=inputs if by_name else None,
-        input_names=list(inputs),
-        output_names=["probs", "logits"],
-        dynamic_shapes={"named": shapes} if by_name else {"inputs": tuple(shapes.values())},
-        opset_version=opset,
-        dynamo=True,
-        verbose=False,
-    )
-    assert program is not None  # noqa: S101
-    return program
-
-
-def _clear_stack_traces(model: Any) -> None:
-    """Remove the stack traces of the exporter: they contain local paths, and are most of a small file."""
-    for node in model.graph.all_nodes():
-        node.metadata_props.clear()
-        node.doc_string = None
-        for value in node.outputs:
-            value.metadata_props.clear()
 
 
 def _check(
