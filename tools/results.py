@@ -215,7 +215,6 @@ def pages() -> dict[Path, str]:
         "counts": counts(),
         "counts of means": counts_of_means(),
         "headline": headline(specs),
-        "people": strongest(),
         "gains": gains(),
         "raw judges": judges_by_calibration(),
     }
@@ -396,12 +395,6 @@ def _marked(cell: text_tables.Cell, row: dict[str, Any], metric: str) -> text_ta
 
 # The strongest rivals of `benchmarks/rivals.py` on all five folds of the tables.
 DEFAULT = "orcu, default"
-STRONGEST = {
-    "AutoGluon, 120 s": "AutoGluon, 120 s",
-    "ExtraTrees": "ExtraTrees",
-    "LightGBM, tuned + temperature": "LightGBM, tuned + temperature",
-    DEFAULT: "`OrdinalClassifier()`",
-}
 COMPARED = {
     DEFAULT: "`OrdinalClassifier()`",
     "AutoGluon, 120 s": "AutoGluon, 120 s",
@@ -432,8 +425,8 @@ def _rivals(subset: str) -> ByTask:
     return by_task
 
 
-def _contest(subset: str, shown: dict[str, str], improvement: bool) -> str:
-    """RPS of the default and its rivals with marks; the improvement over the best rival as an interval in percent."""
+def _contest(subset: str, shown: dict[str, str]) -> str:
+    """RPS of the default and its rivals with marks."""
     table: list[list[str | text_tables.Cell]] = []
     for task, by_method in _rivals(subset).items():
         values = {name: by_method[name]["rps"] for name in shown if name in by_method}
@@ -442,19 +435,9 @@ def _contest(subset: str, shown: dict[str, str], improvement: bool) -> str:
             cell = _cell(values.get(name), list(values.values()), "rps")
             side = {"better": BETTER, "worse": WORSE}.get(by_method.get(name, {}).get("rps verdict", ""), "")
             cells.append(replace(cell, text=f"{cell.text} {side}") if side else cell)
-        if improvement:
-            best = min((name for name in values if name != DEFAULT), key=values.__getitem__)
-            low, high = (100 * by_method[best][end] / values[best] for end in ("rps low", "rps high"))
-            cells.append(f"{low:+.1f} to {high:+.1f}")
         table.append(cells)
     heads: list[str | text_tables.Cell] = ["", *(text_tables.Cell(title, markup=True) for title in shown.values())]
-    heads += ["improvement, %"] if improvement else []
     return text_tables.markdown(heads, table, "l" + "r" * (len(heads) - 1))
-
-
-def strongest() -> str:
-    """RPS of the strongest rivals and of orcu's default on the tables, with the improvement."""
-    return _contest("all", STRONGEST, improvement=True)
 
 
 def gains() -> str:
@@ -484,7 +467,7 @@ def gains() -> str:
                 f"{reduction[-1]:.0f} % ({low:.0f} to {high:.0f})",
                 " / ".join(str(verdicts.count(word)) for word in ("worse", "tie", "better")),
                 f"{100 * mean(r[name]['unimodal'] for r in rows_of):.0f} %",
-                f"{cost:.1f}",
+                f"{cost:.2g} x",
             ]
         )
     heads = ["compared with", "RPS reduction", "tables better / level / worse", "its unimodal rows", "its CPU time"]
@@ -507,7 +490,7 @@ def rivals(subset: str) -> str:
             f"{score.upper()}, {len(verdicts)} comparisons: the other method is better in {counts[0]}, level in "
             f"{counts[1]} and worse in {counts[2]}" + (f" (better: {'; '.join(better)})." if better else ".")
         )
-    return _contest(subset, COMPARED, improvement=False) + "\n" + " ".join(lines) + "\n"
+    return _contest(subset, COMPARED) + "\n" + " ".join(lines) + "\n"
 
 
 def presets() -> str:
