@@ -26,7 +26,7 @@ from orcu.evaluation.statistics import (
     plain_sums,
     subsample_index,
 )
-from orcu.inputs import FloatArray, IntArray, as_count, as_n_bins, dense_outputs, is_dense
+from orcu.inputs import BoolArray, FloatArray, IntArray, as_count, as_n_bins, dense_outputs, is_dense
 from orcu.launchers import Launcher
 from orcu.metrics.base import Metric, total_gap
 from orcu.metrics.calibration import class_gaps, threshold_gaps
@@ -36,7 +36,7 @@ from orcu.metrics.referral import curve_from_rows
 from orcu.metrics.rows import Rows
 from orcu.metrics.scoring import decomposition, impossible_rows
 from orcu.metrics.sums import VALUE, Sums
-from orcu.metrics.thresholds import ThresholdFit, decision_rates, rate_totals, threshold_fit
+from orcu.metrics.thresholds import ThresholdFit, decision_rates, rate_cells, threshold_fit
 from orcu.predictions import Predictions, PredictionsSource
 from orcu.predictions.calibration import leakage_warnings
 from orcu.predictions.source import MAX_DIGITS
@@ -44,6 +44,7 @@ from orcu.resampling import (
     CONFIDENCE_LEVEL,
     Estimate,
     clopper_pearson,
+    effective_size,
     interval,
     intervals,
     number_of_resamples,
@@ -209,6 +210,7 @@ def _evaluate_statistics(
     fit_draws = _resample_fits(statistics, fits, unit, n_resamples, random_state) if n_resamples else None
     reference = _Reference(statistics, rows, draws, factor, random_state)
     raters = None if sample.votes is None else evaluate_raters(statistics, n_resamples, random_state)
+    effective = partial(_effective_rows, statistics, rows)
     calibration = corp(
         rows,
         unit,
@@ -230,11 +232,11 @@ def _evaluate_statistics(
             metric.name: _estimate(metric, sums, draws, reference, factor)
             for metric in evaluation_metrics(statistics.rule)
         },
-        per_class=_per_class(sums, reference, sample.classes),
+        per_class=_per_class(sums, draws, reference, factor, sample.classes, effective),
         per_threshold=[
             record | parts
             for record, parts in zip(
-                _per_threshold(sums, draws, reference, fits, fit_draws, factor, sample.classes),
+                _per_threshold(sums, draws, reference, fits, fit_draws, factor, sample.classes, effective),
                 calibration.per_threshold,
                 strict=True,
             )
@@ -469,7 +471,14 @@ def _resample_fits(
     return center + change.reshape(n_resamples, len(fits), 3)
 
 
-def _per_class(sums: Sums, reference: _Reference, classes: tuple[str, ...]) -> list[dict[str, Any]]:
+def _per_class(
+    sums: Sums,
+    draws: Sums | None,
+    reference: _Reference,
+    factor: float,
+    classes: tuple[str, ...],
+    effective: Callable[[BoolArray], float],
+) -> list[dict[str, Any]]:
     ce, errors = total_gap(np.abs(class_gaps(sums))), reference.errors(class_gaps, total_gap)
     columns = {
         "prevalence": sums.confusion.sum(-1) / sums.total,
@@ -480,7 +489,17 @@ def _per_class(sums: Sums, reference: _Reference, classes: tuple[str, ...]) -> l
         "recall": class_recall(sums.confusion),
         "mae": class_mae(sums.confusion),
     }
-    return _records({"class": classes, **{name: values.tolist() for name, values in columns.items()}})
+    decided, total = _share_decided(sums), np.ones((len(classes), len(classes)), dtype=bool)
+    estimates = _estimates(decided, None if draws is None else _share_decided(draws), factor, (0.0, 1.0))
+    shares = [_exact_at_bounds(estimate, partial(effective, total)) for estimate in estimates]
+    return _records(
+        {"class": classes, **{name: values.tolist() for name, values in columns.items()}, "decided": shares}
+    )
+
+
+def _share_decided(sums: Sums) -> FloatArray:
+    """Share of the rows that are decided as each class, shape (..., C)."""
+    return sums.confusion.sum(-2) / sums.total[..., None]
 
 
 def _per_threshold(
@@ -491,6 +510,7 @@ def _per_threshold(
     fit_draws: FloatArray | None,
     factor: float,
     classes: tuple[str, ...],
+    effective: Callable[[BoolArray], float],
 ) -> list[dict[str, Any]]:
     labels = sums.confusion.sum(-1)
     ce, errors = total_gap(np.abs(threshold_gaps(sums))), reference.errors(threshold_gaps, total_gap)
@@ -502,14 +522,12 @@ def _per_threshold(
         "ce_p_value": reference_p_value(ce, errors).tolist(),
         "brier": (sums.threshold_squares / sums.total).tolist(),
     }
-    totals = rate_totals(sums.confusion)
     rate_draws = {} if draws is None else decision_rates(draws.confusion)
     for name, rate in decision_rates(sums.confusion).items():
+        estimates = _estimates(rate, rate_draws.get(name), factor, (0.0, 1.0))
         columns[name] = [
-            _exact_at_bounds(estimate, float(total))
-            for estimate, total in zip(
-                _estimates(rate, rate_draws.get(name), factor, (0.0, 1.0)), totals[name], strict=True
-            )
+            _exact_at_bounds(estimate, partial(effective, cells))
+            for estimate, cells in zip(estimates, rate_cells(name, len(classes)), strict=True)
         ]
     for i, name in enumerate(("auc", "intercept", "slope")):
         values = np.array([getattr(fit, name) for fit in fits])
@@ -518,11 +536,29 @@ def _per_threshold(
     return _records(columns)
 
 
-def _exact_at_bounds(rate: Estimate, total: float) -> Estimate:
+def _exact_at_bounds(rate: Estimate, effective_rows: Callable[[], float]) -> Estimate:
     """The rate with an exact interval if it is 0 or 1: all resamples then have the same rate."""
     if math.isnan(rate.low) or rate.value not in (0.0, 1.0):
         return rate
+    total = effective_rows()
     return Estimate(rate.value, *clopper_pearson(rate.value * total, total))
+
+
+def _effective_rows(statistics: SufficientStatistics, rows: Rows, cells: BoolArray) -> float:
+    """Effective number of independent rows in some cells of the confusion matrix, for a rate of 0 or 1.
+
+    Such a rate does not show how similar the rows of a cluster are, so their intraclass correlation is taken as 1, its
+    largest value: the design effect is that of whole clusters, and the interval is conservative. Weighted rows have
+    their effective number.
+    """
+    sample = statistics.sample
+    if sample.cluster is not None or sample.votes is not None:
+        by_cell = statistics.unit_sums[:, statistics.layout.slices["confusion"]]
+        return effective_size(np.asarray(by_cell @ cells.ravel().astype(np.float64)).ravel())
+    if sample.sample_weight is None:
+        return float(statistics.totals.confusion[cells].sum())
+    weights = rows.weights[cells[rows.y, rows.decision]]
+    return effective_size(weights) * statistics.rows / len(rows)
 
 
 def _records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import chdtrc, ndtr, ndtri
 
 from orcu.metrics.thresholds import rate_totals
-from orcu.resampling import CONFIDENCE_LEVEL, clopper_pearson
+from orcu.resampling import CONFIDENCE_LEVEL
 
 if TYPE_CHECKING:
     from orcu.evaluation.evaluation import Evaluation
@@ -80,8 +80,8 @@ class Failures:
 
     skill: "Estimate"  # of the ranked probability score against the class frequencies
     is_useless: bool  # whether the model is not better than the class frequencies
-    never_decided: Mapping[str, Share]  # classes with rows; the share of these rows that are decided right
-    rarely_decided: Mapping[str, Share]  # classes; decisions, and rows with the label
+    never_decided: Mapping[str, float]  # classes with rows, and their rows
+    rarely_decided: Mapping[str, Share]  # classes; decisions, and rows with the label; with intervals only
     missed: Mapping[str, tuple[str, Share]]  # by event: the lowest sensitivity and specificity below `LOW_RATE`
     few_rows: Mapping[str, float]  # classes with too few rows for a statement, and their rows
 
@@ -184,14 +184,15 @@ def _failures(evaluation: "Evaluation") -> Failures:
     confusion = evaluation.sums.confusion
     labels, decisions, total = confusion.sum(1), confusion.sum(0), float(confusion.sum())
     rows_per_weight = evaluation.rows / total
+    decided = [record["decided"] for record in evaluation.per_class]
     skill = evaluation.corp["skill"]
     lowest_skill = skill.value if math.isnan(skill.low) else skill.low
     never, rarely = {}, {}
     for k, name in enumerate(evaluation.classes):
         if labels[k] > 0 and decisions[k] == 0:
-            never[name] = _share(evaluation, 0.0, float(labels[k]))
+            never[name] = float(labels[k])
         # The share of the decisions is compared with the share of the labels, each of all rows.
-        elif labels[k] > 0 and _share(evaluation, float(decisions[k]), total).high < RARE * labels[k] / total:
+        elif labels[k] > 0 and decided[k].high < RARE * labels[k] / total:
             rarely[name] = Share(float(decisions[k]), float(labels[k]), math.nan, math.nan)
     return Failures(
         skill=skill,
@@ -205,12 +206,6 @@ def _failures(evaluation: "Evaluation") -> Failures:
             if count * rows_per_weight < MIN_CLASS_ROWS
         },
     )
-
-
-def _share(evaluation: "Evaluation", part: float, total: float) -> Share:
-    """Share with an exact interval; weights count as rows by their share of the total weight."""
-    scale = evaluation.rows / float(evaluation.sums.confusion.sum())
-    return Share(part, total, *clopper_pearson(part * scale, total * scale))
 
 
 def _missed(evaluation: "Evaluation") -> dict[str, tuple[str, Share]]:
