@@ -17,6 +17,7 @@ from orcu.evaluation.evaluation import Evaluation
 from orcu.evaluation.intervals import MIN_CLUSTERS, calibrated_sums, default_draws, gap_interval, reference_p_value
 from orcu.evaluation.mean_cost import evaluation_metrics
 from orcu.evaluation.raters import RaterEvaluation, evaluate_raters
+from orcu.evaluation.smooth_curves import smooth_calibration
 from orcu.evaluation.statistics import (
     SUBSAMPLE_ROWS,
     Progress,
@@ -221,6 +222,15 @@ def _evaluate_statistics(
         random_state=random_state,
         threads=_threads(len(rows)),
     )
+    smooth = smooth_calibration(
+        rows,
+        unit,
+        statistics.units,
+        n_resamples=n_resamples,
+        factor=factor,
+        random_state=random_state,
+        threads=_threads(len(rows)),
+    )
     return Evaluation(
         name=name,
         classes=sample.classes,
@@ -234,10 +244,11 @@ def _evaluate_statistics(
         },
         per_class=_per_class(sums, draws, reference, factor, sample.classes, effective),
         per_threshold=[
-            record | parts
-            for record, parts in zip(
+            record | parts | {"eci": index}
+            for record, parts, index in zip(
                 _per_threshold(sums, draws, reference, fits, fit_draws, factor, sample.classes, effective),
                 calibration.per_threshold,
+                smooth.eci,
                 strict=True,
             )
         ],
@@ -262,6 +273,7 @@ def _evaluate_statistics(
         corp=calibration.parts,
         c_index=_c_index(rows, unit, statistics.units, n_resamples, factor, random_state),
         calibration_curves=calibration.curves,
+        smooth_curves=smooth.curves,
     )
 
 
@@ -281,7 +293,7 @@ def _notes(statistics: SufficientStatistics, subsample_rows: int) -> list[str]:
     notes = [*statistics.sample.notes, *leakage_warnings(statistics.sample.history)]
     if subsample_rows < statistics.rows:
         notes.append(
-            "AUC, C-index, calibration lines, CORP, decision curves and the referral curve use "
+            "AUC, C-index, calibration lines and curves, CORP, decision curves and the referral curve use "
             f"{subsample_rows:,} rows spread evenly over the {statistics.rows:,}, the calibrated reference at most "
             f"{REFERENCE_ROWS:,}; all other numbers use all rows"
         )

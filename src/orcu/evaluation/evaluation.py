@@ -14,6 +14,7 @@ from orcu.evaluation.decision_curves import DecisionCurve
 from orcu.evaluation.formatting import ARROWS, format_interval, format_value
 from orcu.evaluation.mean_cost import evaluation_metrics
 from orcu.evaluation.raters import RaterEvaluation
+from orcu.evaluation.smooth_curves import SmoothCurve
 from orcu.metrics.base import Metric
 from orcu.metrics.binning import PAPER
 from orcu.metrics.referral import ReferralCurve
@@ -54,6 +55,7 @@ class Evaluation:
     raters: RaterEvaluation | None = None  # of cases with votes of several raters
     corp: dict[str, Estimate] = field(default_factory=dict)  # parts of the RPS, and its skill
     calibration_curves: list[CalibrationCurve] = field(default_factory=list)  # of each threshold
+    smooth_curves: list[SmoothCurve] = field(default_factory=list)  # likewise, by splines
     c_index: Estimate = field(default_factory=lambda: Estimate(math.nan))  # ordinal concordance of the expected class
     decision_curves: list[DecisionCurve] = field(default_factory=list)  # of each threshold
     subgroups: dict[str, "Evaluation"] = field(default_factory=dict)

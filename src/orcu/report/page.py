@@ -130,6 +130,15 @@ def build(
             )
             for k in _chosen(thresholds)
         ],
+        smooth_curves=[
+            figure(
+                thresholds[k]["event"],
+                partial(calibration_curve.draw_threshold, evaluation=evaluation, threshold=k, kind="smooth"),
+                prefix=f"smooth-curve{k}",
+                title=f"Smooth calibration curve: {thresholds[k]['event']}",
+            )
+            for k in _chosen(thresholds)
+        ],
         decision_curves=[
             figure(
                 evaluation.decision_curves[k].event,
