@@ -276,6 +276,14 @@ def test_rate_of_zero_has_the_interval_of_whole_clusters(five_grades):
     assert weighted.high == pytest.approx(independent.high)  # the unit of the weights does not matter
 
 
+def test_rate_of_very_few_rows_has_an_exact_interval():
+    probs = np.tile([0.9, 0.1], (60, 1))
+    probs[:2] = [0.1, 0.9]  # two decisions for the second class, of which one is right
+    y = np.array([1, 0] + [0, 1] * 29)
+    rate = evaluate(probs=probs, y=y, n_resamples=100).per_threshold[0]["ppv"]
+    assert (rate.value, *clopper_pearson(1, 2)) == pytest.approx((0.5, rate.low, rate.high))
+
+
 def test_interval_of_a_rate_of_zero_covers_errors_of_whole_clusters():
     """Clusters fail as a whole with a probability of 3 %; data sets without a failure must not exclude it too often."""
     rng = np.random.default_rng(4)

@@ -502,8 +502,8 @@ def _per_class(
         "mae": class_mae(sums.confusion),
     }
     decided, total = _share_decided(sums), np.ones((len(classes), len(classes)), dtype=bool)
-    estimates = _estimates(decided, None if draws is None else _share_decided(draws), factor, (0.0, 1.0))
-    shares = [_exact_at_bounds(estimate, partial(effective, total)) for estimate in estimates]
+    decided_draws = None if draws is None else _share_decided(draws)
+    shares = _rates(decided, decided_draws, factor, [partial(effective, total)] * len(classes))
     return _records(
         {"class": classes, **{name: values.tolist() for name, values in columns.items()}, "decided": shares}
     )
@@ -536,11 +536,8 @@ def _per_threshold(
     }
     rate_draws = {} if draws is None else decision_rates(draws.confusion)
     for name, rate in decision_rates(sums.confusion).items():
-        estimates = _estimates(rate, rate_draws.get(name), factor, (0.0, 1.0))
-        columns[name] = [
-            _exact_at_bounds(estimate, partial(effective, cells))
-            for estimate, cells in zip(estimates, rate_cells(name, len(classes)), strict=True)
-        ]
+        rows_of_rate = [partial(effective, cells) for cells in rate_cells(name, len(classes))]
+        columns[name] = _rates(rate, rate_draws.get(name), factor, rows_of_rate)
     for i, name in enumerate(("auc", "intercept", "slope")):
         values = np.array([getattr(fit, name) for fit in fits])
         bounds = (0.0, 1.0) if name == "auc" else (-np.inf, np.inf)
@@ -548,12 +545,21 @@ def _per_threshold(
     return _records(columns)
 
 
-def _exact_at_bounds(rate: Estimate, effective_rows: Callable[[], float]) -> Estimate:
-    """The rate with an exact interval if it is 0 or 1: all resamples then have the same rate."""
-    if math.isnan(rate.low) or rate.value not in (0.0, 1.0):
-        return rate
-    total = effective_rows()
-    return Estimate(rate.value, *clopper_pearson(rate.value * total, total))
+def _rates(
+    values: FloatArray, draws: FloatArray | None, factor: float, effective_rows: Sequence[Callable[[], float]]
+) -> list[Estimate]:
+    """Rates with their intervals, which are exact where resamples say too little.
+
+    All resamples agree on a rate of 0 or 1, and a rate of very few rows is undefined in resamples without these.
+    """
+    rates = _estimates(values, draws, factor, (0.0, 1.0))
+    if draws is None:
+        return rates
+    for k, rate in enumerate(rates):
+        if rate.value in (0.0, 1.0) or (math.isnan(rate.low) and not math.isnan(rate.value)):
+            total = effective_rows[k]()
+            rates[k] = Estimate(rate.value, *clopper_pearson(rate.value * total, total))
+    return rates
 
 
 def _effective_rows(statistics: SufficientStatistics, rows: Rows, cells: BoolArray) -> float:

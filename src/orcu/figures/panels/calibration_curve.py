@@ -60,7 +60,7 @@ def draw(
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.22, 1.03), xlabel=xlabel, ylabel="observed frequency")
     ax.set_xticks(*PERCENT_TICKS)
     ax.set_yticks(*PERCENT_TICKS)
-    ax.legend(loc="upper left")
+    ax.legend(loc="best", bbox_to_anchor=(0, 0.22, 1, 0.78))  # above the bars
 
 
 def _draw_isotonic(ax: Any, curve: Any) -> None:
