@@ -293,3 +293,14 @@ def test_evaluate_names_a_planted_failure_in_the_first_three_sentences(tmp_path,
     assert all(f'"{name}" (' in opening for name in never)
     assert ("Never predicted" in opening) == bool(never)
     assert ("Report the errors of each subgroup" in advice) == ("mean absolute error differs" in opening)
+
+
+def test_evaluate_checklist_writes_a_table_with_the_command(folder, tmp_path):
+    path = tmp_path / "checklist.md"
+    result = run("calm.parquet", *BASIC, "--n-resamples", 60, "--checklist", path, cwd=folder)
+    assert result.returncode == 0, result.stderr
+    assert f"wrote {path}" in plain(result.stdout).replace(" ", "").replace("wrote", "wrote ")
+    text = path.read_text()
+    assert "| 23a | Model performance | Accuracy " in text
+    assert "Command: orcu evaluate calm.parquet --label grade" in text
+    assert_usage_error(run("calm.parquet", *BASIC, "--checklist", "c.pdf", cwd=folder), "c.pdf", ".md or .html")
