@@ -282,6 +282,7 @@ def test_evaluate_names_a_planted_failure_in_the_first_three_sentences(tmp_path,
     sentences = re.split(r"(?<=\.)\s+(?=[A-Z])", opening.strip())
     assert expected in " ".join(sentences[:3])
     page = (tmp_path / "r.html").read_text().replace("\u00a0", " ").replace("&#34;", '"')
+    assert "Standardized mean difference →0</td>" in page
     leads = re.findall(r'<p class="lead[^"]*">([^<]*)</p>', page)
     assert expected in " ".join(re.split(r"(?<=\.)\s+(?=[A-Z])", " ".join(leads))[:3])
     # The advice agrees with the numbers below.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from orcu import decide, evaluate, metrics
-from orcu.decisions.costs import firm_costs
+from orcu.decisions.firm import firm_costs
 from orcu.errors import InputError
 
 # Forecasts and observations of the tests of the package scores (its authors are those of the score), as categories of

@@ -32,6 +32,7 @@ from orcu.launchers import Launcher
 from orcu.metrics.base import Metric, total_gap
 from orcu.metrics.calibration import class_gaps, threshold_gaps
 from orcu.metrics.concordance import concordance_fit
+from orcu.metrics.mean_grade import grade_deviation, mean_difference
 from orcu.metrics.ordinal import class_mae, class_recall
 from orcu.metrics.referral import curve_from_rows
 from orcu.metrics.rows import Rows
@@ -137,9 +138,10 @@ def evaluate(
         evaluation = evaluate_statistics(name, statistics)
         # The subsamples of all subgroups together are about as large as that of all rows.
         size = max(MIN_SUBGROUP_ROWS, SUBSAMPLE_ROWS // max(len(subgroups), 1))
+        deviation = grade_deviation(statistics.totals, statistics.rows)
         report_progress("intervals of subgroups", statistics.rows)
         evaluations = map_ordered(
-            lambda name: evaluate_statistics(name, subgroups[name], subsample_rows=size),
+            lambda name: evaluate_statistics(name, subgroups[name], subsample_rows=size, deviation=deviation),
             subgroups,
             threads=_threads(statistics.rows),
         )
@@ -197,7 +199,9 @@ def _evaluate_statistics(
     n_resamples: int | None,
     random_state: int,
     subsample_rows: int = SUBSAMPLE_ROWS,
+    deviation: float | None = None,
 ) -> Evaluation:
+    """Evaluation of some rows; ``deviation`` is the standard deviation of the grades of all rows."""
     sample, sums = statistics.sample, statistics.totals
     rows, unit = statistics.subsample(subsample_rows)
     n_resamples = number_of_resamples(n_resamples, statistics.rows, statistics.layout.size)
@@ -271,10 +275,21 @@ def _evaluate_statistics(
         rule=statistics.rule,
         raters=raters,
         corp=calibration.parts,
+        mean_difference=_mean_difference(
+            sums, draws, grade_deviation(sums, statistics.rows) if deviation is None else deviation, factor
+        ),
         c_index=_c_index(rows, unit, statistics.units, n_resamples, factor, random_state),
         calibration_curves=calibration.curves,
         smooth_curves=smooth.curves,
     )
+
+
+def _mean_difference(sums: Sums, draws: Sums | None, deviation: float, factor: float) -> Estimate:
+    """Mean expected grade minus mean observed grade, in standard deviations of the observed grades of all rows."""
+    if not deviation > 0:
+        return Estimate(math.nan)
+    changes = None if draws is None else mean_difference(draws)[:, None] / deviation
+    return _estimates(mean_difference(sums)[None] / deviation, changes, factor, (-math.inf, math.inf))[0]
 
 
 def _c_index(rows: Rows, unit: IntArray, units: int, n_resamples: int, factor: float, random_state: int) -> Estimate:

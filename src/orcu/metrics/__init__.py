@@ -7,6 +7,7 @@ from orcu.metrics.calibration import ace, classwise_ece, ece, mce, sce, threshol
 from orcu.metrics.concordance import c_index
 from orcu.metrics.corp import CorpDecomposition, corp_decomposition, smooth_ece
 from orcu.metrics.firm import firm
+from orcu.metrics.mean_grade import prmse, standardized_mean_difference
 from orcu.metrics.net_benefit import net_benefit
 from orcu.metrics.ordinal import accuracy, balanced_accuracy, macro_mae, mae, off_by_one_accuracy, qwk, unimodality
 from orcu.metrics.scorers import scorer
@@ -33,6 +34,7 @@ __all__ = [
     "nll",
     "off_by_one_accuracy",
     "overconfidence",
+    "prmse",
     "qwk",
     "rps",
     "rps_decomposition",
@@ -40,6 +42,7 @@ __all__ = [
     "scorer",
     "sharpness",
     "smooth_ece",
+    "standardized_mean_difference",
     "threshold_ce",
     "unimodality",
 ]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from orcu.decisions.costs import firm_costs
+from orcu.decisions.firm import firm_costs
 from orcu.errors import InputError
 from orcu.metrics.base import documented
 from orcu.metrics.sums import decision_sums
@@ -22,7 +22,7 @@ def firm(
     """Fixed risk multicategorical (FIRM) score of decisions: Taggart, Loveday and Griffiths (2022). Lower is better.
 
     Each threshold k = 1..C-1 adds ``risk`` times its weight for a miss (Y >= k, decided below k) and 1 - ``risk`` times
-    its weight for a false alarm. The score is the mean over the rows of the costs of `orcu.decisions.costs.firm_costs`;
+    its weight for a false alarm. The score is the mean over the rows of the costs of `orcu.decisions.firm.firm_costs`;
     `orcu.evaluate` with these costs as ``rule`` decides by them and reports the score as the mean cost.
 
     Example:

@@ -54,7 +54,7 @@ def failures(evaluation: Evaluation) -> list[str]:
 
 
 def _subgroups_fail(results: Findings) -> bool:
-    return results.subgroups_differ or results.subgroup_errors_differ
+    return results.subgroups_differ or results.subgroup_errors_differ or results.subgroup_grades_differ
 
 
 def _useless(evaluation: Evaluation, results: Findings) -> str:
@@ -172,6 +172,10 @@ def _failure_advice(results: Findings) -> str:
         sentences.append(
             "Report the errors of each subgroup, and train with more rows of the subgroups with large ones."
         )
+    if results.subgroup_grades_differ:
+        sentences.append(
+            "Check the labels and training rows of the subgroups whose grades are predicted too high or low."
+        )
     if found.few_rows:
         sentences.append("Collect more labelled rows of the classes with too few.")
     return " ".join(sentences)
@@ -242,7 +246,19 @@ def _subgroups(evaluation: Evaluation, results: Findings) -> str:
             f"The mean absolute error differs significantly between the subgroups: {values[worst]:.2f} classes in "
             f"{worst}, {values[best]:.2f} in {best}. "
         )
-    return errors + _subgroup_calibration(evaluation, results, aside)
+    return errors + _subgroup_grades(parts, results) + _subgroup_calibration(evaluation, results, aside)
+
+
+def _subgroup_grades(parts: Mapping[str, Evaluation], results: Findings) -> str:
+    """The subgroups whose grades are predicted too high and too low, if they differ."""
+    if not results.subgroup_grades_differ:
+        return ""
+    values = {name: part.mean_difference.value for name, part in parts.items() if part.rows >= MIN_ROWS}
+    ends = (max(values, key=values.__getitem__), min(values, key=values.__getitem__))
+    high, low = (f"{values[name]:+.2f} standard deviations in {name}" for name in ends)
+    return (
+        f"The mean predicted minus the mean observed grade differs significantly between the subgroups: {high}, {low}. "
+    )
 
 
 def _subgroup_calibration(evaluation: Evaluation, results: Findings, aside: str) -> str:

@@ -173,6 +173,7 @@ def build(
         examples=_examples(evaluation, show_ids),
         subgroups=[(name, part.rows) for name, part in subgroups.items()],
         subgroup_figures=_forest_figures(subgroups, "group"),
+        subgroup_parts=list(subgroups.values()),
         subgroup_rows=_table_rows(subgroups.values()),
         models=list(models),
         model_figures=_forest_figures(models, "model"),
