@@ -183,6 +183,20 @@ def clopper_pearson(part: float, total: float) -> Interval:
     return Interval(low, high)
 
 
+def effective_size(weights: FloatArray) -> float:
+    """Number of equally weighted units with the same variance of a mean, (sum w)^2 / sum w^2 (Kish, 1965).
+
+    For clusters, ``weights`` are their numbers of rows. The rows of a cluster then count as one unit, as if they were
+    all equal.
+
+    Example:
+        >>> effective_size(np.array([2.0, 2.0, 2.0])), round(effective_size(np.array([1.0, 1.0, 6.0])), 2)
+        (3.0, 1.68)
+    """
+    squares = float((weights**2).sum())
+    return float(weights.sum()) ** 2 / squares if squares > 0 else 0.0
+
+
 def interval(
     value: float, draws: FloatArray, factor: float = 1.0, bounds: tuple[float, float] = (-np.inf, np.inf)
 ) -> Interval:

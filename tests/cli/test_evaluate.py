@@ -250,3 +250,58 @@ def test_evaluate_several_models_are_one_table(tmp_path):
     assert "It is compared with 2 other models below" in plain(result.stdout)
     *_, row = (line for line in result.stdout.splitlines() if line.startswith("Ranked probability"))
     assert row.count("▲") == 2
+
+
+def planted(kind, rng):
+    """Predictions for 400 rows with a failure, and what the opening must say."""
+    centre = rng.uniform(-0.5, 2.5, size=(400, 1))
+    logits = -((np.arange(3) - centre) ** 2)
+    probs = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    y = (rng.random((400, 1)) > probs.cumsum(1)[:, :-1]).sum(1)
+    site = np.where(np.arange(400) < 100, "south", "north")
+    if kind == "class never predicted":
+        probs, expected = probs * [1, 1, 0.05], 'Never predicted: "severe" ('
+    elif kind == "subgroup":
+        probs, expected = np.where(site[:, None] == "south", probs[::-1], probs), " classes in south, 0."
+    elif kind == "base rates":
+        probs, expected = np.tile(np.bincount(y) / 400, (400, 1)), "The model is not better than always predicting"
+    else:
+        probs, expected = rng.dirichlet(np.ones(3), 400), "The model is worse than always predicting"
+    data = pd.DataFrame(probs / probs.sum(1, keepdims=True), columns=[f"p_{c}" for c in CLASSES])
+    return data.assign(grade=np.array(CLASSES)[y], site=site, patient=np.arange(400) // 2), expected
+
+
+@pytest.mark.parametrize("kind", ["class never predicted", "subgroup", "base rates", "random"])
+def test_evaluate_names_a_planted_failure_in_the_first_three_sentences(tmp_path, kind):
+    data, expected = planted(kind, np.random.default_rng(8))
+    data.to_parquet(tmp_path / "p.parquet")
+    options = ("--subgroup", "site", "--cluster", "patient", "--report", "r.html", "--json", "n.json")
+    result = run("p.parquet", *BASIC, *options, "--n-resamples", 60, cwd=tmp_path, width=1000)
+    assert result.returncode == 0, result.stderr
+    opening, _, rest = result.stdout.replace("\u00a0", " ").split("by value\n\n", 1)[1].partition("Next step:")
+    sentences = re.split(r"(?<=\.)\s+(?=[A-Z])", opening.strip())
+    assert expected in " ".join(sentences[:3])
+    page = (tmp_path / "r.html").read_text().replace("\u00a0", " ").replace("&#34;", '"')
+    assert "Standardized mean difference →0</td>" in page
+    leads = re.findall(r'<p class="lead[^"]*">([^<]*)</p>', page)
+    assert expected in " ".join(re.split(r"(?<=\.)\s+(?=[A-Z])", " ".join(leads))[:3])
+    # The advice agrees with the numbers below.
+    numbers, advice = json.loads((tmp_path / "n.json").read_text()), rest.split("\n\n")[0]
+    skill = numbers["corp"]["skill"]
+    assert ("Do not use these predictions" in advice) == (skill["low"] <= 1e-9)
+    assert "no further calibration is needed" not in advice  # every model here has a failure
+    never = [record["class"] for record in numbers["per_class"] if record["decided"]["value"] == 0]
+    assert all(f'"{name}" (' in opening for name in never)
+    assert ("Never predicted" in opening) == bool(never)
+    assert ("Report the errors of each subgroup" in advice) == ("mean absolute error differs" in opening)
+
+
+def test_evaluate_checklist_writes_a_table_with_the_command(folder, tmp_path):
+    path = tmp_path / "checklist.md"
+    result = run("calm.parquet", *BASIC, "--n-resamples", 60, "--checklist", path, cwd=folder)
+    assert result.returncode == 0, result.stderr
+    assert f"wrote {path}" in plain(result.stdout).replace(" ", "").replace("wrote", "wrote ")
+    text = path.read_text()
+    assert "| 23a | Model performance | Accuracy " in text
+    assert "Command: orcu evaluate calm.parquet --label grade" in text
+    assert_usage_error(run("calm.parquet", *BASIC, "--checklist", "c.pdf", cwd=folder), "c.pdf", ".md or .html")

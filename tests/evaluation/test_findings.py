@@ -16,7 +16,7 @@ from orcu.metrics.thresholds import decision_rates
 from orcu.predictions import Predictions
 from orcu.report.headline import KEY_FIGURES, failures, headline, key_figures, next_step, significance
 from orcu.report.pipelines import subgroup_table
-from orcu.resampling import Estimate
+from orcu.resampling import Estimate, clopper_pearson, effective_size
 
 GAPS = {
     "over": (0.08, 0.06, 0.10),
@@ -134,8 +134,8 @@ def test_page_sentences_advice_and_marks_agree(
         return
     # failures
     useless, differ = "useless" in failure, subgroups in ("one is off", "opposite")
-    assert ("not better than always predicting the class frequencies" in first_three) == useless
-    assert ('The sensitivity for "d" is 0 of ' in first_three) == ("never" in failure)
+    assert ("not significantly better than always predicting the class frequencies" in first_three) == useless
+    assert ('the sensitivity for "d" is 0 of ' in first_three) == ("never" in failure)
     assert ("Too few rows to assess" in first_three) == (failure == "few rows")
     assert ("mean absolute error differs significantly" in first_three) == errors_differ
     assert number == sum(
@@ -199,7 +199,7 @@ def test_headline_class_that_is_never_predicted_is_in_the_first_three_sentences(
     evaluation = evaluate(probs=probs / probs.sum(1, keepdims=True), y=y, classes=classes, n_resamples=100)
     text = opening(evaluation, page=evaluation.to_html())
     assert 'Never predicted: "severe" (' in text
-    assert 'The sensitivity for "severe or above" is 0 of 8 (95 % interval 0.0 – 36.9 %).' in text
+    assert 'the sensitivity for "severe or above" is 0 of 8 (95 % interval 0.0 – 36.9 %).' in text
     assert next_step(evaluation).startswith("Check the decisions before use")
     assert evaluation.per_threshold[2]["sensitivity"].high == pytest.approx(0.3694, abs=1e-4)
 
@@ -232,6 +232,67 @@ def test_headline_subgroup_that_is_off_is_in_the_first_three_sentences(five_grad
     text = opening(evaluation)
     assert re.search(r"classes in south, 0\.\d\d in north", text)
     assert "south is over-confident" in text
+
+
+def test_next_step_useless_model_depends_on_whether_it_orders_the_rows(base, five_grades):
+    probs, y, classes = five_grades
+    reverse = evaluate(probs=probs[:, ::-1], y=y, classes=classes, n_resamples=100)
+    assert "orders the rows in reverse (C-index 0." in next_step(reverse)
+    rng = np.random.default_rng(1)
+    random = evaluate(probs=rng.dirichlet(np.ones(5), size=400), y=y, classes=classes, n_resamples=100)
+    assert "calibration does not help a model without discrimination" in next_step(random)
+    few = altered(base, gap="none", errors=False, classes=False, failure="useless")  # better, but not significantly
+    few.corp["discrimination"] = Estimate(0.1, 0.01, 0.2)
+    assert "not significantly better than always predicting" in headline(few)[0]
+    assert "evaluate on more labelled rows" in next_step(few)
+
+
+def test_headline_three_failures_at_once_are_the_first_three_sentences(five_grades):
+    probs, y, classes = five_grades
+    site = np.where(np.arange(400) < 250, "south", "north")
+    probs = np.concatenate([probs[:250][::-1], probs[250:]]) * [1, 1e-4, 1, 1e-4, 1]
+    evaluation = evaluate(probs=probs / probs.sum(1, keepdims=True), y=y, classes=classes, subgroup=site)
+    sentences = re.split(r"(?<=\.) (?=[A-Z])", " ".join(headline(evaluation)))
+    assert "always predicting the class frequencies" in sentences[0]
+    assert sentences[1].startswith('Never predicted: "mild" (')
+    assert "differs significantly between the subgroups" in sentences[2]
+
+
+def test_rate_of_zero_has_the_interval_of_whole_clusters(five_grades):
+    probs, y, classes = five_grades
+    y = np.where(y > 2, 4, y)
+    severe, patient = np.flatnonzero(y == 4), np.arange(400).astype(str)
+    patient[severe] = [f"p{number // 10}" for number in range(len(severe))]  # ten rows of each patient
+    probs = probs * [1, 1, 1, 1e-6, 1e-6]
+    options = {"probs": probs / probs.sum(1, keepdims=True), "y": y, "classes": classes, "n_resamples": 60}
+    sizes = np.unique(patient[severe], return_counts=True)[1]
+    effective = sizes.sum() ** 2 / (sizes**2).sum()
+    rate = evaluate(**options, cluster=patient).per_threshold[3]["sensitivity"]
+    assert (rate.value, rate.low) == (0, 0)
+    assert rate.high == pytest.approx(1 - 0.025 ** (1 / effective))  # the rule of Clopper and Pearson for 0 events
+    independent = evaluate(**options).per_threshold[3]["sensitivity"]
+    assert independent.high == pytest.approx(1 - 0.025 ** (1 / len(severe)))
+    weighted = evaluate(**options, sample_weight=np.full(400, 7.0)).per_threshold[3]["sensitivity"]
+    assert weighted.high == pytest.approx(independent.high)  # the unit of the weights does not matter
+
+
+def test_rate_of_very_few_rows_has_an_exact_interval():
+    probs = np.tile([0.9, 0.1], (60, 1))
+    probs[:2] = [0.1, 0.9]  # two decisions for the second class, of which one is right
+    y = np.array([1, 0] + [0, 1] * 29)
+    rate = evaluate(probs=probs, y=y, n_resamples=100).per_threshold[0]["ppv"]
+    assert (rate.value, *clopper_pearson(1, 2)) == pytest.approx((0.5, rate.low, rate.high))
+
+
+def test_interval_of_a_rate_of_zero_covers_errors_of_whole_clusters():
+    """Clusters fail as a whole with a probability of 3 %; data sets without a failure must not exclude it too often."""
+    rng = np.random.default_rng(4)
+    clusters, rows, sets, rate = 40, 10, 2_000, 0.03
+    without = (rng.random((sets, clusters)) >= rate).all(axis=1).mean()  # 30 % of the data sets
+    sizes = np.full(clusters, float(rows))
+    assert without > 0.25
+    assert clopper_pearson(0, effective_size(sizes)).high > rate  # none of them excludes the truth
+    assert clopper_pearson(0, clusters * rows).high < rate  # as independent rows, all of them would
 
 
 def test_headline_good_model_has_no_failures_and_weights_are_shares(five_grades):

@@ -14,7 +14,7 @@ from typer import Argument, Option
 
 from orcu.cli.console import GATE_FAILED, echo, escape, fits, new_table, say, show, task
 from orcu.cli.decide import Rule, check_rule, read_rule
-from orcu.cli.files import ReportOptions
+from orcu.cli.files import ReportOptions, Result, provenance, writing
 from orcu.cli.options import Column, LabelledReadOptions, LaunchOptions, Parallel, key_values
 from orcu.errors import InputError, UnknownNameError
 
@@ -66,6 +66,9 @@ def evaluate(
         ),
     ] = None,
     form: Annotated[Format, Option("--format", help="Printed output, for terminals or CI systems.")] = Format.text,
+    checklist: Annotated[
+        Path | None, Result(help="TRIPOD+AI checklist, filled with the numbers of the evaluation: .md or .html.")
+    ] = None,
     show_ids: Annotated[bool, Option("--show-ids", help="Show row ids in the report.")] = False,
     jobs: Annotated[int, Parallel(min=1, help="Number of files of a folder to read in parallel.")] = 1,
 ) -> None:
@@ -79,7 +82,11 @@ def evaluate(
     gates = [Gate.parse(text) for text in fail_if or []]
     inputs = [*((path, read) for path in files), *(_compared_file(text, read) for text in compare or [])]
     paths = [path for path, _ in inputs]
-    reports.check([*paths])
+    reports.check([*paths], checklist)
+    if checklist is not None:
+        from orcu.report.checklist import check_suffix, write_checklist
+
+        check_suffix(checklist)
     launcher = launch.create(jobs)
     check_rule(rule)
     options = [read.arguments() for _, read in inputs]
@@ -100,6 +107,10 @@ def evaluate(
             )
     # Files are written before anything is printed, because a closed pipe may end the printing.
     written = reports.write(evaluation.to_dict(), partial(evaluation.to_html, show_ids=show_ids), paths)
+    if checklist is not None:
+        with writing(checklist):
+            write_checklist(evaluation, checklist, provenance(paths))
+        written.append(checklist)
     if form == "text":
         _print(evaluation)
         say(*(f"wrote {path}" for path in written))

@@ -5,7 +5,8 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from hashlib import file_digest, sha256
@@ -118,11 +119,18 @@ class ReportOptions:
             title = {} if self.title is None else {"title": self.title}
             texts[self.report] = page(provenance=source, **title)
         for path, text in texts.items():
-            try:
+            with writing(path):
                 write_page(text, path)
-            except OSError as error:
-                raise InputError(f"{path}: cannot be written ({error}).") from None
         return list(texts)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Name the file if writing it fails."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error}).") from None
 
 
 def write_fitted(output: Path, fitted: Any, predictions: "Predictions", source: Path) -> None:

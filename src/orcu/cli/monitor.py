@@ -10,17 +10,21 @@ import typer
 from typer import Argument, Option
 
 from orcu.cli.console import GATE_FAILED, escape, new_table, say, show, task
-from orcu.cli.files import ReportOptions, check_paths, digest
+from orcu.cli.decide import Rule, check_rule, read_rule
+from orcu.cli.files import ReportOptions, Result, check_json, check_paths, digest, writing
 from orcu.cli.options import Column, ReadOptions, command
 from orcu.errors import InputError
+from orcu.io.files import write_json
 
 if TYPE_CHECKING:
     from orcu.monitoring.check import Check, DayResult, SubgroupResult
+    from orcu.monitoring.periods import PeriodComparison
 
 monitor_app = typer.Typer(
     help="Anytime-valid drift alarms: the false-alarm rate holds however often you check.", no_args_is_help=True
 )
 Period = StrEnum("Period", ["day", "week", "month"])
+LEVEL = 0.05  # p-values below it are marked
 MAX_LINES = 31  # number of days, weeks or months printed
 MAX_ADDED_LINES = 7  # more added days are printed as a summary
 
@@ -153,6 +157,76 @@ def check(
     say(*(f"wrote {path}" for path in written))
     if result.alarm:
         raise typer.Exit(GATE_FAILED)
+
+
+@command(monitor_app)
+def compare(
+    before: Annotated[Path, Argument(help="Predictions of the first period.")],
+    after: Annotated[Path, Argument(help="Predictions of the second period, with the labels known by now.")],
+    read: ReadOptions,
+    rule: Rule = "argmax",
+    event: Annotated[
+        str | None, Option(help="Backtest the probability of this class or above. Default: the highest class.")
+    ] = None,
+    json_path: Annotated[Path | None, Result("--json", help="JSON file of all numbers.")] = None,
+) -> None:
+    """Compare two periods: population stability, migration between grades, Jeffreys test of each grade."""
+    from orcu.monitoring.periods import compare_periods
+    from orcu.predictions import open_predictions
+
+    check_paths([before, after], [json_path], folders=True)
+    check_json(json_path)
+    check_rule(rule)
+    options = read.arguments()
+    with task("reading"):
+        # The labels of the first period are not used, and need not be known.
+        first = open_predictions(before, **options).load_all_rows()[0]
+        second, y = open_predictions(after, **options).load_all_rows()
+        chosen = read_rule(rule, second.classes, read.encoding)
+        result = compare_periods(first, second, rule=chosen, event=event, y=y)
+    if json_path is not None:
+        with writing(json_path):
+            write_json(json_path, result.to_dict())
+    _print_comparison(result)
+    if json_path is not None:
+        say(f"wrote {json_path}")
+
+
+def _print_comparison(result: "PeriodComparison") -> None:
+    from orcu.evaluation.formatting import format_value
+
+    first, second = result.counts
+    table = new_table("grade", ">first", ">second", ">share", ">share", padding=1)
+    for k, name in enumerate(result.classes):
+        shares = [format_value(float(part[k] / part.sum()), percent=True) for part in result.counts]
+        table.add_row(escape(name), f"{first[k]:,}", f"{second[k]:,}", *shares)
+    show("", table)
+    say(
+        f"Population stability index: {result.stability_index:.4f}; without a change, 95 % of samples of these sizes "
+        f"have less than {result.stability_limit:.4f}.",
+        "",
+    )
+    if result.migration is None:
+        say("No migration matrix: it needs the ids of the cases in both files (--id).", "")
+    else:
+        table = new_table("from / to", *(f">{name}" for name in result.classes), padding=1)
+        for name, row in zip(result.classes, result.migration, strict=True):
+            table.add_row(escape(name), *(f"{count:,}" for count in row))
+        show(table)
+        say(f"{result.migration.sum():,} cases are in both periods.", "")
+    if result.backtest:
+        table = new_table("grade", ">rows", ">events", ">observed", ">predicted", ">p-value", padding=1)
+        for grade in result.backtest:
+            observed = grade.events / grade.rows if grade.rows else float("nan")
+            rates = [format_value(value, percent=True) for value in (observed, grade.predicted)]
+            p_value = _mark(format_value(grade.p_value, percent=False), grade.p_value < LEVEL)
+            table.add_row(escape(grade.grade), f"{grade.rows:,}", f"{grade.events:,}", *rates, p_value)
+        show(table)
+        say(
+            f'Event: "{result.event}". p-value: Jeffreys test, small if the predicted probability of a grade is too '
+            "low. It assumes independent rows and is not adjusted for the number of grades.",
+            style="dim",
+        )
 
 
 def _print_added(days: str, rows: int, unlabelled: int, *, append: bool) -> None:

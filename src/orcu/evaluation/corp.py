@@ -106,7 +106,8 @@ def _skill(values: FloatArray, changes: FloatArray | None, factor: float) -> Est
     def skill(parts: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore", invalid="ignore"):  # a subgroup may have one class only: no uncertainty
             value = (parts[..., 1] - parts[..., 0]) / parts[..., 2]
-        return np.where(parts[..., 2] > 0, value, np.nan)
+        # A constant prediction has the skill 0, not that of its rounding errors.
+        return np.where(parts[..., 2] > 0, value.round(12) + 0.0, np.nan)
 
     value = float(skill(values))
     return (

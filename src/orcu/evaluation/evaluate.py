@@ -17,6 +17,7 @@ from orcu.evaluation.evaluation import Evaluation
 from orcu.evaluation.intervals import MIN_CLUSTERS, calibrated_sums, default_draws, gap_interval, reference_p_value
 from orcu.evaluation.mean_cost import evaluation_metrics
 from orcu.evaluation.raters import RaterEvaluation, evaluate_raters
+from orcu.evaluation.smooth_curves import smooth_calibration
 from orcu.evaluation.statistics import (
     SUBSAMPLE_ROWS,
     Progress,
@@ -26,17 +27,18 @@ from orcu.evaluation.statistics import (
     plain_sums,
     subsample_index,
 )
-from orcu.inputs import FloatArray, IntArray, as_count, as_n_bins, dense_outputs, is_dense
+from orcu.inputs import BoolArray, FloatArray, IntArray, as_count, as_n_bins, dense_outputs, is_dense
 from orcu.launchers import Launcher
 from orcu.metrics.base import Metric, total_gap
 from orcu.metrics.calibration import class_gaps, threshold_gaps
 from orcu.metrics.concordance import concordance_fit
+from orcu.metrics.mean_grade import grade_deviation, mean_difference
 from orcu.metrics.ordinal import class_mae, class_recall
 from orcu.metrics.referral import curve_from_rows
 from orcu.metrics.rows import Rows
 from orcu.metrics.scoring import decomposition, impossible_rows
 from orcu.metrics.sums import VALUE, Sums
-from orcu.metrics.thresholds import ThresholdFit, decision_rates, rate_totals, threshold_fit
+from orcu.metrics.thresholds import ThresholdFit, decision_rates, rate_cells, threshold_fit
 from orcu.predictions import Predictions, PredictionsSource
 from orcu.predictions.calibration import leakage_warnings
 from orcu.predictions.source import MAX_DIGITS
@@ -44,6 +46,7 @@ from orcu.resampling import (
     CONFIDENCE_LEVEL,
     Estimate,
     clopper_pearson,
+    effective_size,
     interval,
     intervals,
     number_of_resamples,
@@ -135,9 +138,10 @@ def evaluate(
         evaluation = evaluate_statistics(name, statistics)
         # The subsamples of all subgroups together are about as large as that of all rows.
         size = max(MIN_SUBGROUP_ROWS, SUBSAMPLE_ROWS // max(len(subgroups), 1))
+        deviation = grade_deviation(statistics.totals, statistics.rows)
         report_progress("intervals of subgroups", statistics.rows)
         evaluations = map_ordered(
-            lambda name: evaluate_statistics(name, subgroups[name], subsample_rows=size),
+            lambda name: evaluate_statistics(name, subgroups[name], subsample_rows=size, deviation=deviation),
             subgroups,
             threads=_threads(statistics.rows),
         )
@@ -195,7 +199,9 @@ def _evaluate_statistics(
     n_resamples: int | None,
     random_state: int,
     subsample_rows: int = SUBSAMPLE_ROWS,
+    deviation: float | None = None,
 ) -> Evaluation:
+    """Evaluation of some rows; ``deviation`` is the standard deviation of the grades of all rows."""
     sample, sums = statistics.sample, statistics.totals
     rows, unit = statistics.subsample(subsample_rows)
     n_resamples = number_of_resamples(n_resamples, statistics.rows, statistics.layout.size)
@@ -209,11 +215,21 @@ def _evaluate_statistics(
     fit_draws = _resample_fits(statistics, fits, unit, n_resamples, random_state) if n_resamples else None
     reference = _Reference(statistics, rows, draws, factor, random_state)
     raters = None if sample.votes is None else evaluate_raters(statistics, n_resamples, random_state)
+    effective = partial(_effective_rows, statistics, rows)
     calibration = corp(
         rows,
         unit,
         statistics.units,
         clustered=draws is not None and (sample.cluster is not None or sample.votes is not None),
+        n_resamples=n_resamples,
+        factor=factor,
+        random_state=random_state,
+        threads=_threads(len(rows)),
+    )
+    smooth = smooth_calibration(
+        rows,
+        unit,
+        statistics.units,
         n_resamples=n_resamples,
         factor=factor,
         random_state=random_state,
@@ -230,12 +246,13 @@ def _evaluate_statistics(
             metric.name: _estimate(metric, sums, draws, reference, factor)
             for metric in evaluation_metrics(statistics.rule)
         },
-        per_class=_per_class(sums, reference, sample.classes),
+        per_class=_per_class(sums, draws, reference, factor, sample.classes, effective),
         per_threshold=[
-            record | parts
-            for record, parts in zip(
-                _per_threshold(sums, draws, reference, fits, fit_draws, factor, sample.classes),
+            record | parts | {"eci": index}
+            for record, parts, index in zip(
+                _per_threshold(sums, draws, reference, fits, fit_draws, factor, sample.classes, effective),
                 calibration.per_threshold,
+                smooth.eci,
                 strict=True,
             )
         ],
@@ -258,9 +275,21 @@ def _evaluate_statistics(
         rule=statistics.rule,
         raters=raters,
         corp=calibration.parts,
+        mean_difference=_mean_difference(
+            sums, draws, grade_deviation(sums, statistics.rows) if deviation is None else deviation, factor
+        ),
         c_index=_c_index(rows, unit, statistics.units, n_resamples, factor, random_state),
         calibration_curves=calibration.curves,
+        smooth_curves=smooth.curves,
     )
+
+
+def _mean_difference(sums: Sums, draws: Sums | None, deviation: float, factor: float) -> Estimate:
+    """Mean expected grade minus mean observed grade, in standard deviations of the observed grades of all rows."""
+    if not deviation > 0:
+        return Estimate(math.nan)
+    changes = None if draws is None else mean_difference(draws)[:, None] / deviation
+    return _estimates(mean_difference(sums)[None] / deviation, changes, factor, (-math.inf, math.inf))[0]
 
 
 def _c_index(rows: Rows, unit: IntArray, units: int, n_resamples: int, factor: float, random_state: int) -> Estimate:
@@ -279,7 +308,7 @@ def _notes(statistics: SufficientStatistics, subsample_rows: int) -> list[str]:
     notes = [*statistics.sample.notes, *leakage_warnings(statistics.sample.history)]
     if subsample_rows < statistics.rows:
         notes.append(
-            "AUC, C-index, calibration lines, CORP, decision curves and the referral curve use "
+            "AUC, C-index, calibration lines and curves, CORP, decision curves and the referral curve use "
             f"{subsample_rows:,} rows spread evenly over the {statistics.rows:,}, the calibrated reference at most "
             f"{REFERENCE_ROWS:,}; all other numbers use all rows"
         )
@@ -469,7 +498,14 @@ def _resample_fits(
     return center + change.reshape(n_resamples, len(fits), 3)
 
 
-def _per_class(sums: Sums, reference: _Reference, classes: tuple[str, ...]) -> list[dict[str, Any]]:
+def _per_class(
+    sums: Sums,
+    draws: Sums | None,
+    reference: _Reference,
+    factor: float,
+    classes: tuple[str, ...],
+    effective: Callable[[BoolArray], float],
+) -> list[dict[str, Any]]:
     ce, errors = total_gap(np.abs(class_gaps(sums))), reference.errors(class_gaps, total_gap)
     columns = {
         "prevalence": sums.confusion.sum(-1) / sums.total,
@@ -480,7 +516,17 @@ def _per_class(sums: Sums, reference: _Reference, classes: tuple[str, ...]) -> l
         "recall": class_recall(sums.confusion),
         "mae": class_mae(sums.confusion),
     }
-    return _records({"class": classes, **{name: values.tolist() for name, values in columns.items()}})
+    decided, total = _share_decided(sums), np.ones((len(classes), len(classes)), dtype=bool)
+    decided_draws = None if draws is None else _share_decided(draws)
+    shares = _rates(decided, decided_draws, factor, [partial(effective, total)] * len(classes))
+    return _records(
+        {"class": classes, **{name: values.tolist() for name, values in columns.items()}, "decided": shares}
+    )
+
+
+def _share_decided(sums: Sums) -> FloatArray:
+    """Share of the rows that are decided as each class, shape (..., C)."""
+    return sums.confusion.sum(-2) / sums.total[..., None]
 
 
 def _per_threshold(
@@ -491,6 +537,7 @@ def _per_threshold(
     fit_draws: FloatArray | None,
     factor: float,
     classes: tuple[str, ...],
+    effective: Callable[[BoolArray], float],
 ) -> list[dict[str, Any]]:
     labels = sums.confusion.sum(-1)
     ce, errors = total_gap(np.abs(threshold_gaps(sums))), reference.errors(threshold_gaps, total_gap)
@@ -502,15 +549,10 @@ def _per_threshold(
         "ce_p_value": reference_p_value(ce, errors).tolist(),
         "brier": (sums.threshold_squares / sums.total).tolist(),
     }
-    totals = rate_totals(sums.confusion)
     rate_draws = {} if draws is None else decision_rates(draws.confusion)
     for name, rate in decision_rates(sums.confusion).items():
-        columns[name] = [
-            _exact_at_bounds(estimate, float(total))
-            for estimate, total in zip(
-                _estimates(rate, rate_draws.get(name), factor, (0.0, 1.0)), totals[name], strict=True
-            )
-        ]
+        rows_of_rate = [partial(effective, cells) for cells in rate_cells(name, len(classes))]
+        columns[name] = _rates(rate, rate_draws.get(name), factor, rows_of_rate)
     for i, name in enumerate(("auc", "intercept", "slope")):
         values = np.array([getattr(fit, name) for fit in fits])
         bounds = (0.0, 1.0) if name == "auc" else (-np.inf, np.inf)
@@ -518,11 +560,38 @@ def _per_threshold(
     return _records(columns)
 
 
-def _exact_at_bounds(rate: Estimate, total: float) -> Estimate:
-    """The rate with an exact interval if it is 0 or 1: all resamples then have the same rate."""
-    if math.isnan(rate.low) or rate.value not in (0.0, 1.0):
-        return rate
-    return Estimate(rate.value, *clopper_pearson(rate.value * total, total))
+def _rates(
+    values: FloatArray, draws: FloatArray | None, factor: float, effective_rows: Sequence[Callable[[], float]]
+) -> list[Estimate]:
+    """Rates with their intervals, which are exact where resamples say too little.
+
+    All resamples agree on a rate of 0 or 1, and a rate of very few rows is undefined in resamples without these.
+    """
+    rates = _estimates(values, draws, factor, (0.0, 1.0))
+    if draws is None:
+        return rates
+    for k, rate in enumerate(rates):
+        if rate.value in (0.0, 1.0) or (math.isnan(rate.low) and not math.isnan(rate.value)):
+            total = effective_rows[k]()
+            rates[k] = Estimate(rate.value, *clopper_pearson(rate.value * total, total))
+    return rates
+
+
+def _effective_rows(statistics: SufficientStatistics, rows: Rows, cells: BoolArray) -> float:
+    """Effective number of independent rows in some cells of the confusion matrix, for a rate of 0 or 1.
+
+    Such a rate does not show how similar the rows of a cluster are, so their intraclass correlation is taken as 1, its
+    largest value: the design effect is that of whole clusters, and the interval is conservative. Weighted rows have
+    their effective number.
+    """
+    sample = statistics.sample
+    if sample.cluster is not None or sample.votes is not None:
+        by_cell = statistics.unit_sums[:, statistics.layout.slices["confusion"]]
+        return effective_size(np.asarray(by_cell @ cells.ravel().astype(np.float64)).ravel())
+    if sample.sample_weight is None:
+        return float(statistics.totals.confusion[cells].sum())
+    weights = rows.weights[cells[rows.y, rows.decision]]
+    return effective_size(weights) * statistics.rows / len(rows)
 
 
 def _records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:

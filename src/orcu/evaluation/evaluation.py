@@ -14,6 +14,7 @@ from orcu.evaluation.decision_curves import DecisionCurve
 from orcu.evaluation.formatting import ARROWS, format_interval, format_value
 from orcu.evaluation.mean_cost import evaluation_metrics
 from orcu.evaluation.raters import RaterEvaluation
+from orcu.evaluation.smooth_curves import SmoothCurve
 from orcu.metrics.base import Metric
 from orcu.metrics.binning import PAPER
 from orcu.metrics.referral import ReferralCurve
@@ -54,7 +55,11 @@ class Evaluation:
     raters: RaterEvaluation | None = None  # of cases with votes of several raters
     corp: dict[str, Estimate] = field(default_factory=dict)  # parts of the RPS, and its skill
     calibration_curves: list[CalibrationCurve] = field(default_factory=list)  # of each threshold
+    smooth_curves: list[SmoothCurve] = field(default_factory=list)  # likewise, by splines
     c_index: Estimate = field(default_factory=lambda: Estimate(math.nan))  # ordinal concordance of the expected class
+    mean_difference: Estimate = field(
+        default_factory=lambda: Estimate(math.nan)
+    )  # of expected and observed grade, in SD
     decision_curves: list[DecisionCurve] = field(default_factory=list)  # of each threshold
     subgroups: dict[str, "Evaluation"] = field(default_factory=dict)
     others: list["Evaluation"] = field(default_factory=list)
@@ -108,6 +113,7 @@ class Evaluation:
             "rps_decomposition": _plain(self.decomposition),
             "corp": _plain(self.corp),
             "c_index": _plain(self.c_index),
+            "standardized_mean_difference": _plain(self.mean_difference),
             "decision_curves": _plain([curve.to_dict() for curve in self.decision_curves]),
             "per_class": _plain(self.per_class),
             "per_threshold": _plain(self.per_threshold),
@@ -142,6 +148,7 @@ class Evaluation:
             "rows": self.rows,
             "notes": self.notes,
             "metrics": _plain(self.metrics),
+            "standardized_mean_difference": _plain(self.mean_difference),
             "per_class": _plain(self.per_class),
             "per_threshold": _plain(self.per_threshold),
             "confusion": self.sums.confusion.tolist(),

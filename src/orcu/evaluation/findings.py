@@ -5,7 +5,8 @@ thresholds that miss most of their rows, subgroups that differ, and classes with
 model as a whole is tested by `PRIMARY`: over-confidence, ECE, SCE and the error of the thresholds. Their p-values
 are adjusted by the method of Holm (1979), so a calibrated model is called miscalibrated in at most 5 % of evaluations.
 Only if one of them is significant, classes and thresholds are tested, each family adjusted likewise. Subgroups are
-another family: the smallest adjusted p-value of each subgroup is adjusted over the subgroups.
+another family: the smallest adjusted p-value of each subgroup is adjusted over the subgroups. Whether over-confidence,
+mean absolute error and mean grade differ between them is a family of three tests.
 """
 
 import math
@@ -17,7 +18,7 @@ import numpy as np
 from scipy.special import chdtrc, ndtr, ndtri
 
 from orcu.metrics.thresholds import rate_totals
-from orcu.resampling import CONFIDENCE_LEVEL, clopper_pearson
+from orcu.resampling import CONFIDENCE_LEVEL
 
 if TYPE_CHECKING:
     from orcu.evaluation.evaluation import Evaluation
@@ -29,6 +30,7 @@ MIN_CLASS_ROWS = 10  # rows of a class needed for a statement about it
 LOW_RATE = 0.5  # a threshold with a smaller sensitivity or specificity misses most of its rows
 NO_SKILL = 1e-9  # skill up to this size is rounding
 RARE = 0.5  # a class is rarely decided if it is decided less often than this share of its rows
+RELEVANT_DIFFERENCE = 0.1  # standardized mean difference of a subgroup (Williamson, Xi and Breyer, 2012)
 GAP = "overconfidence"
 PRIMARY = (GAP, "ece", "sce", "threshold_ce")
 SIGNIFICANT, NOT_SIGNIFICANT = "significant", "not significant"
@@ -80,8 +82,8 @@ class Failures:
 
     skill: "Estimate"  # of the ranked probability score against the class frequencies
     is_useless: bool  # whether the model is not better than the class frequencies
-    never_decided: Mapping[str, Share]  # classes with rows; the share of these rows that are decided right
-    rarely_decided: Mapping[str, Share]  # classes; decisions, and rows with the label
+    never_decided: Mapping[str, float]  # classes with rows, and their rows
+    rarely_decided: Mapping[str, Share]  # classes; decisions, and rows with the label; with intervals only
     missed: Mapping[str, tuple[str, Share]]  # by event: the lowest sensitivity and specificity below `LOW_RATE`
     few_rows: Mapping[str, float]  # classes with too few rows for a statement, and their rows
 
@@ -102,6 +104,7 @@ class Findings:
     off_subgroups: Sequence[str]  # subgroups with a significant error, largest over-confidence first
     subgroups_differ: bool  # whether the over-confidence of the subgroups differs
     subgroup_errors_differ: bool  # whether the mean absolute error of the decisions differs between the subgroups
+    subgroup_grades_differ: bool  # whether the standardized mean difference differs, and exceeds 0.1 in one of them
     calibrators: Sequence[str]  # calibrators that were applied before
     is_unimodal: bool
     failures: Failures
@@ -143,10 +146,23 @@ def findings(evaluation: "Evaluation") -> Findings:
             **vars(result),
             "subgroups": {name: Findings(**{**vars(part), "is_tested": name in off}) for name, part in parts.items()},
             "off_subgroups": off,
-            "subgroups_differ": _differ([part.metrics[GAP] for part in _large(evaluation.subgroups)]),
-            "subgroup_errors_differ": _differ([part.metrics["mae"] for part in _large(evaluation.subgroups)]),
+            **_differences(_large(evaluation.subgroups)),
         }
     )
+
+
+def _differences(subgroups: Sequence["Evaluation"]) -> dict[str, bool]:
+    """Which values differ between the subgroups, by the names of their fields; a family of tests."""
+    adjusted = adjust(
+        {
+            "subgroups_differ": _homogeneity_p_value([part.metrics[GAP] for part in subgroups]),
+            "subgroup_errors_differ": _homogeneity_p_value([part.metrics["mae"] for part in subgroups]),
+            "subgroup_grades_differ": _homogeneity_p_value([part.mean_difference for part in subgroups]),
+        }
+    )
+    differ = {name: p < LEVEL for name, p in adjusted.items()}
+    relevant = any(abs(part.mean_difference.value) > RELEVANT_DIFFERENCE for part in subgroups)
+    return differ | {"subgroup_grades_differ": differ["subgroup_grades_differ"] and relevant}
 
 
 def _large(subgroups: Mapping[str, "Evaluation"]) -> list["Evaluation"]:
@@ -174,6 +190,7 @@ def _whole(evaluation: "Evaluation") -> Findings:
         off_subgroups=[],
         subgroups_differ=False,
         subgroup_errors_differ=False,
+        subgroup_grades_differ=False,
         calibrators=[step["method"] for step in evaluation.sample.history if step.get("step") == "calibrate"],
         is_unimodal=evaluation.metrics["unimodality"].value == 1,
         failures=_failures(evaluation),
@@ -184,14 +201,15 @@ def _failures(evaluation: "Evaluation") -> Failures:
     confusion = evaluation.sums.confusion
     labels, decisions, total = confusion.sum(1), confusion.sum(0), float(confusion.sum())
     rows_per_weight = evaluation.rows / total
+    decided = [record["decided"] for record in evaluation.per_class]
     skill = evaluation.corp["skill"]
     lowest_skill = skill.value if math.isnan(skill.low) else skill.low
     never, rarely = {}, {}
     for k, name in enumerate(evaluation.classes):
         if labels[k] > 0 and decisions[k] == 0:
-            never[name] = _share(evaluation, 0.0, float(labels[k]))
+            never[name] = float(labels[k])
         # The share of the decisions is compared with the share of the labels, each of all rows.
-        elif labels[k] > 0 and _share(evaluation, float(decisions[k]), total).high < RARE * labels[k] / total:
+        elif labels[k] > 0 and decided[k].high < RARE * labels[k] / total:
             rarely[name] = Share(float(decisions[k]), float(labels[k]), math.nan, math.nan)
     return Failures(
         skill=skill,
@@ -205,12 +223,6 @@ def _failures(evaluation: "Evaluation") -> Failures:
             if count * rows_per_weight < MIN_CLASS_ROWS
         },
     )
-
-
-def _share(evaluation: "Evaluation", part: float, total: float) -> Share:
-    """Share with an exact interval; weights count as rows by their share of the total weight."""
-    scale = evaluation.rows / float(evaluation.sums.confusion.sum())
-    return Share(part, total, *clopper_pearson(part * scale, total * scale))
 
 
 def _missed(evaluation: "Evaluation") -> dict[str, tuple[str, Share]]:
@@ -227,14 +239,14 @@ def _missed(evaluation: "Evaluation") -> dict[str, tuple[str, Share]]:
     return dict(reversed(missed.items()))
 
 
-def _differ(gaps: Sequence["Estimate"]) -> bool:
-    """Whether values differ, by Cochran's test of homogeneity with the standard errors of their intervals."""
+def _homogeneity_p_value(gaps: Sequence["Estimate"]) -> float:
+    """P-value of Cochran's test of homogeneity with the standard errors of the intervals; NaN for fewer than two."""
     widths = np.array([gap.high - gap.low for gap in gaps])
     values, errors = np.array([gap.value for gap in gaps]), widths / (2 * _quantile())
     usable = np.isfinite(errors) & (errors > 0)
     if usable.sum() < 2:
-        return False
+        return math.nan
     weights = errors[usable] ** -2
     center = np.average(values[usable], weights=weights)
     statistic = float((weights * (values[usable] - center) ** 2).sum())
-    return bool(chdtrc(usable.sum() - 1, statistic) < LEVEL)
+    return float(chdtrc(usable.sum() - 1, statistic))

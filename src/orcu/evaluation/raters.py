@@ -16,6 +16,7 @@ import numpy as np
 from orcu import geometry
 from orcu.evaluation.statistics import SufficientStatistics
 from orcu.inputs import FloatArray, IntArray
+from orcu.metrics.mean_grade import prmse_of_sums, prmse_sums
 from orcu.predictions import Predictions
 from orcu.raters.agreement import Agreement, agreement
 from orcu.raters.votes import is_counts, label_shares, median_votes, raters_are_resampled
@@ -62,6 +63,7 @@ class RaterEvaluation:
     raters_resampled: bool  # whether the intervals of the metrics hold for new raters too
     ceilings: list[Ceiling]
     distances: dict[str, Estimate]  # between the predicted distribution and that of the votes
+    prmse: Estimate | None  # of the expected grade, for the true grades of all cases; None without two votes of a case
     unimodal_votes: Estimate | None  # share of cases with unimodal votes, among those with three or more
     agreement: Agreement | None
     people_split: list[SplitCase]  # raters disagree, the model is certain
@@ -88,6 +90,7 @@ def evaluate_raters(statistics: SufficientStatistics, n_resamples: int, random_s
         raters_resampled=ratings is not None and not statistics.sampled and raters_are_resampled(ratings),
         ceilings=[] if columns is None else _ceilings(columns, paired, bootstrap),
         distances=_distances(sample, columns, paired, bootstrap),
+        prmse=bootstrap.prmse(sample) if paired.any() else None,
         unimodal_votes=_unimodal_votes(sample, has_counts, bootstrap),
         agreement=_agreement(sample, n_resamples, random_state) if paired.any() else None,
         people_split=people,
@@ -129,6 +132,16 @@ class _CaseBootstrap:
         with np.errstate(invalid="ignore"):
             means = draws[:, 0] / draws[:, 1]
         return Estimate(value, *interval(value, means[np.isfinite(means)], self._factor, bounds))
+
+    def prmse(self, sample: Predictions) -> Estimate:
+        """PRMSE of the expected grade, with its interval."""
+        columns = prmse_sums(sample.probs, np.asarray(sample.votes), self._weight)
+        value = float(prmse_of_sums(columns.sum(axis=0)))
+        if not self._n_resamples or math.isnan(value):
+            return Estimate(value)
+        sums = np.stack([np.bincount(self._unit, weights=part, minlength=self._units) for part in columns.T], axis=1)
+        draws = prmse_of_sums(resampled_sums(sums, self._n_resamples, self._random_state))
+        return Estimate(value, *interval(value, draws, self._factor))
 
 
 class _CaseValues:

@@ -32,6 +32,9 @@ ARGUMENTS = {
     "tolerance": "largest step in the wrong direction that is ignored; 0 is the paper's definition.",
     "uncertainty": "score of each row, shape (n,), such as the disagreement of an ensemble, instead of the confidence.",
     "threshold_probabilities": "probabilities from which a row is treated, each above 0 and below 1, shape (m,).",
+    "num_classes": "number of classes, C.",
+    "risk": "cost of a miss relative to that of a miss and a false alarm, above 0 and below 1.",
+    "threshold_weights": "importance of each threshold k = 1..C-1, above 0; all 1 by default.",
     "sample_weight": "non-negative row weights, shape (n,).",
 }
 

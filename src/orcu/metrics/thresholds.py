@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from orcu import geometry
-from orcu.inputs import FloatArray
+from orcu.inputs import BoolArray, FloatArray
 from orcu.metrics.base import function_of
 from orcu.metrics.rows import Rows, checked_rows
 
@@ -94,6 +94,20 @@ def decision_rates(confusion: FloatArray) -> dict[str, FloatArray]:
             "ppv": true_positive / above(decisions),
             "npv": true_negative / below(decisions),
         }
+
+
+def rate_cells(name: str, num_classes: int) -> BoolArray:
+    """Cells of the confusion matrix of which a rate of `decision_rates` is a share, shape (C-1, C, C).
+
+    Example:
+        >>> rate_cells("ppv", 2).astype(int).tolist()
+        [[[0, 1], [0, 1]]]
+    """
+    number = np.arange(num_classes)
+    above = number > number[:-1, None]  # (C-1, C): classes from each threshold
+    chosen = above if name in ("sensitivity", "ppv") else ~above
+    part = chosen[:, :, None] if name in ("sensitivity", "specificity") else chosen[:, None, :]
+    return np.broadcast_to(part, (num_classes - 1, num_classes, num_classes))
 
 
 def rate_totals(confusion: FloatArray) -> dict[str, FloatArray]:

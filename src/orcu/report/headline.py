@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from orcu.evaluation.evaluation import Evaluation, format_metric, format_metric_interval
-from orcu.evaluation.findings import GAP, LEVEL, MIN_ROWS, SIGNIFICANT, Findings, Share, findings
+from orcu.evaluation.findings import GAP, LEVEL, MIN_ROWS, NO_SKILL, SIGNIFICANT, Findings, Share, findings
 from orcu.evaluation.formatting import format_interval, format_value
 from orcu.metrics.base import METRICS
 from orcu.metrics.sums import OUTCOME, VALUE, WEIGHT
@@ -54,7 +54,7 @@ def failures(evaluation: Evaluation) -> list[str]:
 
 
 def _subgroups_fail(results: Findings) -> bool:
-    return results.subgroups_differ or results.subgroup_errors_differ
+    return results.subgroups_differ or results.subgroup_errors_differ or results.subgroup_grades_differ
 
 
 def _useless(evaluation: Evaluation, results: Findings) -> str:
@@ -62,6 +62,8 @@ def _useless(evaluation: Evaluation, results: Findings) -> str:
         return ""
     skill = results.failures.skill
     verb = "worse than" if skill.high < 0 else "not better than"
+    if skill.value > NO_SKILL:
+        verb = "not significantly better than"
     rps, reference = evaluation.metrics["rps"].value, evaluation.corp["uncertainty"].value
     ends = "" if math.isnan(skill.low) else f" (skill {_signed(skill.value)}, 95 % interval {_signed_ends(skill)})"
     return (
@@ -79,24 +81,24 @@ def _signed_ends(estimate: Estimate) -> str:
 
 
 def _missing_classes(evaluation: Evaluation, results: Findings) -> str:
-    """Classes that are never or rarely decided, and the thresholds that miss most of their rows."""
+    """One sentence on classes that are never or rarely decided, and on thresholds that miss most of their rows."""
     found = results.failures
     parts = []
     if found.never_decided:
-        rows = _class_rows(evaluation, {name: share.total for name, share in found.never_decided.items()})
-        parts.append(f"Never predicted: {_listed(rows)}.")
+        parts.append(f"never predicted: {_listed(_class_rows(evaluation, found.never_decided))}")
     if found.rarely_decided:
         amount = partial(_amount, evaluation)
         counts = [
             f'"{name}" (predicted for {amount(share.part)}, but {amount(share.total)} have it)'
             for name, share in found.rarely_decided.items()
         ]
-        parts.append(f"Rarely predicted: {_listed(counts)}.")
+        parts.append(f"rarely predicted: {_listed(counts)}")
     if results.enough_rows:
         parts += [
-            f'The {rate} for "{event}" is {_of(evaluation, share)}.' for event, (rate, share) in found.missed.items()
+            f'the {rate} for "{event}" is {_of(evaluation, share)}' for event, (rate, share) in found.missed.items()
         ]
-    return " ".join(parts)
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 def _class_rows(evaluation: Evaluation, counts: Mapping[str, float]) -> list[str]:
@@ -128,11 +130,26 @@ def next_step(evaluation: Evaluation) -> str:
     if not results.enough_rows:
         return f"Evaluate on more labelled rows: {evaluation.rows} rows are too few for conclusions."
     if results.failures.is_useless and not _recalibration_helps(evaluation, results):
-        return (
-            "Do not use these predictions. Check the labels, the order of the classes and the inputs, or train another "
-            "model; calibration does not help a model without discrimination."
-        )
+        return f"Do not use these predictions. {_useless_advice(evaluation)}"
     return " ".join(filter(None, [_failure_advice(results), _calibration_advice(evaluation, results)]))
+
+
+def _useless_advice(evaluation: Evaluation) -> str:
+    """What to check, which depends on whether the model orders the rows."""
+    order = evaluation.c_index
+    if order.high < 0.5:
+        return (
+            f"The expected class orders the rows in reverse (C-index {order.value:.2f}): check whether the classes are "
+            "in their order from lowest to highest, and the labels."
+        )
+    if evaluation.corp["discrimination"].low > 0:
+        return (
+            "They separate the classes, but too few rows show whether that is enough: evaluate on more labelled rows."
+        )
+    return (
+        "Check the labels, the order of the classes and the inputs, or train another model; calibration does not help "
+        "a model without discrimination."
+    )
 
 
 def _recalibration_helps(evaluation: Evaluation, results: Findings) -> bool:
@@ -154,6 +171,10 @@ def _failure_advice(results: Findings) -> str:
     if results.subgroup_errors_differ:
         sentences.append(
             "Report the errors of each subgroup, and train with more rows of the subgroups with large ones."
+        )
+    if results.subgroup_grades_differ:
+        sentences.append(
+            "Check the labels and training rows of the subgroups whose grades are predicted too high or low."
         )
     if found.few_rows:
         sentences.append("Collect more labelled rows of the classes with too few.")
@@ -225,7 +246,19 @@ def _subgroups(evaluation: Evaluation, results: Findings) -> str:
             f"The mean absolute error differs significantly between the subgroups: {values[worst]:.2f} classes in "
             f"{worst}, {values[best]:.2f} in {best}. "
         )
-    return errors + _subgroup_calibration(evaluation, results, aside)
+    return errors + _subgroup_grades(parts, results) + _subgroup_calibration(evaluation, results, aside)
+
+
+def _subgroup_grades(parts: Mapping[str, Evaluation], results: Findings) -> str:
+    """The subgroups whose grades are predicted too high and too low, if they differ."""
+    if not results.subgroup_grades_differ:
+        return ""
+    values = {name: part.mean_difference.value for name, part in parts.items() if part.rows >= MIN_ROWS}
+    ends = (max(values, key=values.__getitem__), min(values, key=values.__getitem__))
+    high, low = (f"{values[name]:+.2f} standard deviations in {name}" for name in ends)
+    return (
+        f"The mean predicted minus the mean observed grade differs significantly between the subgroups: {high}, {low}. "
+    )
 
 
 def _subgroup_calibration(evaluation: Evaluation, results: Findings, aside: str) -> str:

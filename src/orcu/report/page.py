@@ -130,6 +130,15 @@ def build(
             )
             for k in _chosen(thresholds)
         ],
+        smooth_curves=[
+            figure(
+                thresholds[k]["event"],
+                partial(calibration_curve.draw_threshold, evaluation=evaluation, threshold=k, kind="smooth"),
+                prefix=f"smooth-curve{k}",
+                title=f"Smooth calibration curve: {thresholds[k]['event']}",
+            )
+            for k in _chosen(thresholds)
+        ],
         decision_curves=[
             figure(
                 evaluation.decision_curves[k].event,
@@ -164,6 +173,7 @@ def build(
         examples=_examples(evaluation, show_ids),
         subgroups=[(name, part.rows) for name, part in subgroups.items()],
         subgroup_figures=_forest_figures(subgroups, "group"),
+        subgroup_parts=list(subgroups.values()),
         subgroup_rows=_table_rows(subgroups.values()),
         models=list(models),
         model_figures=_forest_figures(models, "model"),
