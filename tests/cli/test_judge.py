@@ -107,6 +107,28 @@ def test_judge_report_escapes_the_name_of_the_judge(folder):
     assert "&lt;b&gt;gpt&lt;/b&gt;" in page
 
 
+def test_judge_audit_tests_bias_within_and_between_items(folder):
+    rng = np.random.default_rng(0)
+    quality, columns = rng.uniform(2.2, 3.8, size=200), [f"p_{k}" for k in range(1, 6)]
+    person = np.rint(quality + rng.normal(scale=0.7, size=200)).clip(1, 5).astype(int)
+    tables = []
+    for position, shift in (("first", 0.4), ("second", -0.4)):
+        judge = quality + shift + rng.normal(scale=0.5, size=200)
+        table = pd.DataFrame(geometry.probs(-4 * (np.arange(1, 6) - judge[:, None]) ** 2), columns=columns)
+        tables.append(table.assign(item=range(200), position=position, person=person, answer="# yes"))
+    pd.concat(tables).to_csv(folder / "swapped.csv", index=False)
+    options = ("--human", "person", "--bias", "position", "--text", "answer", *QUICK, "--json", "a.json")
+    result = run("judge", "audit", "swapped.csv", *BASIC, *options, cwd=folder, width=200)
+    assert result.returncode == 0, result.stderr
+    assert "Bias of judge: the error is lower by" in result.stdout
+    assert "for position second than for first" in result.stdout
+    assert "alpha (ordinal)" in result.stdout
+    position, length, formatting = json.loads((folder / "a.json").read_text())["bias"]
+    assert position["low"] < -0.8 < position["high"]
+    assert position["n_clusters"] == 200
+    assert length["note"] == formatting["note"] == "all entries of the column are equal"
+
+
 def test_judge_compare_systems_writes_all_systems(folder):
     options = ("--human", "person", "--system", "system", *QUICK, "--json", "c.json", "--report", "c.html")
     result = run("judge", "compare-systems", "graded.csv", *BASIC, *options, cwd=folder)

@@ -18,6 +18,7 @@ from orcu.errors import InputError
 from orcu.io.files import with_digest, write_json
 
 if TYPE_CHECKING:
+    from orcu.judges.audit import JudgeAudit
     from orcu.judges.grades import Grades
     from orcu.judges.systems import SystemComparison
 
@@ -184,32 +185,72 @@ def apply(
     say_wrote(table.output, f"{len(predictions.items):,} items")
 
 
+@command(judge_app, "report", hidden=True)  # its name before it printed tables
 @command(judge_app)
-def report(
+def audit(
     file: GradeFile,
     options: HumanOptions,
-    output: Annotated[Path, Option("--output", "-o", help="Report file: .html, or .pdf if Chromium is installed.")],
+    bias: Annotated[
+        str | None, Column(help="Columns a,b,c on which the error of a judge may depend: language,position,system.")
+    ] = None,
+    text: Annotated[
+        str | None, Column(help="Column of the graded texts; length and formatting are tested like --bias.")
+    ] = None,
     calibrator: CalibratorName = "auto",
+    json_path: Annotated[Path | None, Option("--json", help="JSON file of all numbers.")] = None,
+    output: Annotated[
+        Path | None, Option("--report", "--output", "-o", help="Report file: .html, or .pdf if Chromium is installed.")
+    ] = None,
     title: Annotated[str, Option(help="Title of the report.")] = "Can these grades be trusted?",
     seed: Seed = 0,
 ) -> None:
-    """Write a report about judges: calibration, bias against human grades, number of human grades needed."""
-    from orcu.judges.audit import audit
-    from orcu.report.judge import build
-    from orcu.report.pdf import write_page
+    """Audit judges: calibration, bias, agreement with people, and how many human grades are enough."""
+    from orcu.judges.audit import audit as audit_judges
 
-    check_paths([file, options.human_file], [output])
-    check_page(output)
+    check_paths([file, options.human_file], [json_path, output])
+    if output is not None:
+        check_page(output)
     with task(f"reading {file.name}") as update:
-        grades = options.read(file)
-        result = audit(grades, calibrator=calibrator, random_state=seed, progress=update)
+        grades = options.read(file, bias=bias, text=text)
+        result = audit_judges(grades, calibrator=calibrator, random_state=seed, progress=update)
+    if json_path is not None:
+        with _writing(json_path):
+            write_json(json_path, result.to_dict())
+    if output is not None:
+        from orcu.report.judge import build
+        from orcu.report.pdf import write_page
+
         inputs = [file, *([options.human_file] if options.human_file else [])]
-        page = build(result, title=title, provenance=provenance(inputs))
-    with _writing(output):
-        write_page(page, output)
+        with _writing(output):
+            write_page(build(result, title=title, provenance=provenance(inputs)), output)
     _print_notes(grades)
     say(*result.findings())
-    say_wrote(output)
+    _show_audit(result)
+    for path in (json_path, output):
+        if path is not None:
+            say_wrote(path)
+
+
+def _show_audit(result: "JudgeAudit") -> None:
+    """Print the agreement with people, and the effects on the errors of the judges."""
+    table = new_table("agreement with people", ">weighted kappa", ">AC2", ">alpha (ordinal)", ">equal")
+    rows = {name: (each, "qwk_pairwise") for name, each in result.agreement.items()}
+    if result.human_agreement is not None:
+        rows["people with people"] = (result.human_agreement, "qwk_pooled")
+    for name, (each, kappa) in rows.items():
+        estimates = [each[measure] for measure in (kappa, "ac2_quadratic", "alpha_ordinal")]
+        ends = [f"{estimate.value:.2f} ({estimate.low:.2f} – {estimate.high:.2f})" for estimate in estimates]
+        table.add_row(escape(name), *ends, f"{100 * each['exact'].value:.0f} %")
+    show(table)
+    if result.bias:
+        table = new_table("bias of", "column", ">effect", ">95 % interval", ">p (Holm)")
+        for effect in result.bias:
+            cells = ["", effect.note, ""]
+            if not effect.note:
+                interval = f"{effect.low:+.3f} to {effect.high:+.3f}"
+                cells = [f"{effect.effect:+.3f}", interval, f"{effect.adjusted_p_value:.3f}"]
+            table.add_row(escape(effect.judge), escape(effect.comparison), *map(escape, cells))
+        show(table)
 
 
 @command(judge_app)

@@ -138,23 +138,38 @@ def rank_probabilities(
 def _degrees_of_freedom(count: FloatArray, totals: FloatArray, squares: float) -> float:
     """Degrees of freedom of a mean over clusters, (Σ v_c)² / Σ v_c² - 1 with v_c = n_c (1 + (n_c - 1) ρ).
 
-    v_c is the variance of a cluster of n_c graded items with intraclass correlation ρ (Imbens and Kolesár 2016); ρ is
-    the analysis-of-variance estimate from the human grades, in [0, 1]. ``totals`` are the sums of the grades of each
-    cluster, ``squares`` is the sum of all squared grades.
+    v_c is the variance of a cluster of n_c graded items with intraclass correlation ρ (Imbens and Kolesár 2016).
+    ``totals`` are the sums of the grades of each cluster, ``squares`` is the sum of all squared grades.
     """
     has_grades = count > 0
-    n, sums = count[has_grades], totals[has_grades]
-    items, clusters, correlation = float(n.sum()), len(n), 0.0
-    if items > clusters:
-        between = float((sums**2 / n).sum())
-        mean_square_between = (between - float(sums.sum()) ** 2 / items) / (clusters - 1)
-        mean_square_within = (squares - between) / (items - clusters)
-        size = (items - float((n**2).sum()) / items) / (clusters - 1)
-        spread = mean_square_between + (size - 1) * mean_square_within
-        ratio = (mean_square_between - mean_square_within) / spread if spread > 0 else 0.0
-        correlation = min(1.0, max(0.0, ratio))
-    variances = n * (1 + (n - 1) * correlation)
+    n = count[has_grades]
+    variances = n * (1 + (n - 1) * intraclass_correlation(n, totals[has_grades], squares))
     return max(1.0, float(variances.sum() ** 2 / (variances**2).sum() - 1))
+
+
+def intraclass_correlation(n: FloatArray, sums: FloatArray, squares: float) -> float:
+    """Analysis-of-variance estimate of the correlation of two values of a cluster, in [0, 1].
+
+    Args:
+        n: number of values of each cluster, above 0.
+        sums: sum of the values of each cluster.
+        squares: sum of all squared values.
+
+    Example:
+        >>> values = np.array([[1.0, 1.2], [3.0, 3.2], [2.0, 1.8]])
+        >>> round(intraclass_correlation(np.full(3, 2.0), values.sum(axis=1), float((values**2).sum())), 2)
+        0.98
+    """
+    items, clusters = float(n.sum()), len(n)
+    if not items > clusters > 1:
+        return 0.0
+    between = float((sums**2 / n).sum())
+    mean_square_between = (between - float(sums.sum()) ** 2 / items) / (clusters - 1)
+    mean_square_within = (squares - between) / (items - clusters)
+    size = (items - float((n**2).sum()) / items) / (clusters - 1)
+    spread = mean_square_between + (size - 1) * mean_square_within
+    ratio = (mean_square_between - mean_square_within) / spread if spread > 0 else 0.0
+    return min(1.0, max(0.0, ratio))
 
 
 def _check_grades(name: str, grades: FloatArray, cluster: npt.NDArray[np.intp]) -> None:
