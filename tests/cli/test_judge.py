@@ -129,6 +129,30 @@ def test_judge_audit_tests_bias_within_and_between_items(folder):
     assert length["note"] == formatting["note"] == "all entries of the column are equal"
 
 
+def test_judge_pairs_writes_a_table_json_and_a_page(folder):
+    rng = np.random.default_rng(0)
+    rows = [
+        {"prompt": prompt, "x": x, "y": y, "verdict": rng.choice(["A", "tie", "B"], p=shares)}
+        for prompt in range(40)
+        for x, y, shares in (("old", "new", [0.2, 0.3, 0.5]), ("new", "old", [0.5, 0.3, 0.2]))
+    ]
+    table = pd.DataFrame(rows)
+    table["person"] = table["verdict"].where(table["prompt"] < 20)
+    table.to_csv(folder / "pairs.csv", index=False)
+    columns = ("--first", "x", "--second", "y", "--item", "prompt", "--grade", "verdict", "--levels", "A,tie,B")
+    options = ("--human", "person", "--json", "p.json", "--report", "p.html", "-o", "p.csv")
+    result = run("judge", "pairs", "pairs.csv", *columns, *options, cwd=folder)
+    assert result.returncode == 0, result.stderr
+    assert "position bias" in result.stdout
+    ranking = json.loads((folder / "p.json").read_text())
+    assert [row["system"] for row in ranking["systems"]] == ["new", "old"]
+    assert "<svg" in (folder / "p.html").read_text()
+    assert pd.read_csv(folder / "p.csv")[["p_A", "p_tie", "p_B"]].sum(axis=1).to_numpy() == pytest.approx(1)
+    table.assign(x="new", y="old", verdict="A").to_csv(folder / "pairs.csv", index=False)
+    failed = run("judge", "pairs", "pairs.csv", *columns, cwd=folder, width=300)
+    assert_data_error(failed, "[new] wins all comparisons", "--probs")
+
+
 def test_judge_compare_systems_writes_all_systems(folder):
     options = ("--human", "person", "--system", "system", *QUICK, "--json", "c.json", "--report", "c.html")
     result = run("judge", "compare-systems", "graded.csv", *BASIC, *options, cwd=folder)

@@ -20,6 +20,7 @@ from orcu.io.files import with_digest, write_json
 if TYPE_CHECKING:
     from orcu.judges.audit import JudgeAudit
     from orcu.judges.grades import Grades
+    from orcu.judges.pairs import PairRanking
     from orcu.judges.systems import SystemComparison
 
 judge_app = typer.Typer(
@@ -315,6 +316,74 @@ def _show_comparison(comparison: "SystemComparison") -> None:
         )
     show(table)
     say(*comparison.notes)
+
+
+@dataclass(frozen=True)
+class PairOptions:
+    """Columns of a file of preferences."""
+
+    levels: Annotated[str, Column(help="Outcomes from 'the first is better' to 'the second is better': A,tie,B.")]
+    first: Annotated[str, Column(help="Column of the system whose answer was shown first.")]
+    second: Annotated[str, Column(help="Column of the system whose answer was shown second.")]
+    item: Annotated[str, Column(help="Column of the prompts; both orders of a pair have the same prompt.")]
+    grade: Annotated[str | None, Column(help="Column of the outcome chosen by the judge.")] = None
+    probs: Annotated[str | None, Column(help="Probability columns such as 'p_*', where * is the outcome.")] = None
+    votes: Annotated[str | None, Column(help="Columns of vote counts such as 'n_*', where * is the outcome.")] = None
+    human: Annotated[str | None, Column(help="Column of the outcome chosen by a person; may have gaps.")] = None
+    cluster: Annotated[str | None, Column(help="Column of clusters of prompts, such as topics.")] = None
+    pattern: Annotated[str | None, Column(help="Regular expression of the outcome in a text.")] = None
+    percent: Annotated[bool, Column("--percent", help="Read probabilities as percentages, from 0 to 100.")] = False
+
+
+@command(judge_app)
+def pairs(
+    file: GradeFile,
+    options: PairOptions,
+    output: Annotated[
+        Path | None, Option("--output", "-o", help="Table of the distribution of each comparison (.csv, .parquet).")
+    ] = None,
+    json_path: Annotated[Path | None, Option("--json", help="JSON file of all numbers.")] = None,
+    report: Annotated[Path | None, Option(help="Report file with a picture: .html, or .pdf.")] = None,
+    seed: Seed = 0,
+) -> None:
+    """Rank systems by preferences of a judge between two answers, with ties, swapped orders and calibration."""
+    from orcu.judges.pairs import rank_pairs
+    from orcu.judges.preferences import read_preferences
+
+    check_paths([file], [output, json_path, report])
+    if report is not None:
+        check_page(report)
+    table = None if output is None else TableOptions(output)
+    with task(f"ranking the systems of {file.name}"):
+        ranking = rank_pairs(read_preferences(file, **vars(options)), random_state=seed)
+    if table is not None:
+        with _writing(table.output):
+            table.write(ranking.to_arrow())
+    if json_path is not None:
+        with _writing(json_path):
+            write_json(json_path, ranking.to_dict())
+    if report is not None:
+        from orcu.report.pairs import build
+        from orcu.report.pdf import write_page
+
+        with _writing(report):
+            write_page(build(ranking, provenance=provenance([file])), report)
+    _show_ranking(ranking)
+    for path in (output, json_path, report):
+        if path is not None:
+            say_wrote(path)
+
+
+def _show_ranking(ranking: "PairRanking") -> None:
+    """Print the strengths of the systems, the strongest first."""
+    table = new_table("system", ">comparisons", ">strength", ">95 % interval", ">score", ">P(first)")
+    for row in ranking.systems:
+        interval = f"{row.low:+.2f} to {row.high:+.2f}" if row.ranks else "–"
+        first = f"{100 * row.ranks[0]:.0f} %" if row.ranks else "–"
+        count, strength, score = f"{row.n_comparisons:,}", f"{row.strength:+.2f}", f"{row.score:.2f}"
+        table.add_row(escape(row.system), count, strength, interval, score, first)
+    show(table)
+    say(*ranking.notes)
 
 
 @contextmanager

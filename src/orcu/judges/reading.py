@@ -7,7 +7,7 @@ The levels are never guessed: they come from the user or from column names. Skip
 import math
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -289,6 +289,12 @@ class _Table:
 def item_names(file: TableFile, item: str | None) -> list[str]:
     """Item of each row of a table; by default the row numbers."""
     return _Table.read(file.path).item_names(item)
+
+
+def column_names(source: Any, columns: Mapping[str, str]) -> dict[str, list[str]]:
+    """Names in some columns of a table or of JSON records, by role."""
+    table = _Table.read(source)
+    return {role: table.strings(column, role) for role, column in columns.items()}
 
 
 def _level_columns(
