@@ -150,7 +150,7 @@ def test_judge_pairs_writes_a_table_json_and_a_page(folder):
     assert pd.read_csv(folder / "p.csv")[["p_A", "p_tie", "p_B"]].sum(axis=1).to_numpy() == pytest.approx(1)
     table.assign(x="new", y="old", verdict="A").to_csv(folder / "pairs.csv", index=False)
     failed = run("judge", "pairs", "pairs.csv", *columns, cwd=folder, width=300)
-    assert_data_error(failed, "[new] wins all comparisons", "--probs")
+    assert_data_error(failed, "(old) loses all comparisons", "--probs")
 
 
 def test_judge_compare_systems_writes_all_systems(folder):

@@ -87,9 +87,9 @@ def test_fit_strengths_of_unused_outcomes_gives_them_probability_zero():
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([(0, 1, 3, 1, 2), (2, 3, 3, 1, 2)], r"no comparison connects \[a, b\] with \[c, d\]"),
-        ([(0, 1, 3, 1, 2), (0, 2, 5, 0, 0), (1, 2, 4, 0, 0)], r"\[c\] loses all comparisons"),
-        ([(1, 2, 3, 1, 2), (0, 1, 0, 0, 5)], r"\[a\] loses all comparisons"),
+        ([(0, 1, 3, 1, 2), (2, 3, 3, 1, 2)], r"no comparison connects \(a, b\) with \(c, d\)"),
+        ([(0, 1, 3, 1, 2), (0, 2, 5, 0, 0), (1, 2, 4, 0, 0)], r"\(c\) loses all comparisons"),
+        ([(1, 2, 3, 1, 2), (0, 1, 0, 0, 5)], r"\(a\) loses all comparisons"),
         ([(0, 1, 0, 5, 0)], "all outcomes are ties"),
         ([(0, 1, 0, 5, 0), (0, 2, 3, 3, 0), (1, 2, 3, 3, 0)], "no finite maximum"),
     ],

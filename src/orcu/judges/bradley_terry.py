@@ -175,7 +175,7 @@ def _check_finite(pairs: PairCounts, used: FloatArray) -> None:
     if n_parts > 1:
         groups = [", ".join(names[k] for k in np.flatnonzero(part == number)) for number in range(n_parts)]
         raise InputError(
-            f"systems: no comparison connects {' with '.join(f'[{group}]' for group in groups)}, so their strengths "
+            f"systems: no comparison connects {' with '.join(f'({group})' for group in groups)}, so their strengths "
             "cannot be compared. Add comparisons between them, or rank them separately."
         )
     if not np.abs(outcome_scores(len(used))[used]).max() > 0:
@@ -197,7 +197,7 @@ def _check_finite(pairs: PairCounts, used: FloatArray) -> None:
             if leaves != enters:
                 verb = "wins" if leaves else "loses"
                 raise InputError(
-                    f"systems: [{group}] {verb} all comparisons with the other systems, so the difference of their "
+                    f"systems: ({group}) {verb} all comparisons with the other systems, so the difference of their "
                     "strengths is infinite. Add comparisons, use the probabilities of the judge (--probs), or leave "
                     "these systems out."
                 )
