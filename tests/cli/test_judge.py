@@ -164,6 +164,26 @@ def test_judge_compare_systems_writes_all_systems(folder):
     assert {system["system"] for system in comparison["systems"]} == {"old", "new"}
 
 
+def test_judge_compare_systems_warns_about_chosen_grades_and_reweights(folder):
+    frame = pd.read_csv(folder / "graded.csv")
+    rng = np.random.default_rng(0)
+    expected = frame[[f"p_{k}" for k in range(1, 6)]].to_numpy() @ np.arange(1, 6)
+    person = np.rint(expected - 0.5 + rng.normal(scale=0.7, size=300)).clip(1, 5)
+    frame["person"] = np.where(rng.random(300) < expected / 6, person, np.nan)  # good answers are graded more often
+    frame["kind"] = rng.choice(["a", "b"], size=300)
+    frame.to_csv(folder / "chosen.csv", index=False)
+    command = ("judge", "compare-systems", "chosen.csv", *BASIC, "--human", "person", "--system", "system", *QUICK)
+    result = run(*command, "--graded-by", "kind", "--json", "chosen.json", cwd=folder, width=300)
+    assert result.returncode == 0, result.stderr
+    assert "The items with human grades are not a random part" in result.stderr
+    assert "--reweight" in result.stderr
+    by_grade, by_kind = json.loads((folder / "chosen.json").read_text())["missingness"]
+    assert by_grade["is_significant"]
+    assert not by_kind["is_significant"]
+    result = run(*command, "--reweight", cwd=folder, width=300)
+    assert "Human grades are weighted by the inverse of the probability" in result.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "check", "words"),
     [

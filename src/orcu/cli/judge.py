@@ -259,6 +259,13 @@ def compare_systems(
     file: GradeFile,
     system: Annotated[str, Option(help="Column of the systems that produced the items.")],
     options: HumanOptions,
+    graded_by: Annotated[
+        str | None,
+        Column(help="Columns a,b,c on which the choice of the graded items may depend, besides the judge's grade."),
+    ] = None,
+    reweight: Annotated[
+        bool, Option("--reweight", help="Weight human grades by the inverse probability that an item has one.")
+    ] = False,
     calibrator: CalibratorName = "auto",
     confidence_level: Annotated[float, Option(min=0.5, max=0.999, help="Level of the confidence intervals.")] = 0.95,
     json_path: Annotated[Path | None, Option("--json", help="JSON file of all numbers.")] = None,
@@ -266,6 +273,7 @@ def compare_systems(
     seed: Seed = 0,
 ) -> None:
     """Compare systems by their mean human grade, estimated from few human grades and many judged items."""
+    from orcu.judges.missingness import graded_weights, missingness_effects
     from orcu.judges.panel import JudgePanel
     from orcu.judges.systems import compare_systems as compare
 
@@ -273,19 +281,21 @@ def compare_systems(
     if report is not None:
         check_page(report)
     with task(f"comparing the systems of {file.name}"):
-        grades = options.read(file, system=system)
+        grades = options.read(file, system=system, bias=graded_by)
         panel = JudgePanel(calibrator=calibrator, random_state=seed).fit(grades)
         comparison = compare(
             panel.predict_proba_out_of_fold(grades) @ grades.levels.values,
             grades.human_mean,
             grades.system,
             cluster=grades.cluster,
+            human_weight=graded_weights(grades) if reweight else None,
             confidence_level=confidence_level,
             random_state=seed,
         )
     if json_path is not None:
         with _writing(json_path):
-            write_json(json_path, comparison.to_dict())
+            effects = [effect.to_dict() for effect in missingness_effects(grades)]
+            write_json(json_path, comparison.to_dict() | {"missingness": effects})
     if report is not None:
         from orcu.report.pdf import write_page
         from orcu.report.systems import build

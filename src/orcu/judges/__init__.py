@@ -3,6 +3,7 @@
 from orcu.judges.audit import JudgeAudit, audit
 from orcu.judges.grades import Grades
 from orcu.judges.levels import GradeLevels
+from orcu.judges.missingness import graded_weights, missingness_effects
 from orcu.judges.pairs import PairRanking, rank_pairs
 from orcu.judges.panel import JudgePanel, PanelPredictions
 from orcu.judges.preferences import Preferences, read_preferences
@@ -19,6 +20,8 @@ __all__ = [
     "Preferences",
     "audit",
     "compare_systems",
+    "graded_weights",
+    "missingness_effects",
     "rank_pairs",
     "read",
     "read_preferences",

@@ -12,7 +12,7 @@ from orcu.decisions.coverage import CoverageReport
 from orcu.evaluation.evaluate import evaluate
 from orcu.evaluation.evaluation import Evaluation
 from orcu.inputs import FloatArray
-from orcu.judges.bias import BiasEffect, bias_effects
+from orcu.judges.bias import ColumnEffect, bias_effects
 from orcu.judges.escalation import error_bound
 from orcu.judges.grades import Grades
 from orcu.judges.panel import JudgePanel, fit_for_prediction, inversion_message, is_inverted, select_graded
@@ -96,7 +96,7 @@ class JudgeAudit:
     panel: JudgePanel
     evaluation: Evaluation
     leniency: list[Leniency]
-    bias: tuple[BiasEffect, ...]
+    bias: tuple[ColumnEffect, ...]
     agreement: dict[str, Agreement]
     human_agreement: Agreement | None
     learning_curve: list[CurvePoint]

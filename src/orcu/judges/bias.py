@@ -20,15 +20,15 @@ LOG2 = "log2 "  # start of the name of a column whose unit is a doubling
 
 
 @dataclass(frozen=True)
-class BiasEffect:
-    """Dependence of a judge's error on a column.
+class ColumnEffect:
+    """Dependence of a judge's error on a column, or of the share of graded items (`orcu.judges.missingness`).
 
     The error of a rating is the expected grade of the judge minus the mean human grade of the item, in the values of
     the levels. The effect of a column of numbers is the change of the error per unit. That of a category is the mean
     error of its ratings minus the mean error of all others.
 
     Attributes:
-        judge: name of the judge; its ratings before calibration.
+        judge: name of the judge; its ratings before calibration. "human grades" for the share of graded items.
         column: name of the column.
         category: category that is compared; ``None`` for a column of numbers.
         reference: category that it is compared with; ``None`` for all others.
@@ -41,6 +41,7 @@ class BiasEffect:
         adjusted_p_value: p-value adjusted by the method of Holm for all effects of the audit.
         at_equal_grade: effect among ratings of equal human grade, with its interval.
         note: reason why there is no estimate, or an empty text.
+        outcome: "error", or "share of graded items".
     """
 
     judge: str
@@ -56,6 +57,7 @@ class BiasEffect:
     adjusted_p_value: float = float("nan")
     at_equal_grade: tuple[float, float, float] = (float("nan"),) * 3
     note: str = ""
+    outcome: str = "error"
 
     @property
     def is_significant(self) -> bool:
@@ -77,9 +79,12 @@ class BiasEffect:
         is_lower, size = self.effect < 0, self._size()
         if self.category is None:
             column, unit = (self.column.removeprefix(LOG2), "doubling") if self._is_log2 else (self.column, "unit")
-            return f"{self.judge}: the error {'falls' if is_lower else 'rises'} by {size} per {unit} of {column}."
-        direction, others = "lower" if is_lower else "higher", self.reference or "the others"
-        return f"{self.judge}: the error is {direction} by {size} for {self.column} {self.category} than for {others}."
+            return (
+                f"{self.judge}: the {self.outcome} {'falls' if is_lower else 'rises'} by {size} per {unit} of {column}."
+            )
+        direction = f"{'lower' if is_lower else 'higher'} by {size}"
+        sides = f"for {self.column} {self.category} than for {self.reference or 'the others'}"
+        return f"{self.judge}: the {self.outcome} is {direction} {sides}."
 
     @property
     def _is_log2(self) -> bool:
@@ -102,7 +107,7 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
-def bias_effects(grades: Grades) -> tuple[BiasEffect, ...]:
+def bias_effects(grades: Grades) -> tuple[ColumnEffect, ...]:
     r"""Test whether the errors of the judges depend on the columns of ``grades.rating_rows``.
 
     With e the errors and x the column, the effect is the slope of a least-squares line. Its variance is that of the
@@ -146,16 +151,18 @@ def bias_effects(grades: Grades) -> tuple[BiasEffect, ...]:
     for judge in grades.judges:
         of_judge = is_graded & (rows.judge == judge)
         for name, column in rows.columns.items():
-            for category, reference, x in _regressors(name, column, of_judge):
+            for category, reference, x in regressors(name, column, of_judge):
                 used = of_judge & ~np.isnan(x)
                 controls = grades.human[item[used]]
-                effect = BiasEffect(judge, name, category, reference, int(used.sum()), len(set(cluster[used].tolist())))
-                effects.append(_estimate(effect, error[used], x[used], controls, cluster[used]))
+                effect = ColumnEffect(
+                    judge, name, category, reference, int(used.sum()), len(set(cluster[used].tolist()))
+                )
+                effects.append(estimate_effect(effect, error[used], x[used], cluster[used], equal=controls[:, 1:]))
     adjusted = adjust({number: effect.p_value for number, effect in enumerate(effects)})
     return tuple(replace(effect, adjusted_p_value=adjusted[number]) for number, effect in enumerate(effects))
 
 
-def _regressors(name: str, column: Any, used: Any) -> list[tuple[str | None, str | None, FloatArray]]:
+def regressors(name: str, column: Any, used: Any) -> list[tuple[str | None, str | None, FloatArray]]:
     """Category, category that it is compared with, and values of each regressor; NaN where the column has no entry."""
     if column.dtype != object:
         return [(None, None, column)]
@@ -170,8 +177,25 @@ def _regressors(name: str, column: Any, used: Any) -> list[tuple[str | None, str
     return [(category, reference, (column == category).astype(np.float64)) for category in compared]
 
 
-def _estimate(effect: BiasEffect, error: FloatArray, x: FloatArray, human: FloatArray, cluster: IntArray) -> BiasEffect:
-    """Effect with its interval and p-value, or the reason why there is none."""
+def estimate_effect(
+    effect: ColumnEffect,
+    outcome: FloatArray,
+    x: FloatArray,
+    cluster: IntArray,
+    *,
+    controls: FloatArray | None = None,
+    equal: FloatArray | None = None,
+) -> ColumnEffect:
+    """Effect of x on an outcome with its interval and p-value, or the reason why there is none.
+
+    Args:
+        effect: names of what is estimated.
+        outcome: outcome of each row, shape (m,).
+        x: values of the column, or the indicator of a category, shape (m,).
+        cluster: cluster of each row, shape (m,).
+        controls: further regressors, shape (m, k).
+        equal: further regressors of ``at_equal_grade``, shape (m, k).
+    """
     spread = float(np.ptp(x)) if len(x) else 0.0
     if spread == 0:
         return replace(effect, note="all entries of the column are equal")
@@ -183,23 +207,24 @@ def _estimate(effect: BiasEffect, error: FloatArray, x: FloatArray, human: Float
         kind = "clusters or items" if effect.category is None else "clusters or items on one side"
         least = 2 * MIN_CLUSTERS if effect.category is None else MIN_CLUSTERS
         return replace(effect, note=f"it has fewer than {least} {kind}")
-    centre = float(x.mean())
-    scaled = (x - centre) / spread
-    slope, standard_error, freedom = _slope(error, scaled, np.zeros((len(x), 0)), cluster)
-    if standard_error == 0:
-        return replace(effect, note="the errors do not vary")
-    equal, equal_error, equal_freedom = _slope(error, scaled, human[:, 1:], cluster)
+    scaled = (x - float(x.mean())) / spread
+    none = np.zeros((len(x), 0))
+    slope, standard_error, freedom = _slope(outcome, scaled, none if controls is None else controls, cluster)
+    if not standard_error > 0:
+        return replace(effect, note=f"the {effect.outcome} does not vary")
     low, high = _interval(slope, standard_error, freedom)
-    ends = _interval(equal, equal_error, equal_freedom)
-    p_value = float(2 * stdtr(freedom, -abs(slope) / standard_error))
-    return replace(
+    effect = replace(
         effect,
         effect=slope / spread,
         low=low / spread,
         high=high / spread,
-        p_value=p_value,
-        at_equal_grade=(equal / spread, ends[0] / spread, ends[1] / spread),
+        p_value=float(2 * stdtr(freedom, -abs(slope) / standard_error)),
     )
+    if equal is None:
+        return effect
+    value, error, freedom = _slope(outcome, scaled, equal, cluster)
+    low, high = _interval(value, error, freedom)
+    return replace(effect, at_equal_grade=(value / spread, low / spread, high / spread))
 
 
 def _interval(value: float, error: float, freedom: float) -> tuple[float, float]:
