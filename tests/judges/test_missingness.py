@@ -11,20 +11,25 @@ from orcu.judges import Grades, JudgePanel, compare_systems, graded_weights, mis
 QUICK = "vector+projection"
 
 
-def simulate(seed, *, items=1200, slope=0.0, hard_share=0.25):
-    """Judged items of two systems; the chance of a human grade depends on the judge's grade and on the kind of item."""
+def draw(seed, items):
+    """Items of two systems: system, kind, quality and human grade."""
     rng = np.random.default_rng(seed)
     system = np.where(np.arange(items) % 2, "new", "old")
     hard = rng.random(items) < 0.4
     quality = rng.normal(3.2 + 0.3 * (system == "new") - 0.8 * hard, 0.9)
-    truth = np.rint(quality).clip(1, 5)
+    return rng, system, hard, quality, np.rint(quality).clip(1, 5)
+
+
+def simulate(seed, *, items=1200, slope=0.0, hard_share=0.25):
+    """Judged items; the chance of a human grade depends on the judge's grade and on the kind of item."""
+    rng, system, hard, quality, truth = draw(seed, items)
     judged = np.rint(quality + rng.normal(scale=0.7, size=items)).clip(1, 5)
     chance = np.where(hard, hard_share, 0.25) * np.exp(slope * (judged - 3))
     graded = rng.random(items) < chance.clip(0, 0.95)
     human = [int(grade) if known else None for grade, known in zip(truth, graded, strict=True)]
     probs = np.eye(5)[judged.astype(int) - 1] * 0.96 + 0.008
     kind = np.where(hard, "hard", "easy")
-    return Grades.from_arrays("1..5", {"gpt": probs}, human=human, system=system, bias={"kind": kind}), truth
+    return Grades.from_arrays("1..5", {"gpt": probs}, human=human, system=system, bias={"kind": kind})
 
 
 def compare(grades, **options):
@@ -35,19 +40,19 @@ def compare(grades, **options):
 def test_missingness_effects_of_random_grades_are_rarely_significant():
     alarms = 0
     for seed in range(100):
-        grades, _ = simulate(seed, items=200)
+        grades = simulate(seed, items=200)
         effects = missingness_effects(grades)
         alarms += any(effect.is_significant for effect in effects)
     assert alarms <= 11  # 5 of 100 are expected
 
 
 def test_missingness_effects_find_the_judge_grade_and_the_column():
-    grades, _ = simulate(0, slope=0.4)
+    grades = simulate(0, slope=0.4)
     by_grade, _ = missingness_effects(grades)
     assert by_grade.column == "grade of gpt"
     assert by_grade.is_significant
     assert by_grade.low > 0
-    grades, _ = simulate(0, hard_share=0.6)
+    grades = simulate(0, hard_share=0.6)
     by_kind = missingness_effects(grades)[1]
     assert by_kind.is_significant
     assert by_kind.effect == pytest.approx(0.35, abs=0.08)
@@ -56,24 +61,24 @@ def test_missingness_effects_find_the_judge_grade_and_the_column():
 
 
 def test_missingness_effects_without_missing_grades_are_empty():
-    grades, _ = simulate(0)
+    grades = simulate(0)
     assert missingness_effects(grades[grades.human_mask]) == ()
     with pytest.raises(InputError, match="with and without a human grade"):
         graded_weights(grades[grades.human_mask])
 
 
 def test_panel_warns_only_if_grades_are_not_missing_at_random():
-    grades, _ = simulate(0, slope=0.5)
+    grades = simulate(0, slope=0.5)
     with pytest.warns(CalibrationWarning, match="share of graded items rises by"):
         JudgePanel(calibrator=QUICK).fit(grades)
-    random, _ = simulate(1)
+    random = simulate(1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         JudgePanel(calibrator=QUICK).fit(random)
 
 
 def test_missingness_skips_columns_that_differ_within_items():
-    grades, _ = simulate(0)
+    grades = simulate(0)
     twice = np.concatenate([grades.items, grades.items])
     rows = grades.rating_rows
     both = {"kind": np.concatenate([rows.columns["kind"]] * 2), "position": np.repeat([1.0, 2.0], len(grades))}
@@ -83,7 +88,7 @@ def test_missingness_skips_columns_that_differ_within_items():
 
 
 def test_graded_weights_of_random_grades_are_nearly_equal_and_sum_to_the_items():
-    grades, _ = simulate(0)
+    grades = simulate(0)
     weights = graded_weights(grades)
     assert weights.shape == (1200,)
     assert weights[grades.human_mask].sum() == pytest.approx(1200, rel=0.02)
@@ -91,7 +96,7 @@ def test_graded_weights_of_random_grades_are_nearly_equal_and_sum_to_the_items()
 
 
 def test_compare_systems_with_equal_weights_is_nearly_the_estimate_without():
-    grades, _ = simulate(0)
+    grades = simulate(0)
     plain, weighted = compare(grades), compare(grades, human_weight=np.full(1200, 4.0))
     assert weighted["new"].human_mean == pytest.approx(plain["new"].human_mean)
     assert weighted["new"].mean == pytest.approx(plain["new"].mean, abs=0.02)
@@ -103,11 +108,11 @@ def test_compare_systems_with_equal_weights_is_nearly_the_estimate_without():
 
 @pytest.mark.parametrize("options", [{"slope": 0.5}, {"hard_share": 0.75}])
 def test_weights_correct_a_choice_that_depends_on_known_columns(options):
-    many, truth = simulate(999, items=100_000, **options)
-    truth_by_system = {name: truth[many.system == name].mean() for name in ("old", "new")}
+    _, system, _, _, truth = draw(999, 200_000)
+    truth_by_system = {name: truth[system == name].mean() for name in ("old", "new")}
     covered, errors, plain_errors = [], [], []
-    for seed in range(30):
-        grades, _ = simulate(seed, **options)
+    for seed in range(20):
+        grades = simulate(seed, **options)
         weighted, plain = compare(grades, human_weight=graded_weights(grades)), compare(grades)
         for name, truth in truth_by_system.items():
             mean = weighted[name]
@@ -120,7 +125,7 @@ def test_weights_correct_a_choice_that_depends_on_known_columns(options):
 
 
 def test_compare_systems_refuses_invalid_weights():
-    grades, _ = simulate(0, items=100)
+    grades = simulate(0, items=100)
     weights = np.ones(100)
     weights[np.flatnonzero(grades.human_mask)[0]] = 0
     with pytest.raises(InputError, match=r"human_weight: row \d+ has a human grade and the weight 0.0"):

@@ -67,8 +67,8 @@ def missingness_message(grades: Grades) -> str:
     more = f" So do {len(significant) - 1} more columns." if len(significant) > 1 else ""
     return (
         f"The items with human grades are not a random part of the judged items. {effect}{more} Coverage and error "
-        "rates hold for items of the graded kind. Draw the graded items at random; for a comparison of systems, weights "
-        "can correct it (graded_weights, --reweight)."
+        "rates hold for items of the graded kind. Draw the graded items at random. For a comparison of systems, "
+        "weights can correct it (graded_weights, --reweight)."
     )
 
 
