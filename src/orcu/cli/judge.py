@@ -246,12 +246,14 @@ def _show_audit(result: "JudgeAudit") -> None:
     if result.bias:
         table = new_table("bias of", "column", ">effect", ">95 % interval", ">p (Holm)")
         for effect in result.bias:
-            cells = ["", effect.note, ""]
             if not effect.note:
+                p_value = "<0.001" if effect.adjusted_p_value < 0.001 else f"{effect.adjusted_p_value:.3f}"
                 interval = f"{effect.low:+.3f} to {effect.high:+.3f}"
-                cells = [f"{effect.effect:+.3f}", interval, f"{effect.adjusted_p_value:.3f}"]
-            table.add_row(escape(effect.judge), escape(effect.comparison), *map(escape, cells))
+                table.add_row(
+                    escape(effect.judge), escape(effect.comparison), f"{effect.effect:+.3f}", interval, p_value
+                )
         show(table)
+        say(*(str(effect) for effect in result.bias if effect.note))
 
 
 @command(judge_app)
