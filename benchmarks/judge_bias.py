@@ -3,9 +3,9 @@
     python benchmarks/judge_bias.py [--audits 600] [--rankings 100]
 
 Bias: grades 1..5 of people and of a judge with noise, and with an error that the items of a cluster share. Three
-columns have no effect: numbers with a long tail (words), a language with two rare categories, and a position that is constant
-within clusters. A false alarm is an audit with any significant effect (Holm, 5 %); coverage is that of 0 by the 95 %
-intervals.
+columns have no effect: numbers with a long tail (words), a language with two rare categories, and a position that is
+constant within clusters. A false alarm is an audit with any significant effect (Holm, 5 %); coverage is that of 0 by
+the 95 % intervals.
 
 Pairs: four systems with known strengths, and preferences of people by Davidson's model (or five outcomes) for a part
 of the comparisons. The judge has noise, prefers the first answer and, in one setting, the first system. Coverage is

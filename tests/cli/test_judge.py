@@ -177,7 +177,9 @@ def test_judge_compare_systems_warns_about_chosen_grades_and_reweights(folder):
     assert result.returncode == 0, result.stderr
     assert "The items with human grades are not a random part" in result.stderr
     assert "--reweight" in result.stderr
-    by_grade, by_kind = json.loads((folder / "chosen.json").read_text())["missingness"]
+    comparison = json.loads((folder / "chosen.json").read_text())
+    assert comparison["notes"][0].startswith("The items with human grades are not a random part")
+    by_grade, by_kind = comparison["missingness"]
     assert by_grade["is_significant"]
     assert not by_kind["is_significant"]
     result = run(*command, "--reweight", cwd=folder, width=300)

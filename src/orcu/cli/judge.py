@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -275,7 +275,7 @@ def compare_systems(
     seed: Seed = 0,
 ) -> None:
     """Compare systems by their mean human grade, estimated from few human grades and many judged items."""
-    from orcu.judges.missingness import graded_weights, missingness_effects
+    from orcu.judges.missingness import graded_weights, missingness_effects, missingness_message
     from orcu.judges.panel import JudgePanel
     from orcu.judges.systems import compare_systems as compare
 
@@ -294,17 +294,19 @@ def compare_systems(
             confidence_level=confidence_level,
             random_state=seed,
         )
+    message = missingness_message(grades)  # in the terminal it is a warning of the fit
+    documented = replace(comparison, notes=(message, *comparison.notes)) if message else comparison
     if json_path is not None:
         with _writing(json_path):
             effects = [effect.to_dict() for effect in missingness_effects(grades)]
-            write_json(json_path, comparison.to_dict() | {"missingness": effects})
+            write_json(json_path, documented.to_dict() | {"missingness": effects})
     if report is not None:
         from orcu.report.pdf import write_page
         from orcu.report.systems import build
 
         inputs = [file, *([options.human_file] if options.human_file else [])]
         with _writing(report):
-            write_page(build(comparison, provenance=provenance(inputs)), report)
+            write_page(build(documented, provenance=provenance(inputs)), report)
     _print_notes(grades)
     _show_comparison(comparison)
     for path in (json_path, report):
