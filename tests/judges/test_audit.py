@@ -9,6 +9,7 @@ import pytest
 from orcu.errors import CalibrationWarning
 from orcu.judges import Grades, audit
 from orcu.judges.audit import CurvePoint, learning_curve
+from orcu.judges.bias import ColumnEffect
 from orcu.report.judge import build
 from orcu.report.page import Provenance
 
@@ -160,3 +161,21 @@ def test_audit_reports_bias_in_findings_page_and_json():
     plain = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert [row["column"] for row in plain["bias"]] == ["excess", "<i>kind</i>"]
     assert plain["bias"][0]["effect"] == planted.effect
+
+
+def test_bias_findings_list_the_most_significant_effects_and_count_the_others(result):
+    p_values = (0.04, 0.001, 0.03, 0.02, 0.2, 0.01, 0.05)
+    effects = tuple(
+        ColumnEffect("gpt", f"c{k}", None, None, 100, 100, 0.1, 0.0, 0.2, p, p) for k, p in enumerate(p_values)
+    )
+    sentences = replace(result, bias=effects).bias_findings()
+    assert [sentence.rpartition(" of ")[2] for sentence in sentences[:5]] == ["c1.", "c5.", "c3.", "c2.", "c0."]
+    assert sentences[5:] == ["Significant, but not listed here: 1 more."]
+    (nothing,) = replace(result, bias=effects[4:5]).bias_findings()
+    assert nothing.startswith("No significant bias in 1 comparisons")
+
+
+def test_bias_findings_name_a_preference_for_own_answers(result):
+    own = ColumnEffect("gpt", "system", "gpt", None, 100, 100, 0.3, 0.1, 0.5, 0.001, 0.001)
+    (sentence,) = replace(result, bias=(own,)).bias_findings()
+    assert sentence.endswith("for system gpt than for the others. It prefers its own answers.")

@@ -28,6 +28,7 @@ MAX_TEST_ITEMS = 1500  # test items of each repetition: enough for a resolution 
 FLAT = 0.01  # the learning curve is flat where all further human grades improve the RPS by less than this share
 CALIBRATED = "calibrated"
 ALL_ITEMS = "all"
+MAX_BIAS_FINDINGS = 5  # the most significant ones; the table has all
 NO_DIFFERENCE = "no significant difference"
 
 
@@ -152,12 +153,16 @@ class JudgeAudit:
     def bias_findings(self) -> list[str]:
         """Sentences about the effects on the errors of the judges: the significant ones, or that there is none."""
         tested = [effect for effect in self.bias if not effect.note]
-        significant = [effect for effect in tested if effect.is_significant]
+        significant = sorted(
+            (effect for effect in tested if effect.is_significant), key=lambda effect: effect.adjusted_p_value
+        )
         sentences = []
-        for effect in significant:
+        for effect in significant[:MAX_BIAS_FINDINGS]:
             prefers_own = effect.category == effect.judge and effect.effect > 0
             own = " It prefers its own answers." if prefers_own else ""
             sentences.append(f"Bias of {effect}{own}")
+        if len(significant) > MAX_BIAS_FINDINGS:
+            sentences.append(f"Significant, but not listed here: {len(significant) - MAX_BIAS_FINDINGS} more.")
         if tested and not significant:
             widest = max(tested, key=lambda effect: effect.high - effect.low)
             sentences.append(
