@@ -1,5 +1,6 @@
 """`bias_effects`: planted biases are found, false alarms are rare, and intervals cover."""
 
+import judge_logs
 import numpy as np
 import pandas as pd
 import pytest
@@ -136,3 +137,21 @@ def test_read_bias_refuses_unknown_and_infinite_entries(tmp_path):
         judges.read(frame, **options, bias="words")
     with pytest.raises(InputError, match="duplicate column"):
         judges.read(frame, **options, bias="score,score")
+
+
+def test_read_bias_columns_of_a_log_from_the_table_of_human_grades(tmp_path):
+    judge, person = judge_logs.grades()
+    lines = [
+        {"custom_id": f"a{k}", "response": {"body": judge_logs.chat_completion(f"Score: {grade}")}}
+        for k, grade in enumerate(judge)
+    ]
+    log = judge_logs.write_lines(tmp_path / "log.jsonl", lines)
+    people = pd.DataFrame({"custom_id": [f"a{k}" for k in range(60)], "person": person, "words": np.arange(60.0)})
+    people.to_csv(tmp_path / "people.csv", index=False)
+    options = {"levels": "1..5", "item": "custom_id"}
+    grades = judges.read(log, **options, human_file=tmp_path / "people.csv", human="person", bias="words")
+    (effect,) = bias_effects(grades)
+    errors = np.array(judge) - person
+    assert effect.effect == pytest.approx(np.polyfit(np.arange(60), errors, 1)[0])
+    with pytest.raises(InputError, match=r"log.jsonl is a log; name the table of these columns with human_file="):
+        judges.read(log, **options, bias="words")
