@@ -1,10 +1,18 @@
 """Run the examples of README and docs as tests; see tests/docs_examples.py."""
 
+from importlib.util import find_spec
+
 import docs_examples
 import pytest
 from sybil import Sybil
 from sybil.integration.pytest import SybilItem
 from sybil.parsers.markdown import SkipParser
+
+# Adapters to packages that are not in the extra dev, because they hold other packages back.
+ADAPTERS = {"inspect": "inspect_ai", "deepeval": "deepeval"}
+collect_ignore = [
+    f"src/orcu/integrations/{name}.py" for name, package in ADAPTERS.items() if find_spec(package) is None
+]
 
 
 @pytest.fixture

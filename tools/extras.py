@@ -33,11 +33,14 @@ PURPOSE = {
     "figures": "`vision` and Grad-CAM (captum)",
     "onnx": "`train` and ONNX export with a check",
     "ray": "runs on several machines",
-    "inspect": "grades from Inspect logs",
+    "inspect": "grades from Inspect logs, calibrated scorer for Inspect",
+    "mlflow": "alignment of MLflow judges by calibration",
+    "deepeval": "calibrated metric for DeepEval",
     "data": "packages with open data sets",
     "docs": "building the documentation (Sphinx)",
-    "all": "everything except `inspect`",
+    "all": "everything except `inspect`, `mlflow` and `deepeval`",
 }
+UNPINNED = ("inspect", "deepeval")  # need other versions of some packages than constraints.txt has
 GPU = ("nvidia-", "cuda-", "triton")  # GPU libraries that torch depends on under Linux
 
 
@@ -46,9 +49,7 @@ def sizes(extra: str) -> dict[str, int]:
     with tempfile.TemporaryDirectory() as folder:
         target = f"{ROOT}[{extra}]" if extra else str(ROOT)
         uv = Path(sys.executable).with_name("uv")
-        pins = (
-            ["-c", ROOT / "constraints.txt"] if extra != "inspect" else []
-        )  # inspect needs older versions of some packages
+        pins = [] if extra in UNPINNED else ["-c", ROOT / "constraints.txt"]
         subprocess.run([uv, "pip", "install", "--quiet", "--target", folder, *pins, target], check=True)
         return {
             package.name: sum(size(Path(str(file.locate()))) for file in package.files or ())

@@ -107,6 +107,52 @@ def test_judge_report_escapes_the_name_of_the_judge(folder):
     assert "&lt;b&gt;gpt&lt;/b&gt;" in page
 
 
+def test_judge_audit_tests_bias_within_and_between_items(folder):
+    rng = np.random.default_rng(0)
+    quality, columns = rng.uniform(2.2, 3.8, size=200), [f"p_{k}" for k in range(1, 6)]
+    person = np.rint(quality + rng.normal(scale=0.7, size=200)).clip(1, 5).astype(int)
+    tables = []
+    for position, shift in (("first", 0.4), ("second", -0.4)):
+        judge = quality + shift + rng.normal(scale=0.5, size=200)
+        table = pd.DataFrame(geometry.probs(-4 * (np.arange(1, 6) - judge[:, None]) ** 2), columns=columns)
+        tables.append(table.assign(item=range(200), position=position, person=person, answer="# yes"))
+    pd.concat(tables).to_csv(folder / "swapped.csv", index=False)
+    options = ("--human", "person", "--bias", "position", "--text", "answer", *QUICK, "--json", "a.json")
+    result = run("judge", "audit", "swapped.csv", *BASIC, *options, cwd=folder, width=200)
+    assert result.returncode == 0, result.stderr
+    assert "Bias of judge: the error is lower by" in result.stdout
+    assert "for position second than for first" in result.stdout
+    assert "alpha (ordinal)" in result.stdout
+    position, length, formatting = json.loads((folder / "a.json").read_text())["bias"]
+    assert position["low"] < -0.8 < position["high"]
+    assert position["n_clusters"] == 200
+    assert length["note"] == formatting["note"] == "all entries of the column are equal"
+
+
+def test_judge_pairs_writes_a_table_json_and_a_page(folder):
+    rng = np.random.default_rng(0)
+    rows = [
+        {"prompt": prompt, "x": x, "y": y, "verdict": rng.choice(["A", "tie", "B"], p=shares)}
+        for prompt in range(40)
+        for x, y, shares in (("old", "new", [0.2, 0.3, 0.5]), ("new", "old", [0.5, 0.3, 0.2]))
+    ]
+    table = pd.DataFrame(rows)
+    table["person"] = table["verdict"].where(table["prompt"] < 20)
+    table.to_csv(folder / "pairs.csv", index=False)
+    columns = ("--first", "x", "--second", "y", "--item", "prompt", "--grade", "verdict", "--levels", "A,tie,B")
+    options = ("--human", "person", "--json", "p.json", "--report", "p.html", "-o", "p.csv")
+    result = run("judge", "pairs", "pairs.csv", *columns, *options, cwd=folder)
+    assert result.returncode == 0, result.stderr
+    assert "position bias" in result.stdout
+    ranking = json.loads((folder / "p.json").read_text())
+    assert [row["system"] for row in ranking["systems"]] == ["new", "old"]
+    assert "<svg" in (folder / "p.html").read_text()
+    assert pd.read_csv(folder / "p.csv")[["p_A", "p_tie", "p_B"]].sum(axis=1).to_numpy() == pytest.approx(1)
+    table.assign(x="new", y="old", verdict="A").to_csv(folder / "pairs.csv", index=False)
+    failed = run("judge", "pairs", "pairs.csv", *columns, cwd=folder, width=300)
+    assert_data_error(failed, "(old) loses all comparisons", "--probs")
+
+
 def test_judge_compare_systems_writes_all_systems(folder):
     options = ("--human", "person", "--system", "system", *QUICK, "--json", "c.json", "--report", "c.html")
     result = run("judge", "compare-systems", "graded.csv", *BASIC, *options, cwd=folder)
@@ -116,6 +162,28 @@ def test_judge_compare_systems_writes_all_systems(folder):
     assert "<svg" in (folder / "c.html").read_text()
     comparison = json.loads((folder / "c.json").read_text())
     assert {system["system"] for system in comparison["systems"]} == {"old", "new"}
+
+
+def test_judge_compare_systems_warns_about_chosen_grades_and_reweights(folder):
+    frame = pd.read_csv(folder / "graded.csv")
+    rng = np.random.default_rng(0)
+    expected = frame[[f"p_{k}" for k in range(1, 6)]].to_numpy() @ np.arange(1, 6)
+    person = np.rint(expected - 0.5 + rng.normal(scale=0.7, size=300)).clip(1, 5)
+    frame["person"] = np.where(rng.random(300) < expected / 6, person, np.nan)  # good answers are graded more often
+    frame["kind"] = rng.choice(["a", "b"], size=300)
+    frame.to_csv(folder / "chosen.csv", index=False)
+    command = ("judge", "compare-systems", "chosen.csv", *BASIC, "--human", "person", "--system", "system", *QUICK)
+    result = run(*command, "--graded-by", "kind", "--json", "chosen.json", cwd=folder, width=300)
+    assert result.returncode == 0, result.stderr
+    assert "The items with human grades are not a random part" in result.stderr
+    assert "--reweight" in result.stderr
+    comparison = json.loads((folder / "chosen.json").read_text())
+    assert comparison["notes"][0].startswith("The items with human grades are not a random part")
+    by_grade, by_kind = comparison["missingness"]
+    assert by_grade["is_significant"]
+    assert not by_kind["is_significant"]
+    result = run(*command, "--reweight", cwd=folder, width=300)
+    assert "Human grades are weighted by the inverse of the probability" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """`audit` and its HTML page."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from orcu.errors import CalibrationWarning
 from orcu.judges import Grades, audit
 from orcu.judges.audit import CurvePoint, learning_curve
+from orcu.judges.bias import ColumnEffect
 from orcu.report.judge import build
 from orcu.report.page import Provenance
 
@@ -97,7 +99,7 @@ def test_learning_curve_skips_draws_of_one_cluster():
 
 
 def test_build_page_is_escaped_and_deterministic(result):
-    provenance = Provenance(date="2026-11-17", command="orcu judge report <file>")
+    provenance = Provenance(date="2026-11-17", command="orcu judge audit <file>")
     page = build(result, title="Grades", provenance=provenance)
     assert page == build(result, title="Grades", provenance=provenance)
     assert "<b>gpt" not in page
@@ -113,3 +115,67 @@ def test_audit_of_an_inverted_scale_says_so_first():
     with pytest.warns(CalibrationWarning, match="inverted"):
         result = audit(inverted, calibrator=QUICK, train_sizes=(25,), n_repeats=1)
     assert result.findings()[0].startswith("gpt: its grades fall as human grades rise (correlation -0.")
+
+
+def test_audit_agreement_matches_the_evaluation_and_scikit_learn(result):
+    from sklearn.metrics import cohen_kappa_score
+
+    calibrated = result.agreement["calibrated"]
+    human = result.grades.human.argmax(axis=1)
+    kappa = cohen_kappa_score(result.panel.oof_probs_.argmax(axis=1), human, weights="quadratic")
+    assert calibrated["qwk_pairwise"].value == pytest.approx(kappa)
+    assert calibrated["qwk_pairwise"].value == pytest.approx(result.evaluation["qwk"].value)
+    for measure in ("qwk_pairwise", "ac2_quadratic", "alpha_ordinal"):
+        for agreement in result.agreement.values():
+            assert agreement[measure].low < agreement[measure].value < agreement[measure].high
+
+
+def test_audit_counts_each_human_grade_in_the_agreement():
+    grades = simulate(80, raters=3)
+    grades = Grades(**vars(grades) | {"n_raters": np.full(80, 3)})
+    result = audit(grades, calibrator=QUICK, train_sizes=(), n_repeats=1)
+    assert {agreement.n_cases for agreement in result.agreement.values()} == {240}
+
+
+def test_audit_reports_bias_in_findings_page_and_json():
+    grades = simulate()
+    noise = np.random.default_rng(1).normal(size=200)
+    columns = {
+        "excess": grades.expected_grade("<b>gpt</b>") - grades.human_mean + noise,
+        "<i>kind</i>": ["a", "b"] * 100,
+    }
+    grades = grades.with_bias_columns(
+        grades.items.tolist(), {k: np.asarray(v, dtype=None if k == "excess" else object) for k, v in columns.items()}
+    )
+    result = audit(grades, calibrator=QUICK, train_sizes=(), n_repeats=1)
+    planted, harmless = result.bias
+    assert planted.is_significant
+    assert not harmless.is_significant
+    (sentence,) = result.bias_findings()
+    assert sentence in result.findings()
+    assert "rises by" in sentence
+    assert "per unit of excess" in sentence
+    page = build(result)
+    assert "<i>kind" not in page
+    assert "&lt;i&gt;kind&lt;/i&gt;: b against a" in page
+    plain = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert [row["column"] for row in plain["bias"]] == ["excess", "<i>kind</i>"]
+    assert plain["bias"][0]["effect"] == planted.effect
+
+
+def test_bias_findings_list_the_most_significant_effects_and_count_the_others(result):
+    p_values = (0.04, 0.001, 0.03, 0.02, 0.2, 0.01, 0.05)
+    effects = tuple(
+        ColumnEffect("gpt", f"c{k}", None, None, 100, 100, 0.1, 0.0, 0.2, p, p) for k, p in enumerate(p_values)
+    )
+    sentences = replace(result, bias=effects).bias_findings()
+    assert [sentence.rpartition(" of ")[2] for sentence in sentences[:5]] == ["c1.", "c5.", "c3.", "c2.", "c0."]
+    assert sentences[5:] == ["Significant, but not listed here: 1 more."]
+    (nothing,) = replace(result, bias=effects[4:5]).bias_findings()
+    assert nothing.startswith("No significant bias in 1 comparisons")
+
+
+def test_bias_findings_name_a_preference_for_own_answers(result):
+    own = ColumnEffect("gpt", "system", "gpt", None, 100, 100, 0.3, 0.1, 0.5, 0.001, 0.001)
+    (sentence,) = replace(result, bias=(own,)).bias_findings()
+    assert sentence.endswith("for system gpt than for the others. It prefers its own answers.")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +18,9 @@ from orcu.errors import InputError
 from orcu.io.files import with_digest, write_json
 
 if TYPE_CHECKING:
+    from orcu.judges.audit import JudgeAudit
     from orcu.judges.grades import Grades
+    from orcu.judges.pairs import PairRanking
     from orcu.judges.systems import SystemComparison
 
 judge_app = typer.Typer(
@@ -184,32 +186,74 @@ def apply(
     say_wrote(table.output, f"{len(predictions.items):,} items")
 
 
+@command(judge_app, "report", hidden=True)  # its name before it printed tables
 @command(judge_app)
-def report(
+def audit(
     file: GradeFile,
     options: HumanOptions,
-    output: Annotated[Path, Option("--output", "-o", help="Report file: .html, or .pdf if Chromium is installed.")],
+    bias: Annotated[
+        str | None, Column(help="Columns a,b,c on which the error of a judge may depend: language,position,system.")
+    ] = None,
+    text: Annotated[
+        str | None, Column(help="Column of the graded texts; length and formatting are tested like --bias.")
+    ] = None,
     calibrator: CalibratorName = "auto",
+    json_path: Annotated[Path | None, Option("--json", help="JSON file of all numbers.")] = None,
+    output: Annotated[
+        Path | None, Option("--report", "--output", "-o", help="Report file: .html, or .pdf if Chromium is installed.")
+    ] = None,
     title: Annotated[str, Option(help="Title of the report.")] = "Can these grades be trusted?",
     seed: Seed = 0,
 ) -> None:
-    """Write a report about judges: calibration, bias against human grades, number of human grades needed."""
-    from orcu.judges.audit import audit
-    from orcu.report.judge import build
-    from orcu.report.pdf import write_page
+    """Audit judges: calibration, bias, agreement with people, and how many human grades are enough."""
+    from orcu.judges.audit import audit as audit_judges
 
-    check_paths([file, options.human_file], [output])
-    check_page(output)
+    check_paths([file, options.human_file], [json_path, output])
+    if output is not None:
+        check_page(output)
     with task(f"reading {file.name}") as update:
-        grades = options.read(file)
-        result = audit(grades, calibrator=calibrator, random_state=seed, progress=update)
+        grades = options.read(file, bias=bias, text=text)
+        result = audit_judges(grades, calibrator=calibrator, random_state=seed, progress=update)
+    if json_path is not None:
+        with _writing(json_path):
+            write_json(json_path, result.to_dict())
+    if output is not None:
+        from orcu.report.judge import build
+        from orcu.report.pdf import write_page
+
         inputs = [file, *([options.human_file] if options.human_file else [])]
-        page = build(result, title=title, provenance=provenance(inputs))
-    with _writing(output):
-        write_page(page, output)
+        with _writing(output):
+            write_page(build(result, title=title, provenance=provenance(inputs)), output)
     _print_notes(grades)
     say(*result.findings())
-    say_wrote(output)
+    _show_audit(result)
+    for path in (json_path, output):
+        if path is not None:
+            say_wrote(path)
+
+
+def _show_audit(result: "JudgeAudit") -> None:
+    """Print the agreement with people, and the effects on the errors of the judges."""
+    table = new_table("agreement with people", ">weighted kappa", ">AC2", ">alpha (ordinal)", ">equal")
+    rows = {name: (each, "qwk_pairwise") for name, each in result.agreement.items()}
+    if result.human_agreement is not None:
+        rows["people with people"] = (result.human_agreement, "qwk_pooled")
+    for name, (each, kappa) in rows.items():
+        estimates = [each[measure] for measure in (kappa, "ac2_quadratic", "alpha_ordinal")]
+        ends = [f"{estimate.value:.2f} ({estimate.low:.2f} – {estimate.high:.2f})" for estimate in estimates]
+        table.add_row(escape(name), *ends, f"{100 * each['exact'].value:.0f} %")
+    show(table)
+    if result.bias:
+        table = new_table("bias of", "column", ">effect", ">95 % interval", ">p (Holm)")
+        for effect in result.bias:
+            if not effect.note:
+                p_value = "<0.001" if effect.adjusted_p_value < 0.001 else f"{effect.adjusted_p_value:.3f}"
+                interval = f"{effect.low:+.3f} to {effect.high:+.3f}"
+                table.add_row(
+                    escape(effect.judge), escape(effect.comparison), f"{effect.effect:+.3f}", interval, p_value
+                )
+        show(table)
+        say(*(str(effect) for effect in result.bias if effect.note))
 
 
 @command(judge_app)
@@ -217,6 +261,13 @@ def compare_systems(
     file: GradeFile,
     system: Annotated[str, Option(help="Column of the systems that produced the items.")],
     options: HumanOptions,
+    graded_by: Annotated[
+        str | None,
+        Column(help="Columns a,b,c on which the choice of the graded items may depend, besides the judge's grade."),
+    ] = None,
+    reweight: Annotated[
+        bool, Option("--reweight", help="Weight human grades by the inverse probability that an item has one.")
+    ] = False,
     calibrator: CalibratorName = "auto",
     confidence_level: Annotated[float, Option(min=0.5, max=0.999, help="Level of the confidence intervals.")] = 0.95,
     json_path: Annotated[Path | None, Option("--json", help="JSON file of all numbers.")] = None,
@@ -224,6 +275,7 @@ def compare_systems(
     seed: Seed = 0,
 ) -> None:
     """Compare systems by their mean human grade, estimated from few human grades and many judged items."""
+    from orcu.judges.missingness import graded_weights, missingness_effects, missingness_message
     from orcu.judges.panel import JudgePanel
     from orcu.judges.systems import compare_systems as compare
 
@@ -231,26 +283,30 @@ def compare_systems(
     if report is not None:
         check_page(report)
     with task(f"comparing the systems of {file.name}"):
-        grades = options.read(file, system=system)
+        grades = options.read(file, system=system, bias=graded_by)
         panel = JudgePanel(calibrator=calibrator, random_state=seed).fit(grades)
         comparison = compare(
             panel.predict_proba_out_of_fold(grades) @ grades.levels.values,
             grades.human_mean,
             grades.system,
             cluster=grades.cluster,
+            human_weight=graded_weights(grades) if reweight else None,
             confidence_level=confidence_level,
             random_state=seed,
         )
+    message = missingness_message(grades)  # in the terminal it is a warning of the fit
+    documented = replace(comparison, notes=(message, *comparison.notes)) if message else comparison
     if json_path is not None:
         with _writing(json_path):
-            write_json(json_path, comparison.to_dict())
+            effects = [effect.to_dict() for effect in missingness_effects(grades)]
+            write_json(json_path, documented.to_dict() | {"missingness": effects})
     if report is not None:
         from orcu.report.pdf import write_page
         from orcu.report.systems import build
 
         inputs = [file, *([options.human_file] if options.human_file else [])]
         with _writing(report):
-            write_page(build(comparison, provenance=provenance(inputs)), report)
+            write_page(build(documented, provenance=provenance(inputs)), report)
     _print_notes(grades)
     _show_comparison(comparison)
     for path in (json_path, report):
@@ -274,6 +330,74 @@ def _show_comparison(comparison: "SystemComparison") -> None:
         )
     show(table)
     say(*comparison.notes)
+
+
+@dataclass(frozen=True)
+class PairOptions:
+    """Columns of a file of preferences."""
+
+    levels: Annotated[str, Column(help="Outcomes from 'the first is better' to 'the second is better': A,tie,B.")]
+    first: Annotated[str, Column(help="Column of the system whose answer was shown first.")]
+    second: Annotated[str, Column(help="Column of the system whose answer was shown second.")]
+    item: Annotated[str, Column(help="Column of the prompts; both orders of a pair have the same prompt.")]
+    grade: Annotated[str | None, Column(help="Column of the outcome chosen by the judge.")] = None
+    probs: Annotated[str | None, Column(help="Probability columns such as 'p_*', where * is the outcome.")] = None
+    votes: Annotated[str | None, Column(help="Columns of vote counts such as 'n_*', where * is the outcome.")] = None
+    human: Annotated[str | None, Column(help="Column of the outcome chosen by a person; may have gaps.")] = None
+    cluster: Annotated[str | None, Column(help="Column of clusters of prompts, such as topics.")] = None
+    pattern: Annotated[str | None, Column(help="Regular expression of the outcome in a text.")] = None
+    percent: Annotated[bool, Column("--percent", help="Read probabilities as percentages, from 0 to 100.")] = False
+
+
+@command(judge_app)
+def pairs(
+    file: GradeFile,
+    options: PairOptions,
+    output: Annotated[
+        Path | None, Option("--output", "-o", help="Table of the distribution of each comparison (.csv, .parquet).")
+    ] = None,
+    json_path: Annotated[Path | None, Option("--json", help="JSON file of all numbers.")] = None,
+    report: Annotated[Path | None, Option(help="Report file with a picture: .html, or .pdf.")] = None,
+    seed: Seed = 0,
+) -> None:
+    """Rank systems by preferences of a judge between two answers, with ties, swapped orders and calibration."""
+    from orcu.judges.pairs import rank_pairs
+    from orcu.judges.preferences import read_preferences
+
+    check_paths([file], [output, json_path, report])
+    if report is not None:
+        check_page(report)
+    table = None if output is None else TableOptions(output)
+    with task(f"ranking the systems of {file.name}"):
+        ranking = rank_pairs(read_preferences(file, **vars(options)), random_state=seed)
+    if table is not None:
+        with _writing(table.output):
+            table.write(ranking.to_arrow())
+    if json_path is not None:
+        with _writing(json_path):
+            write_json(json_path, ranking.to_dict())
+    if report is not None:
+        from orcu.report.pairs import build
+        from orcu.report.pdf import write_page
+
+        with _writing(report):
+            write_page(build(ranking, provenance=provenance([file])), report)
+    _show_ranking(ranking)
+    for path in (output, json_path, report):
+        if path is not None:
+            say_wrote(path)
+
+
+def _show_ranking(ranking: "PairRanking") -> None:
+    """Print the strengths of the systems, the strongest first."""
+    table = new_table("system", ">comparisons", ">strength", ">95 % interval", ">score", ">P(first)")
+    for row in ranking.systems:
+        interval = f"{row.low:+.2f} to {row.high:+.2f}" if row.ranks else "–"
+        first = f"{100 * row.ranks[0]:.0f} %" if row.ranks else "–"
+        count, strength, score = f"{row.n_comparisons:,}", f"{row.strength:+.2f}", f"{row.score:.2f}"
+        table.add_row(escape(row.system), count, strength, interval, score, first)
+    show(table)
+    say(*ranking.notes)
 
 
 @contextmanager

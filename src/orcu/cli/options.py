@@ -32,7 +32,7 @@ class UsageError(typer.BadParameter):
         return printable(self.message)
 
 
-def command(app: typer.Typer, name: str | None = None) -> Callable[[Command], Command]:
+def command(app: typer.Typer, name: str | None = None, *, hidden: bool = False) -> Callable[[Command], Command]:
     """Register a command whose dataclass parameters each stand for a group of options, one per field.
 
     An `InputError` outside of `orcu.cli.console.task` is a usage error, and so is an error of the file system, such as
@@ -68,7 +68,7 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Command], Co
 
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        app.command(name)(run)
+        app.command(name, hidden=hidden)(run)
         return function
 
     return register

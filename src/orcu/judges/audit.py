@@ -1,7 +1,7 @@
-"""Audit of judges against human grades: calibration, leniency, agreement, and a learning curve of human grades."""
+"""Audit of judges against human grades: calibration, leniency, bias, agreement, and a learning curve."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,14 @@ from orcu.decisions.coverage import CoverageReport
 from orcu.evaluation.evaluate import evaluate
 from orcu.evaluation.evaluation import Evaluation
 from orcu.inputs import FloatArray
+from orcu.judges.bias import ColumnEffect, bias_effects
 from orcu.judges.escalation import error_bound
 from orcu.judges.grades import Grades
 from orcu.judges.panel import JudgePanel, fit_for_prediction, inversion_message, is_inverted, select_graded
 from orcu.judges.pool import MIN_ITEMS, HumanRows
 from orcu.predictions import Predictions
 from orcu.raters.agreement import Agreement, agreement
+from orcu.raters.votes import Ratings
 from orcu.resampling import CONFIDENCE_LEVEL
 
 TRAIN_SIZES = (25, 50, 100, 200, 400)
@@ -26,6 +28,7 @@ MAX_TEST_ITEMS = 1500  # test items of each repetition: enough for a resolution 
 FLAT = 0.01  # the learning curve is flat where all further human grades improve the RPS by less than this share
 CALIBRATED = "calibrated"
 ALL_ITEMS = "all"
+MAX_BIAS_FINDINGS = 5  # the most significant ones; the table has all
 NO_DIFFERENCE = "no significant difference"
 
 
@@ -81,6 +84,8 @@ class JudgeAudit:
         panel: panel fitted on all of them.
         evaluation: evaluation of the out-of-fold predictions; ``others`` are the judges before calibration.
         leniency: leniency of each judge before and after calibration, for all items and by subgroup.
+        bias: effects of the columns of ``grades.rating_rows`` on the errors of the judges before calibration.
+        agreement: agreement of each judge, and of the calibrated judges, with people.
         human_agreement: agreement of people with each other; ``None`` if no item has two human grades, or only their
             means are graded.
         learning_curve: scores by the number of graded items.
@@ -92,6 +97,8 @@ class JudgeAudit:
     panel: JudgePanel
     evaluation: Evaluation
     leniency: list[Leniency]
+    bias: tuple[ColumnEffect, ...]
+    agreement: dict[str, Agreement]
     human_agreement: Agreement | None
     learning_curve: list[CurvePoint]
     coverage: CoverageReport
@@ -134,13 +141,63 @@ class JudgeAudit:
             for row in self.leniency
             if row.subgroup == ALL_ITEMS and row.judge != CALIBRATED and row.direction != NO_DIFFERENCE
         ]
+        findings += self.bias_findings()
         if self.human_agreement is not None:
             findings.append(
                 f"Quadratic weighted kappa: {self.human_agreement['qwk_pooled'].value:.2f} between people, "
-                f"{evaluation['qwk'].value:.2f} between the calibrated judges and people."
+                f"{self.agreement[CALIBRATED]['qwk_pairwise'].value:.2f} between the calibrated judges and people."
             )
         findings += self.coverage.notes(self.grades.levels.names)
         return findings + self.sufficiency()
+
+    def bias_findings(self) -> list[str]:
+        """Sentences about the effects on the errors of the judges: the significant ones, or that there is none."""
+        tested = [effect for effect in self.bias if not effect.note]
+        significant = sorted(
+            (effect for effect in tested if effect.is_significant), key=lambda effect: effect.adjusted_p_value
+        )
+        sentences = []
+        for effect in significant[:MAX_BIAS_FINDINGS]:
+            prefers_own = effect.category == effect.judge and effect.effect > 0
+            own = " It prefers its own answers." if prefers_own else ""
+            sentences.append(f"Bias of {effect}{own}")
+        if len(significant) > MAX_BIAS_FINDINGS:
+            sentences.append(f"Significant, but not listed here: {len(significant) - MAX_BIAS_FINDINGS} more.")
+        if tested and not significant:
+            widest = max(tested, key=lambda effect: effect.high - effect.low)
+            sentences.append(
+                f"No significant bias in {len(tested)} comparisons (Holm, 5 %). The widest interval is that of "
+                f"{widest.comparison} ({widest.low:+.2f} to {widest.high:+.2f})."
+            )
+        return sentences
+
+    def to_dict(self) -> dict[str, Any]:
+        """All results as plain data for JSON; ``None`` where a number is not defined."""
+        people = self.human_agreement
+        return {
+            "judges": self.panel.required_judges,
+            "levels": list(self.grades.levels.names),
+            "n_items": len(self.grades),
+            "n_human_grades": int(self.grades.n_raters.sum()),
+            "findings": self.findings(),
+            "calibrated": self.evaluation.to_dict(),
+            "uncalibrated": [other.to_dict() for other in self.evaluation.others],
+            "leniency": [
+                _plain(row) | {"difference": row.difference, "direction": row.direction} for row in self.leniency
+            ],
+            "bias": [effect.to_dict() for effect in self.bias],
+            "agreement": {name: result.to_dict() for name, result in self.agreement.items()},
+            "human_agreement": None if people is None else people.to_dict(),
+            "learning_curve": [_plain(point) for point in self.learning_curve],
+            "coverage": {
+                name: {
+                    "target": report.target_coverage,
+                    "overall": _plain(report.overall),
+                    "by_grade": dict(zip(self.grades.levels.names, map(_plain, report.by_class), strict=True)),
+                }
+                for name, report in (("default", self.coverage), ("class_conditional", self.class_coverage))
+            },
+        }
 
     def sufficiency(self) -> list[str]:
         """What the number of graded items is enough for: the scores, the prediction sets, and escalation."""
@@ -172,6 +229,12 @@ class JudgeAudit:
         return sentences
 
 
+def _plain(row: Any) -> dict[str, Any]:
+    """Fields of a dataclass for JSON; ``None`` where a number is not finite."""
+    fields = asdict(row)
+    return {name: None if isinstance(v, float) and not np.isfinite(v) else v for name, v in fields.items()}
+
+
 def audit(
     grades: Grades,
     *,
@@ -184,7 +247,7 @@ def audit(
     """Audit judges: calibration, leniency, agreement with people, and the number of human grades needed.
 
     Args:
-        grades: items, some with human grades.
+        grades: items, some with human grades, and columns on which the error of a judge may depend (``bias=``).
         calibrator: name of the calibrator, as for `orcu.calibrators.create`.
         random_state: seed of folds and draws.
         train_sizes: numbers of graded items of the learning curve.
@@ -211,13 +274,38 @@ def audit(
     report("evaluating before and after calibration")
     evaluation = _evaluate(graded, panel, random_state)
     leniency = _leniency(graded, panel)
+    agreements = _agreement(graded, panel, random_state)
     report("computing the learning curve")
     curve = learning_curve(
         grades, calibrator=calibrator, random_state=random_state, train_sizes=train_sizes, n_repeats=n_repeats
     )
     coverage, class_coverage = (panel.set_coverage(class_conditional=flag) for flag in (False, True))
     people = _human_agreement(graded, random_state)
-    return JudgeAudit(graded, panel, evaluation, leniency, people, curve, coverage, class_coverage)
+    effects = bias_effects(graded)
+    return JudgeAudit(graded, panel, evaluation, leniency, effects, agreements, people, curve, coverage, class_coverage)
+
+
+def _agreement(graded: Grades, panel: JudgePanel, random_state: int) -> dict[str, Agreement]:
+    """Agreement of each judge's most probable grade with the human grades; each human grade is a case."""
+    counts = np.rint(graded.human * graded.n_raters[:, None]).astype(np.int64)
+    is_whole = counts.sum(axis=1) == graded.n_raters
+    counts[~is_whole] = np.eye(len(graded.levels), dtype=np.int64)[panel.oof_grades_[~is_whole]]  # one drawn grade
+    item, grade = np.nonzero(counts)
+    repeats = counts[item, grade]
+    item, grade = np.repeat(item, repeats), np.repeat(grade, repeats)
+    probs = {judge: graded.shares(judge) for judge in panel.required_judges} | {CALIBRATED: panel.oof_probs_}
+    results = {}
+    for name, each in probs.items():
+        rated = ~np.isnan(each[item, 0])
+        codes = np.column_stack([np.nan_to_num(each[item[rated]]).argmax(axis=1), grade[rated]])
+        cluster = graded.cluster_codes()[item[rated]]
+        results[name] = agreement(
+            Ratings(codes, (name, "people"), len(graded.levels)),
+            values=graded.levels.values,
+            cluster=cluster,
+            random_state=random_state,
+        )
+    return results
 
 
 def _human_agreement(graded: Grades, random_state: int) -> Agreement | None:

@@ -1,6 +1,6 @@
 """Grades of judges and people for the same items, as one immutable value."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from orcu.predictions.labels import is_missing
 from orcu.raters.votes import label_shares
 
 PROBS, VOTES = "probs", "votes"
+BLANK = "(blank)"  # subgroup, or entry of a bias column, of items whose cell is empty
 SUM_TOLERANCE = 0.5e-4  # rounding error of a printed probability
 
 
@@ -28,6 +29,20 @@ class HumanGrade:
     rater: str | None = None
     where: str = ""  # location in the table, for messages
     is_mean: bool = False
+
+
+@dataclass(frozen=True)
+class RatingRows:
+    """Single ratings, and the columns on which the error of a judge may depend. Items are names, so it is not sliced.
+
+    A column has numbers (NaN where there is none) or texts. It may differ between the ratings of an item, as the
+    position of an answer does.
+    """
+
+    item: ObjectArray  # shape (m,)
+    judge: ObjectArray  # shape (m,)
+    expected: FloatArray  # expected grade of the rating, shape (m,)
+    columns: Mapping[str, FloatArray | ObjectArray]  # each of shape (m,)
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,6 +60,7 @@ class Grades:
         cluster: cluster of each item, such as its prompt, or ``None``.
         system: system that produced each item, or ``None``.
         has_mean_grades: whether some human grades are means, so that the spread among people is unknown.
+        rating_rows: single ratings with the columns of the bias audit, or ``None`` without such columns.
         failures: replies that could not be parsed.
         ambiguous: replies in which other candidates than the grade used may be the grade.
         notes: remarks about the data.
@@ -67,6 +83,7 @@ class Grades:
     cluster: ObjectArray | None = None
     system: ObjectArray | None = None
     has_mean_grades: bool = False
+    rating_rows: RatingRows | None = None
     failures: tuple[ParseFailure, ...] = ()
     ambiguous: tuple[AmbiguousReply, ...] = ()
     notes: tuple[str, ...] = ()
@@ -83,6 +100,7 @@ class Grades:
         subgroup: Sequence[Any] | None = None,
         cluster: Sequence[Any] | None = None,
         system: Sequence[Any] | None = None,
+        bias: Mapping[str, Sequence[Any]] | None = None,
     ) -> "Grades":
         """Create grades from arrays.
 
@@ -95,6 +113,8 @@ class Grades:
             subgroup: subgroup of each item.
             cluster: cluster of each item.
             system: system of each item.
+            bias: columns on which the error of a judge may depend, with numbers or texts for each item. ``audit``
+                tests them.
 
         Raises:
             InputError: if shapes, probabilities, votes or grades are invalid.
@@ -117,6 +137,8 @@ class Grades:
                 raise InputError(f"{name}: expected one entry for each of {rows} items, got {len(column)}.")
             columns[name] = None if column is None else np.array(as_names(column, name), dtype=object)
         grades = cls.from_ratings(levels, names, kind, arrays, **columns)
+        if bias:
+            grades = grades.with_bias_columns(names.tolist(), {name: bias_column(bias[name], name) for name in bias})
         return grades if human is None else grades.with_human_grades(_human_grades(human, names, levels))
 
     @classmethod
@@ -256,6 +278,34 @@ class Grades:
         names = self.judges if len(self.ratings) <= 3 else [f"{len(self.ratings)} judges"]
         return replace(self, ratings={" and ".join(names): total})
 
+    def with_bias_columns(self, items: Sequence[str], columns: Mapping[str, FloatArray | ObjectArray]) -> "Grades":
+        """Add columns on which the error of a judge may depend, one entry for each of the items.
+
+        Raises:
+            InputError: if a column has another number of entries, or an item occurs twice.
+        """
+        for name, column in columns.items():
+            if len(column) != len(items):
+                raise InputError(f"{name}: expected one entry for each of {len(items)} items, got {len(column)}.")
+        row_of = {item: row for row, item in enumerate(items)}
+        if len(row_of) < len(items):
+            raise InputError("bias: an item has several rows; expected one row for each item.")
+        used = [
+            (row, judge, row_of[item])
+            for judge in self.judges
+            for row, item in enumerate(self.items.tolist())
+            if item in row_of and self.rated_mask(judge)[row]
+        ]
+        rows = np.array([source for _, _, source in used], dtype=np.intp)
+        expected = {judge: self.expected_grade(judge) for judge in self.judges}
+        rating_rows = RatingRows(
+            np.array([self.items[row] for row, _, _ in used], dtype=object),
+            np.array([judge for _, judge, _ in used], dtype=object),
+            np.array([expected[judge][row] for row, judge, _ in used]),
+            {name: column[rows] for name, column in columns.items()},
+        )
+        return replace(self, rating_rows=rating_rows)
+
     def with_human_grades(self, human: list[HumanGrade]) -> "Grades":
         """Add human grades; grades of items that no judge rated are counted in the notes.
 
@@ -309,6 +359,29 @@ def as_names(values: Iterable[Any], where: str, *, first_row: int = 0) -> list[s
             )
         names.append(cell_text(value))
     return names
+
+
+def bias_column(values: Sequence[Any], name: str) -> FloatArray | ObjectArray:
+    """Entries of a column as numbers if all are numbers or missing, and otherwise as texts.
+
+    Raises:
+        InputError: if a number is not finite.
+
+    Example:
+        >>> bias_column(["3", None, 4.5], "words"), bias_column(["en", None], "language")
+        (array([3. , nan, 4.5]), array(['en', '(blank)'], dtype=object))
+    """
+    cells = [None if is_missing(value) else value for value in values]
+    try:
+        if any(isinstance(cell, bool | np.bool_) or "_" in str(cell) for cell in cells):  # Python reads 4_6 as 46
+            raise ValueError
+        numbers = np.array([np.nan if cell is None else float(cell) for cell in cells])
+    except (TypeError, ValueError):
+        return np.array([BLANK if cell is None else cell_text(cell) for cell in cells], dtype=object)
+    if np.isinf(numbers).any():
+        row = int(np.argmax(np.isinf(numbers)))
+        raise InputError(f"{name}: row {row} has {values[row]!r}, expected a finite number.")
+    return numbers
 
 
 def _check_ratings(values: Any, levels: GradeLevels, kind: str, judge: str) -> FloatArray:

@@ -27,6 +27,7 @@ from orcu.io.reading import TableFile
 from orcu.judges.escalation import error_probability, escalation_note, escalation_threshold
 from orcu.judges.grades import PROBS, VOTES, Grades
 from orcu.judges.levels import GradeLevels
+from orcu.judges.missingness import missingness_message
 from orcu.judges.pool import (
     MIN_ITEMS,
     CalibratedJudge,
@@ -193,11 +194,12 @@ class JudgePanel:
             InputError: if there are too few human grades, or all are equal.
 
         Warns:
-            CalibrationWarning: if a judge always gives the same rating, its ratings fall as human grades rise, or a
-                level has no human grades.
+            CalibrationWarning: if a judge always gives the same rating, its ratings fall as human grades rise, a
+                level has no human grades, or the items with human grades differ from the others
+                (`orcu.judges.missingness`).
         """
         graded = select_graded(grades)
-        _warn_about(graded)
+        _warn_about(graded, missingness_message(grades))
         self.levels_, self.kind_, self.judges_ = graded.levels, graded.kind, graded.judges
         self.n_items_ = len(graded)
         self.notes_ = [f"fitted on {int(graded.n_raters.sum()):,} human grades of {len(graded):,} items"]
@@ -522,8 +524,8 @@ def select_graded(grades: Grades) -> Grades:
     return graded
 
 
-def _warn_about(graded: Grades) -> None:
-    """Warn about levels without human grades, and about constant or inverted judges."""
+def _warn_about(graded: Grades, missingness: str) -> None:
+    """Warn about levels without human grades, constant or inverted judges, and human grades of chosen items."""
     counts = graded.human.sum(axis=0)
     absent = [name for name, count in zip(graded.levels.names, counts, strict=True) if count == 0]
     messages = [f"human: no human grade is {', '.join(absent)}; these levels cannot be calibrated."] if absent else []
@@ -532,6 +534,7 @@ def _warn_about(graded: Grades) -> None:
         if len(shares) > 1 and np.ptp(shares, axis=0).max() < 1e-9:
             messages.append(f"{judge}: all ratings are equal; the predictions are the frequencies of human grades.")
     messages += [inversion_message(graded, judge) for judge in graded.judges if is_inverted(graded, judge)]
+    messages += [missingness] if missingness else []
     for message in messages:
         warnings.warn(message, CalibrationWarning, stacklevel=3)
 

@@ -67,8 +67,17 @@ class SystemSample:
     graded_z_score: float | None  # mean prediction of graded minus ungraded items, in standard errors
 
 
-def fit_system(name: str, predicted: FloatArray, human: FloatArray, cluster: npt.NDArray[np.intp]) -> SystemSample:
-    """Estimate the mean grade of a system from predicted grades, human grades (NaN if missing) and cluster indices."""
+def fit_system(
+    name: str,
+    predicted: FloatArray,
+    human: FloatArray,
+    cluster: npt.NDArray[np.intp],
+    human_weight: FloatArray | None = None,
+) -> SystemSample:
+    """Estimate the mean grade of a system from predicted grades, human grades (NaN if missing) and cluster indices.
+
+    With weights of the human grades, the estimates are those of `_weighted_jackknife`.
+    """
     graded = ~np.isnan(human)
     grades = human[graded]
     clusters, position = np.unique(cluster, return_inverse=True)
@@ -80,8 +89,15 @@ def fit_system(name: str, predicted: FloatArray, human: FloatArray, cluster: npt
 
     count = sums[:, 0]
     n_graded_clusters = int((count > 0).sum())
-    freedom = _degrees_of_freedom(count, sums[:, 1], float((h**2).sum()))
-    *values, weight = _jackknife(sums)
+    if human_weight is None:
+        freedom = _degrees_of_freedom(count, sums[:, 1], float((h**2).sum()))
+        *values, weight = _jackknife(sums)
+    else:
+        w = np.where(graded, human_weight, 0.0)
+        parts = (w, w * h, w * f, w * h * f, w * f**2, np.ones(len(f)), f)
+        weighted = np.array([np.bincount(position, weights=part, minlength=len(clusters)) for part in parts]).T
+        freedom = max(1.0, float(weighted[:, 0].sum() ** 2 / (weighted[:, 0] ** 2).sum() - 1))
+        *values, weight = _weighted_jackknife(weighted)
     contributions = [math.sqrt(1 - 1 / n_graded_clusters) * (value[0] - value[1:]) for value in values]
     human_only, combined, shift = (
         Estimate(float(value[0]), float((part**2).sum()), float((part**3).sum()), freedom)
@@ -138,23 +154,38 @@ def rank_probabilities(
 def _degrees_of_freedom(count: FloatArray, totals: FloatArray, squares: float) -> float:
     """Degrees of freedom of a mean over clusters, (Σ v_c)² / Σ v_c² - 1 with v_c = n_c (1 + (n_c - 1) ρ).
 
-    v_c is the variance of a cluster of n_c graded items with intraclass correlation ρ (Imbens and Kolesár 2016); ρ is
-    the analysis-of-variance estimate from the human grades, in [0, 1]. ``totals`` are the sums of the grades of each
-    cluster, ``squares`` is the sum of all squared grades.
+    v_c is the variance of a cluster of n_c graded items with intraclass correlation ρ (Imbens and Kolesár 2016).
+    ``totals`` are the sums of the grades of each cluster, ``squares`` is the sum of all squared grades.
     """
     has_grades = count > 0
-    n, sums = count[has_grades], totals[has_grades]
-    items, clusters, correlation = float(n.sum()), len(n), 0.0
-    if items > clusters:
-        between = float((sums**2 / n).sum())
-        mean_square_between = (between - float(sums.sum()) ** 2 / items) / (clusters - 1)
-        mean_square_within = (squares - between) / (items - clusters)
-        size = (items - float((n**2).sum()) / items) / (clusters - 1)
-        spread = mean_square_between + (size - 1) * mean_square_within
-        ratio = (mean_square_between - mean_square_within) / spread if spread > 0 else 0.0
-        correlation = min(1.0, max(0.0, ratio))
-    variances = n * (1 + (n - 1) * correlation)
+    n = count[has_grades]
+    variances = n * (1 + (n - 1) * intraclass_correlation(n, totals[has_grades], squares))
     return max(1.0, float(variances.sum() ** 2 / (variances**2).sum() - 1))
+
+
+def intraclass_correlation(n: FloatArray, sums: FloatArray, squares: float) -> float:
+    """Analysis-of-variance estimate of the correlation of two values of a cluster, in [0, 1].
+
+    Args:
+        n: number of values of each cluster, above 0.
+        sums: sum of the values of each cluster.
+        squares: sum of all squared values.
+
+    Example:
+        >>> values = np.array([[1.0, 1.2], [3.0, 3.2], [2.0, 1.8]])
+        >>> round(intraclass_correlation(np.full(3, 2.0), values.sum(axis=1), float((values**2).sum())), 2)
+        0.98
+    """
+    items, clusters = float(n.sum()), len(n)
+    if not items > clusters > 1:
+        return 0.0
+    between = float((sums**2 / n).sum())
+    mean_square_between = (between - float(sums.sum()) ** 2 / items) / (clusters - 1)
+    mean_square_within = (squares - between) / (items - clusters)
+    size = (items - float((n**2).sum()) / items) / (clusters - 1)
+    spread = mean_square_between + (size - 1) * mean_square_within
+    ratio = (mean_square_between - mean_square_within) / spread if spread > 0 else 0.0
+    return min(1.0, max(0.0, ratio))
 
 
 def _check_grades(name: str, grades: FloatArray, cluster: npt.NDArray[np.intp]) -> None:
@@ -170,6 +201,21 @@ def _check_grades(name: str, grades: FloatArray, cluster: npt.NDArray[np.intp]) 
     else:
         return
     raise InputError(f"{problem}; grade more of its items, or remove the system.")
+
+
+def _weighted_jackknife(sums: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    r"""`_jackknife` with weights w of the graded items, the inverse of their probability of being graded.
+
+    The mean is :math:`\bar h_w + \lambda (\bar f_{all} - \bar f_w)` with weighted means of the graded items and λ the
+    weighted regression of h on f, clipped to [0, 1]. ``sums`` are the sums of w, w h, w f, w h f, w f², 1 and f of each
+    cluster, shape (K, 7). The third estimate is the weighted mean prediction of graded items minus that of all.
+    """
+    left = sums.sum(axis=0) - np.vstack([np.zeros(sums.shape[1]), sums])
+    w, h, f, hf, ff, n, all_f = left.T
+    h, f, hf, ff, all_f = h / w, f / w, hf / w, ff / w, all_f / n
+    covariance, variance = hf - h * f, ff - f**2
+    weight = np.divide(covariance, variance, out=np.zeros(len(w)), where=variance > _ROUNDING * ff).clip(0, 1)
+    return h, h + weight * (all_f - f), f - all_f, weight
 
 
 def _jackknife(sums: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:

@@ -7,7 +7,7 @@ The levels are never guessed: they come from the user or from column names. Skip
 import math
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from orcu.errors import InputError, first_line
-from orcu.inputs import FloatArray, ObjectArray, normalise_probs
+from orcu.inputs import FloatArray, ObjectArray, cell_text, normalise_probs
 from orcu.io.reading import TableFile
 from orcu.judges.completions import DEFAULT_JUDGE
 from orcu.judges.entries import read_entries
-from orcu.judges.grades import PROBS, SUM_TOLERANCE, VOTES, Grades, HumanGrade, as_names
+from orcu.judges.grades import BLANK, PROBS, SUM_TOLERANCE, VOTES, Grades, HumanGrade, RatingRows, as_names, bias_column
 from orcu.judges.levels import GradeLevels, parse_scale
 from orcu.judges.logs import LOG_SUFFIXES, RECORDS, read_log, recognise
 from orcu.judges.parsing import GradeParser
@@ -29,12 +29,12 @@ from orcu.predictions.columns import join_names, missing_column_message, order_c
 from orcu.predictions.labels import canonical_label, is_missing
 
 MISSING_TEXTS = ("NA", "N/A", "n/a", "NULL", "#N/A")  # missing grades and numbers of other programs
-BLANK = "(blank)"  # subgroup of items whose cell is empty
 MAX_VOTES = 1_000_000  # votes for a grade; more are a measurement in other units
 PROBS_HINT = "For counts use --votes; for percentages use --percent."
 
 _COMMA_NUMBER = re.compile(r"^(\s*[+-]?\d*),(\d+\s*)$")
-_Row = tuple[str, str, FloatArray]  # item, judge, values
+_MARKDOWN = re.compile(r"(?m)^\s{0,3}(?:#{1,6} |[-*+] |\d+[.)] |\||```)|\*\*[^\s*]")  # heading, list, table, code, bold
+_Row = tuple[int, str, str, FloatArray]  # row of the table from 0, item, judge, values
 
 
 def read(
@@ -53,6 +53,8 @@ def read(
     subgroup: str | None = None,
     cluster: str | None = None,
     system: str | None = None,
+    bias: str | Sequence[str] | None = None,
+    text: str | None = None,
     pattern: str | None = None,
     number_words: bool = False,
     scorer: str | None = None,
@@ -84,6 +86,9 @@ def read(
         subgroup: column of subgroups, constant within an item.
         cluster: column of clusters, such as prompts, constant within an item.
         system: column of the systems that produced the items, constant within an item.
+        bias: columns on which the error of a judge may depend, such as ``"language,position"``, for the audit. They may
+            differ between the ratings of an item. For a log they are columns of ``human_file``.
+        text: column of the graded texts, whose length and formatting are added to ``bias``.
         pattern: regular expression for the grade in a text, such as ``r"Score: (\d+)"``. In a table it makes the column
             ``grade`` one of texts.
         number_words: whether to read "four" in texts as 4.
@@ -160,7 +165,8 @@ def read(
         column_names = grade or probs or votes
         fields = column_names if isinstance(column_names, str) else ", ".join(column_names)
         notes = [f"{table.n_rows:,} {RECORDS}, grades in {fields}"] if is_log else []
-        grades = Grades.from_rows(levels, kind, rows, notes=[*notes, f"levels, lowest first: {order}"])
+        samples = ((name, who, values) for _, name, who, values in rows)
+        grades = Grades.from_rows(levels, kind, samples, notes=[*notes, f"levels, lowest first: {order}"])
         columns_by_role: dict[str, Any] = {
             role: _item_column(table, column, role, items, grades.items)
             for role, column in item_columns.items()
@@ -174,11 +180,24 @@ def read(
         n_blank = int(np.sum(columns_by_role.get("subgroup") == BLANK)) if subgroup else 0
         notes += [f"{n_blank:,} items have no {subgroup!r}; they are the subgroup {BLANK}"] if n_blank else []
         columns_by_role |= {"failures": tuple(failures), "ambiguous": tuple(ambiguous)}
+        bias_columns = _bias_columns(table, bias, text, subgroup)
+        if bias_columns:
+            source_rows = [row for row, _, _, _ in rows]
+            columns_by_role["rating_rows"] = RatingRows(
+                np.array([name for _, name, _, _ in rows], dtype=object),
+                np.array([name for _, _, name, _ in rows], dtype=object),
+                np.array([values @ levels.values / values.sum() for _, _, _, values in rows]),
+                {name: column[source_rows] for name, column in bias_columns.items()},
+            )
         grades = replace(grades, **columns_by_role, notes=(*grades.notes, *notes))
     if human_file is not None:
         if human is None or item is None:
             raise InputError("human_file: name its columns with item= and human= (--item, --human).")
         table = _Table.read(human_file)
+        if log_format != RECORDS and (bias_columns := _bias_columns(table, bias, text, None)):
+            grades = grades.with_bias_columns(table.item_names(item), bias_columns)
+    elif log_format != RECORDS and (bias or text):
+        raise InputError(f"bias: {Path(source).name} is a log; name the table of these columns with human_file=.")
     if not human or table is None:
         return grades
     return grades.with_human_grades(_read_human_grades(table, grades.levels, item, human, human_count, rater))
@@ -272,6 +291,12 @@ def item_names(file: TableFile, item: str | None) -> list[str]:
     return _Table.read(file.path).item_names(item)
 
 
+def column_names(source: Any, columns: Mapping[str, str]) -> dict[str, list[str]]:
+    """Names in some columns of a table or of JSON records, by role."""
+    table = _Table.read(source)
+    return {role: table.strings(column, role) for role, column in columns.items()}
+
+
 def _level_columns(
     table: _Table, levels: Any, kind: str, wanted: Any, other_columns: set[str | None]
 ) -> tuple[GradeLevels, list[str]]:
@@ -334,7 +359,7 @@ def _distributions(
         values = normalise_probs(
             values, rounding=SUM_TOLERANCE, name=table.name, first_row=1, columns=columns, hint=PROBS_HINT
         )[0]
-    return list(zip(items, judges, values, strict=True))
+    return list(zip(range(len(items)), items, judges, values, strict=True))
 
 
 def _record_columns(path: Path) -> dict[str, list[Any]]:
@@ -381,7 +406,7 @@ class _GradeReader:
             for row, cell in enumerate(self.table.cells(column, "grades", self.levels)):
                 values = None if cell is None else self._values(cell, row + 1, column, items[row])
                 if values is not None:
-                    rows.append((items[row], column if len(columns) > 1 else judges[row], values))
+                    rows.append((row, items[row], column if len(columns) > 1 else judges[row], values))
         if not rows:
             reason = f" The first one: {self.failures[0].reason}." if self.failures else ""
             raise InputError(f"{self.table.name}: no row has a grade in {', '.join(columns)}.{reason}")
@@ -405,6 +430,30 @@ class _GradeReader:
         if match.others:
             self.ambiguous.append(AmbiguousReply(where, item, self.levels.names[match.grade], match.others))
         return np.asarray(eye[match.grade])
+
+
+def _bias_columns(
+    table: _Table, bias: str | Sequence[str] | None, text: str | None, subgroup: str | None
+) -> dict[str, FloatArray | ObjectArray]:
+    """Columns of the bias audit by name, the length and the formatting of the graded texts, and the subgroups."""
+    names = [] if bias is None else [name.strip() for name in (bias.split(",") if isinstance(bias, str) else bias)]
+    if len(set(names)) < len(names):
+        raise InputError(f"bias: duplicate column in {', '.join(names)}.")
+    columns: dict[str, FloatArray | ObjectArray] = {}
+    for name in names:
+        cells = table.column(name, "bias columns")
+        if table.decimal == ",":
+            cells = [_COMMA_NUMBER.sub(r"\1.\2", cell) if isinstance(cell, str) else cell for cell in cells]
+        columns[name] = bias_column(cells, name)
+    if text is not None:
+        texts = ["" if is_missing(cell) else str(cell).strip() for cell in table.column(text, "texts")]
+        columns[f"log2 length of {text}"] = np.log2([1 + len(entry) for entry in texts])
+        marks = ["Markdown" if _MARKDOWN.search(entry) else "plain" for entry in texts]
+        columns[f"formatting of {text}"] = np.array(marks, dtype=object)
+    if subgroup is not None:
+        cells = table.column(subgroup, "subgroups")
+        columns[subgroup] = np.array([BLANK if is_missing(cell) else cell_text(cell) for cell in cells], dtype=object)
+    return columns
 
 
 def _item_column(table: _Table, column: str, role: str, items: list[str], names: ObjectArray) -> ObjectArray:

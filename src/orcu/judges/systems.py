@@ -129,6 +129,7 @@ def compare_systems(
     system: Any,
     *,
     cluster: Any = None,
+    human_weight: Any = None,
     confidence_level: float = CONFIDENCE_LEVEL,
     random_state: int = 0,
 ) -> SystemComparison:
@@ -173,6 +174,9 @@ def compare_systems(
         system: name of the system of each item, shape (n,).
         cluster: sampling unit of each item, such as its prompt, shape (n,); systems that share clusters are compared
             pairwise. ``None`` for independent items.
+        human_weight: weights of the human grades if the graded items are not a random part, the inverse of their
+            probability of being graded, shape (n,); see `orcu.judges.graded_weights`. Entries without a human grade
+            are ignored. The weights count as known.
         confidence_level: confidence level of the intervals.
         random_state: seed of the draws for the ranks.
 
@@ -205,12 +209,13 @@ def compare_systems(
     if as_fraction(confidence_level, name="confidence_level") == 0:
         raise InputError("confidence_level: expected a number above 0 and below 1, such as 0.95; got 0.")
     random_state = as_count(random_state, name="random_state", minimum=0)
+    weights = None if human_weight is None else _as_weights(human_weight, ~np.isnan(grades))
 
     samples, excluded = [], dict[str, str]()
     for code, name in enumerate(names):
         selected = np.flatnonzero(system_of == code)
         try:
-            samples.append(fit_system(name, predictions[selected], grades[selected], cluster_of[selected]))
+            samples.append(fit_system(name, *_select(selected, predictions, grades, cluster_of, weights)))
         except InputError as error:
             excluded[name] = str(error)
     if not samples:
@@ -227,7 +232,7 @@ def compare_systems(
         tuple(map(_system_mean, samples, ranks.tolist(), [confidence_level] * len(samples))),
         tuple(differences),
         float(confidence_level),
-        tuple(_notes(samples, excluded)),
+        (*_weight_notes(weights, grades), *_notes(samples, excluded, is_weighted=weights is not None)),
         excluded,
     )
 
@@ -240,7 +245,32 @@ def _system_mean(sample: SystemSample, ranks: list[float], confidence_level: flo
     return SystemMean(sample.name, *counts, *mean, *human, sample.judge_weight, sample.graded_z_score, tuple(ranks))
 
 
-def _notes(samples: list[SystemSample], excluded: Mapping[str, str]) -> list[str]:
+def _select(selected: Any, *columns: FloatArray | npt.NDArray[np.intp] | None) -> list[Any]:
+    return [None if column is None else column[selected] for column in columns]
+
+
+def _as_weights(values: Any, graded: npt.NDArray[np.bool_]) -> FloatArray:
+    """Validate the weights of the human grades."""
+    weights = _as_grades(values, "human_weight", rows=len(graded), may_be_missing=True)
+    invalid = graded & ~(weights > 0)
+    if invalid.any():
+        row = int(np.argmax(invalid))
+        raise InputError(f"human_weight: row {row} has a human grade and the weight {weights[row]}, expected above 0.")
+    return weights
+
+
+def _weight_notes(weights: FloatArray | None, grades: FloatArray) -> list[str]:
+    if weights is None:
+        return []
+    used = weights[~np.isnan(grades)]
+    return [
+        "Human grades are weighted by the inverse of the probability that an item has one. The means are valid only if "
+        f"the columns of the weights decide which items were graded. The {len(used):,} weighted grades are worth "
+        f"{used.sum() ** 2 / (used**2).sum():,.0f} grades of equal weight."
+    ]
+
+
+def _notes(samples: list[SystemSample], excluded: Mapping[str, str], *, is_weighted: bool) -> list[str]:
     """Remarks about the items of the systems, one sentence for all systems that it is about."""
     notes = [f"Not compared: {reason}" for reason in excluded.values()]
     complete = [sample.name for sample in samples if not sample.sums[:, 5].any()]
@@ -254,9 +284,10 @@ def _notes(samples: list[SystemSample], excluded: Mapping[str, str]) -> list[str
         notes.append(
             f"{listed}: the graded items differ from the others. The number is the difference of the judge's mean "
             "grade, in standard errors. Human grades are then not missing at random, and the intervals are not valid. "
-            "Draw the graded items at random, or compare only items of the graded kind."
+            "Draw the graded items at random, compare only items of the graded kind, or weight the human grades "
+            "(human_weight=, --reweight)."
         )
-    elif checked:
+    elif checked and not is_weighted:
         largest = max(abs(z) for _, z in checked)
         notes.append(
             "The intervals assume that the graded items of each system are a random part of its items. Check: the "
