@@ -13,6 +13,7 @@ from orcu.cli.console import GATE_FAILED, escape, new_table, say, show, task
 from orcu.cli.files import ReportOptions, check_paths, digest
 from orcu.cli.options import Column, ReadOptions, command
 from orcu.errors import InputError
+from orcu.io.locations import Location
 
 if TYPE_CHECKING:
     from orcu.monitoring.check import Check, DayResult, SubgroupResult
@@ -42,7 +43,7 @@ class MonitorReadOptions(ReadOptions):
 
 @command(monitor_app)
 def add(
-    file: Annotated[Path, Argument(help="Predictions: .csv, .csv.gz, .parquet or a folder of .parquet.")],
+    file: Annotated[Location, Argument(help="Predictions: .csv, .csv.gz, .parquet or a folder of .parquet.")],
     read: MonitorReadOptions,
     log: Annotated[Path, Option(help="Folder of the monitoring log, with one file per day.")],
     day: Annotated[str | None, Option(help="Date of all rows, such as 2026-11-01.")] = None,
@@ -118,7 +119,7 @@ def check(
     period: Annotated[
         Period | None, Option(help="Period of the printed results. Default: by the number of days.")
     ] = None,
-    plot: Annotated[Path | None, Option(help="Chart file (.png, .svg or .pdf).")] = None,
+    plot: Annotated[Location | None, Option(help="Chart file (.png, .svg or .pdf).")] = None,
 ) -> None:
     """Test the log for calibration drift; exit with code 4 if an alarm is raised."""
     from orcu.figures.save import check_format, save
