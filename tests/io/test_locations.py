@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command import assert_data_error, assert_usage_error, run
+from prediction_tables import COLUMNS, OPTIONS, table_of
 
 import orcu
 from orcu.calibrators import TemperatureScaling, load
@@ -24,8 +25,6 @@ from orcu.monitoring.log import Log
 from orcu.predictions import Predictions, open_predictions
 
 fsspec = pytest.importorskip("fsspec", reason="needs fsspec")
-OPTIONS = ("--label", "label", "--probs", "p_*", "--id", "id")
-COLUMNS = {"label": "label", "probs": "p_*", "id": "id"}
 
 
 @pytest.fixture
@@ -36,14 +35,6 @@ def memory():
     yield filesystem
     filesystem.store.clear()
     filesystem.pseudo_dirs[:] = [""]
-
-
-def table_of(rows, *, start=0, **columns):
-    rng = np.random.default_rng(start)
-    p = rng.dirichlet([1, 1, 1], rows)
-    label = [("none", "mild", "severe")[k] for k in (rng.random(rows)[:, None] > p.cumsum(1)[:, :-1]).sum(1)]
-    probs = dict(zip(("p_none", "p_mild", "p_severe"), p.T, strict=True))
-    return pa.table({"id": [f"r{start + k}" for k in range(rows)], "label": label, **probs, **columns})
 
 
 @pytest.fixture

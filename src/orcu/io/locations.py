@@ -6,6 +6,7 @@ before a file of the URI is looked up, read or written.
 """
 
 import importlib.util
+import mimetypes
 import os
 import re
 import tempfile
@@ -156,7 +157,10 @@ class RemotePath:
         with self.errors("cannot be written"):
             filesystem, path = self._connect()
             if filesystem.type_name in BUCKET_STORES:
-                _upload(filesystem, path, content)
+                # A browser shows a report of this type.
+                kind, encoding = mimetypes.guess_type(self.name)
+                kind = None if encoding or filesystem.type_name != "s3" else kind
+                _upload(filesystem, path, content, {"Content-Type": kind} if kind else None)
                 return
             folder, _, name = path.rpartition("/")
             part = f"{folder}/.{name}.{os.urandom(8).hex()}.part"
@@ -331,7 +335,7 @@ def _arrow_filesystem(scheme: str, host: str, query: str) -> tuple[Any, str]:
     return filesystem, root
 
 
-def _upload(filesystem: Any, path: str, content: bytes) -> None:
-    stream = filesystem.open_output_stream(path)
+def _upload(filesystem: Any, path: str, content: bytes, metadata: dict[str, str] | None = None) -> None:
+    stream = filesystem.open_output_stream(path, compression=None, metadata=metadata)
     stream.write(content)  # not in a with block, which would complete the file after an error
     stream.close()

@@ -292,9 +292,7 @@ class Log:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         location = as_location(path)
         if isinstance(location, RemotePath):
-            raise InputError(
-                f"{location}: a log is a local folder; files to add to it may be remote."
-            )
+            raise InputError(f"{location}: a log is a local folder; files to add to it may be remote.")
         self.path = location
         self._cache: dict[str, tuple[tuple[int, ...], Day]] = {}  # state of each file, and its content
 
