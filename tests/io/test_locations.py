@@ -1,9 +1,12 @@
 """Remote files: the memory file system of fsspec, errors, credentials, partitioned data sets."""
 
+import functools
+import http.server
 import importlib
 import json
 import pickle
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -299,3 +302,35 @@ def test_evaluation_of_a_remote_folder_is_that_of_the_local_folder(upload, monke
         for root in ("memory://bucket/d", local / "d")
     ]
     assert evaluations[0] == evaluations[1]
+
+
+@pytest.fixture
+def web_server(tmp_path):
+    """Address of a server of files on the loopback interface."""
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.slow
+def test_files_of_a_web_server_are_read_only(web_server, tmp_path):
+    pytest.importorskip("aiohttp", reason="needs aiohttp")
+    for name in ("p.parquet", "p.csv.gz"):
+        write_table(table_of(30), tmp_path / name)
+        assert len(Predictions.read(f"{web_server}/{name}?signature=secret", **COLUMNS)) == 30
+    with pytest.raises(InputError, match=r"q\.csv: there is no such file\.$"):
+        open_table(f"{web_server}/q.csv?signature=secret")
+    result = run("decide", f"{web_server}/p.csv.gz", *OPTIONS, "-o", f"{web_server}/d.csv")
+    assert_usage_error(result, "files are only read from a web server")
+
+
+def test_split_divides_a_remote_table(upload):
+    upload({"p.csv": table_of(40)})
+    parts = ("--part", "memory://bucket/a.csv=0.5", "--part", "memory://bucket/b.csv=0.5")
+    result = run("split", "memory://bucket/p.csv", *parts)
+    assert result.returncode == 0, result.stderr
+    assert sum(read_table(f"memory://bucket/{name}.csv").num_rows for name in "ab") == 40

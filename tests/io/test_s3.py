@@ -17,10 +17,13 @@ import pytest
 from command import assert_usage_error, run
 from prediction_tables import COLUMNS, OPTIONS, table_of
 
+import orcu
 from orcu.errors import InputError
+from orcu.evaluation import statistics
 from orcu.io.locations import as_location
 from orcu.io.reading import open_table, read_table
 from orcu.io.writing import write_table
+from orcu.launchers import LAUNCHERS
 from orcu.predictions import Predictions, open_predictions
 
 pytestmark = pytest.mark.slow
@@ -151,3 +154,16 @@ def test_failed_upload_leaves_the_object_unchanged(bucket, monkeypatch):
     with pytest.raises(TypeError):
         write_table(None, f"{bucket}/p.csv")
     assert read_table(f"{bucket}/p.csv").num_rows == 20
+
+
+def test_processes_read_the_files_of_a_bucket(bucket, monkeypatch):
+    """As a stream, with a file system in each process: the same bits as with one process."""
+    for name in "abc":
+        write_table(table_of(200, start=1000 * ord(name)), f"{bucket}/d/{name}.parquet")
+    monkeypatch.setattr(statistics, "IN_MEMORY_CELLS", 100)
+    evaluations = []
+    for jobs in (1, 2):
+        with LAUNCHERS.create("local", jobs=jobs) as workers:
+            source = open_predictions(f"{bucket}/d", **COLUMNS)
+            evaluations.append(orcu.evaluate(source, n_resamples=50, launcher=workers).to_dict())
+    assert evaluations[0] == evaluations[1]

@@ -47,7 +47,7 @@ def check_paths(inputs: Paths, outputs: Paths, *, folders: bool = False) -> None
         if output.is_dir():
             raise InputError(f"{output}: is a folder, expected the name of a file.")
         if isinstance(output, RemotePath):
-            output.check_bucket()
+            output.check_writable()
         else:
             folder = output.absolute().parent
             if not folder.is_dir():

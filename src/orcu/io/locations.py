@@ -100,8 +100,10 @@ class RemotePath:
         """Whether there is a file or folder."""
         return self._type() != "NotFound"
 
-    def check_bucket(self) -> None:
-        """Raise `InputError` if the bucket or container of a file to write does not exist."""
+    def check_writable(self) -> None:
+        """Raise `InputError` if a file cannot be written: to a web server, or in a bucket that does not exist."""
+        if self.scheme in ("http", "https"):
+            raise InputError(f"{self}: files are only read from a web server; choose another output.")
         if self._has_bucket and not replace(self, key="").exists():
             raise InputError(f"{self}: {self.missing_reason()}; create it first.")
 
@@ -126,7 +128,8 @@ class RemotePath:
         """Open the file for reading bytes in order; .gz is decompressed."""
         with self.errors():
             filesystem, path = self._connect()
-            return filesystem.open_input_stream(path, compression="detect")
+            # Not detected, because the path of a web address ends in its query.
+            return filesystem.open_input_stream(path, compression="gzip" if self.name.lower().endswith(".gz") else None)
 
     def read_text(self) -> str:
         """Read a text in UTF-8."""
