@@ -34,10 +34,6 @@ def of(*parts, **options):
     return PartialEvaluation.merge_all(states)
 
 
-def numbers(evaluation):
-    return {name: value for name, value in evaluation.to_dict().items() if name != "examples"}
-
-
 @pytest.mark.parametrize(("kind", "columns"), [("probs", ()), ("logits", ("sample_weight", "uncertainty", "cluster"))])
 def test_partial_evaluation_does_not_depend_on_the_partition(kind, columns, monkeypatch):
     monkeypatch.setattr(partial, "SAMPLE_ROWS", 300)  # more rows than the sample
@@ -55,10 +51,8 @@ def test_partial_evaluation_does_not_depend_on_the_partition(kind, columns, monk
         parts = [shuffled[slice(*ends)] for ends in zip([0, *ends], [*ends, rows], strict=True)]
         merged = of(*parts)
         np.testing.assert_array_equal(merged._state, expected._state)
-        assert numbers(merged.evaluate(n_resamples=50)) == numbers(expected.evaluate(n_resamples=50))
-        assert (
-            merged.evaluate(n_resamples=0).sample.ids.tolist() == expected.evaluate(n_resamples=0).sample.ids.tolist()
-        )
+        assert merged.statistics().sample.ids.tolist() == expected.statistics().sample.ids.tolist()
+    assert merged.evaluate(n_resamples=30).to_dict() == expected.evaluate(n_resamples=30).to_dict()
 
 
 def test_sample_with_duplicate_ids_does_not_depend_on_the_partition(monkeypatch):
@@ -89,9 +83,9 @@ def test_metrics_of_merged_parts_are_those_of_evaluate_and_of_one_tally(kind):
 @pytest.mark.slow
 def test_intervals_and_references_of_merged_parts_are_like_local_ones():
     """Widths agree within 4 standard errors: 256 blocks determine a standard error within about 4.4 %."""
-    predictions = miscalibrated(30_000)
-    merged = of(predictions[:20_000], predictions[20_000:]).evaluate(n_resamples=1000)
-    local = orcu.evaluate(predictions, n_resamples=1000)
+    predictions = miscalibrated(12_000)
+    merged = of(predictions[:9_000], predictions[9_000:]).evaluate(n_resamples=500)
+    local = orcu.evaluate(predictions, n_resamples=500)
     for name in SCORES:
         ours, theirs = merged[name], local[name]
         assert (ours.high - ours.low) / (theirs.high - theirs.low) == pytest.approx(1, abs=0.18)
@@ -120,9 +114,9 @@ def test_intervals_of_clusters_are_those_of_blocks_of_clusters():
 
 @pytest.mark.slow
 def test_intervals_of_merged_parts_cover_the_true_values():
-    """400 simulated data sets of 800 rows: a coverage of 95 % has a standard error of 1.1 %."""
-    population, simulations = orcu.Tally(3), 400
-    for seed in range(1000, 1010):
+    """200 simulated data sets of 800 rows: a coverage of 95 % has a standard error of 1.5 %."""
+    population, simulations = orcu.Tally(3), 200
+    for seed in range(1000, 1005):
         sample = miscalibrated(200_000, seed)
         population.update(sample.probs, sample.y)
     true = population.compute()
@@ -136,13 +130,13 @@ def test_intervals_of_merged_parts_cover_the_true_values():
             low, high = interval(float(metric(statistics.totals)), metric(draws), statistics.small_sample_factor)
             covered[name] += low <= true[name] <= high
     for name, count in covered.items():
-        assert 0.91 <= count / simulations <= 0.985, (name, count)
+        assert 0.905 <= count / simulations <= 0.985, (name, count)
 
 
 def test_state_is_restored_from_bytes_and_pickle():
     state = of(miscalibrated(500, cluster=np.arange(500) // 4), rule=np.ones((3, 3)) - np.eye(3))
     for restored in (PartialEvaluation.from_bytes(state.to_bytes()), pickle.loads(pickle.dumps(state))):
-        assert numbers(restored.evaluate(n_resamples=40)) == numbers(state.evaluate(n_resamples=40))
+        assert restored.evaluate(n_resamples=40).to_dict() == state.evaluate(n_resamples=40).to_dict()
         assert repr(restored) == repr(state) == "PartialEvaluation(500 rows, classes=0, 1, 2, n_bins=15)"
     empty = PartialEvaluation.from_bytes(PartialEvaluation().to_bytes())
     assert empty.merge(of(miscalibrated(20))).rows == 20

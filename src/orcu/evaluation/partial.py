@@ -325,6 +325,8 @@ class PartialEvaluation:
                 raise InputError("columns: some rows have weights, uncertainty, clusters or logits, and others do not.")
             if len(self._hashes) >= SAMPLE_ROWS:
                 chosen = hashes <= self._hashes[-1]
+                if not chosen.any():
+                    return
                 hashes, rows = hashes[chosen], rows[chosen]
             hashes, rows = np.concatenate([self._hashes, hashes]), concatenate([self._sample, rows])
         order = _order(hashes, rows)[:SAMPLE_ROWS]
