@@ -56,8 +56,8 @@ def split_file(
         InputError: if a column is missing, a row has no cluster, the shares do not sum to 1, or a part would be empty.
 
     Example:
-        >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp())
+        >>> import pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
         >>> _ = (folder / "visits.csv").write_text(
         ...     "patient,grade\n" + "".join(f"{k // 2},low\n" for k in range(20))
         ... )
