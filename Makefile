@@ -64,6 +64,7 @@ bench: $(READY)  ## time losses, metrics, calibrators, data, training and the es
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python benchmarks/folder.py
+	$(BIN)/python benchmarks/partial.py
 	$(BIN)/python benchmarks/estimator.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/latency.py
 	$(BIN)/python benchmarks/boosting.py

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from orcu.estimators.logistic import OrdinalLogistic
     from orcu.evaluation.evaluate import evaluate
     from orcu.evaluation.evaluation import Evaluation
+    from orcu.evaluation.partial import PartialEvaluation
     from orcu.evaluation.tally import Tally
     from orcu.losses.orcu import ORCULoss
     from orcu.predictions import Predictions
@@ -64,6 +65,7 @@ _OBJECTS = {
     "OrdinalClassifier": "estimators.classifier",
     "OrdinalLogistic": "estimators.logistic",
     "OrdinalPredictionSets": "decisions.conformal",
+    "PartialEvaluation": "evaluation.partial",
     "Predictions": "predictions",
     "ScaleSuggestion": "theory.suggest_scale",
     "Tally": "evaluation.tally",
@@ -84,6 +86,7 @@ __all__ = [
     "OrdinalClassifier",
     "OrdinalLogistic",
     "OrdinalPredictionSets",
+    "PartialEvaluation",
     "Predictions",
     "ScaleSuggestion",
     "Tally",

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +12,7 @@ from orcu.cli.console import escape, fits, new_table, progress_bar, say, say_wro
 from orcu.cli.files import calibrators_of, check_classes, check_json, check_page, check_paths, write_fitted
 from orcu.cli.options import Column, LabelledReadOptions, TableOptions, command
 from orcu.errors import InputError
+from orcu.io.locations import Location
 
 if TYPE_CHECKING:
     from orcu.predictions import Predictions
@@ -42,9 +42,9 @@ class CalibrateReadOptions(LabelledReadOptions):
 
 @command(calibrate_app)
 def fit(
-    file: Annotated[Path, Argument(help="Labelled predictions for rows that the model was not trained on.")],
+    file: Annotated[Location, Argument(help="Labelled predictions for rows that the model was not trained on.")],
     read: CalibrateReadOptions,
-    output: Annotated[Path, Option("--output", "-o", help="Output file of the calibrator (JSON).")],
+    output: Annotated[Location, Option("--output", "-o", help="Output file of the calibrator (JSON).")],
     calibrator: CalibratorName = "auto",
 ) -> None:
     """Fit a calibrator on held-out rows and write it as JSON."""
@@ -86,8 +86,8 @@ def fit(
 
 @command(calibrate_app)
 def apply(
-    file: Annotated[Path, Argument(help="Predictions to calibrate; labels are optional.")],
-    calibrator: Annotated[Path, Argument(help="Calibrator file written by `orcu calibrate fit`.")],
+    file: Annotated[Location, Argument(help="Predictions to calibrate; labels are optional.")],
+    calibrator: Annotated[Location, Argument(help="Calibrator file written by `orcu calibrate fit`.")],
     table: TableOptions,
     read: CalibrateReadOptions,
 ) -> None:
@@ -134,11 +134,13 @@ def apply(
 
 @command(calibrate_app)
 def compare(
-    file: Annotated[Path, Argument(help="Labelled predictions for rows that the model was not trained on.")],
+    file: Annotated[Location, Argument(help="Labelled predictions for rows that the model was not trained on.")],
     read: CalibrateReadOptions,
-    test: Annotated[Path | None, Option(help="Labelled test predictions. Default: cross-validation on FILE.")] = None,
+    test: Annotated[
+        Location | None, Option(help="Labelled test predictions. Default: cross-validation on FILE.")
+    ] = None,
     unimodality: Annotated[float, Option(min=0, max=1, help="Minimum unimodality of the recommendation.")] = 0.99,
-    report: Annotated[Path | None, Option(help="Report file (.html or .pdf); needs --test.")] = None,
+    report: Annotated[Location | None, Option(help="Report file (.html or .pdf); needs --test.")] = None,
 ) -> None:
     """Compare all calibrators by accuracy, errors, scores and unimodality, and recommend one.
 

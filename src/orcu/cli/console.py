@@ -89,7 +89,7 @@ def say(*lines: object, style: str = "", stderr: bool = False, wrap: bool = True
         _Console(stderr=stderr).print(content, soft_wrap=not wrap)
 
 
-def say_wrote(path: Path, details: str = "") -> None:
+def say_wrote(path: object, details: str = "") -> None:
     """Print the name of a written file, and what it contains."""
     say(f"wrote {path}{details and f': {details}'}")
 

@@ -1,7 +1,6 @@
 """``orcu decide``: one class for each row, by a decision rule or a cost matrix."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Argument, Option
@@ -10,6 +9,7 @@ from orcu.cli.console import say, say_wrote, task
 from orcu.cli.files import check_paths
 from orcu.cli.options import ReadOptions, TableOptions
 from orcu.errors import InputError, UnknownNameError
+from orcu.io.locations import Location, as_location
 
 Rule = Annotated[
     str,
@@ -21,7 +21,7 @@ Rule = Annotated[
 
 
 def decide(
-    file: Annotated[Path, Argument(help="Calibrated predictions; labels are optional.")],
+    file: Annotated[Location, Argument(help="Calibrated predictions; labels are optional.")],
     table: TableOptions,
     read: ReadOptions,
     rule: Rule = "argmax",
@@ -67,9 +67,12 @@ def check_rule(rule: str) -> None:
     """Check, before any file is read, that a rule is known or is a file."""
     from orcu.decisions.rules import RULES
 
-    if rule not in RULES and Path(rule).suffix and not Path(rule).exists():
-        raise InputError(f"--rule: {rule}: no such file; expected a CSV cost matrix, or one of {', '.join(RULES)}.")
-    if rule not in RULES and not Path(rule).exists():
+    if rule in RULES:
+        return
+    path = as_location(rule)
+    if path.suffix and not path.exists():
+        raise InputError(f"--rule: {path}: no such file; expected a CSV cost matrix, or one of {', '.join(RULES)}.")
+    if not path.exists():
         raise UnknownNameError("decision rule or cost matrix file", rule, list(RULES))
 
 

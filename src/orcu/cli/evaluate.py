@@ -17,6 +17,7 @@ from orcu.cli.decide import Rule, check_rule, read_rule
 from orcu.cli.files import ReportOptions, Result, provenance, writing
 from orcu.cli.options import Column, LabelledReadOptions, LaunchOptions, Parallel, key_values
 from orcu.errors import InputError, UnknownNameError
+from orcu.io.locations import Location, as_location
 
 if TYPE_CHECKING:
     from orcu.evaluation.evaluation import Evaluation
@@ -41,7 +42,7 @@ class EvaluateReadOptions(LabelledReadOptions):
 
 def evaluate(
     files: Annotated[
-        list[Path],
+        list[Location],
         Argument(help="Predictions: .csv, .csv.gz, .parquet or a folder of .parquet; all are compared with the first."),
     ],
     read: EvaluateReadOptions,
@@ -123,10 +124,10 @@ def evaluate(
         raise typer.Exit(GATE_FAILED)
 
 
-def _compared_file(text: str, read: EvaluateReadOptions) -> tuple[Path, EvaluateReadOptions]:
+def _compared_file(text: str, read: EvaluateReadOptions) -> tuple[Location, EvaluateReadOptions]:
     """Split the value of ``--compare`` into a file and its options, which are those of the first file by default."""
-    if Path(text).exists():
-        return Path(text), read
+    if as_location(text).exists():
+        return as_location(text), read
     name, *entries = re.split(r",(?=[a-z_-]+=)", text)
     values: dict[str, Any] = {
         key.replace("-", "_"): value for key, value in key_values(entries, option="--compare").items()
@@ -139,10 +140,10 @@ def _compared_file(text: str, read: EvaluateReadOptions) -> tuple[Path, Evaluate
         values = {"probs": None, "logits": None} | values
     if "percent" in values:
         values["percent"] = values["percent"].lower() in ("true", "1", "yes")
-    return Path(name), replace(read, **values)
+    return as_location(name), replace(read, **values)
 
 
-def _names(paths: list[Path]) -> list[str]:
+def _names(paths: list[Location]) -> list[str]:
     """Return file names without suffixes, or whole paths if these are not unique."""
     stems = [path.name.split(".")[0] or path.name for path in paths]
     return stems if len(set(stems)) == len(stems) else [str(path) for path in paths]

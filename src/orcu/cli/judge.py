@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,6 +15,7 @@ from orcu.cli.files import check_page, check_paths, provenance
 from orcu.cli.options import Column, TableOptions, command
 from orcu.errors import InputError
 from orcu.io.files import with_digest, write_json
+from orcu.io.locations import Location
 
 if TYPE_CHECKING:
     from orcu.judges.audit import JudgeAudit
@@ -29,7 +29,7 @@ judge_app = typer.Typer(
 )
 MAX_AMBIGUOUS = 10  # ambiguous replies that are listed
 GradeFile = Annotated[
-    Path, Argument(help="Table (.csv, .parquet), JSON records or replies (.jsonl), or log of a tool.")
+    Location, Argument(help="Table (.csv, .parquet), JSON records or replies (.jsonl), or log of a tool.")
 ]
 Seed = Annotated[int, Option(min=0, help="Random seed of folds and draws.")]
 
@@ -52,7 +52,7 @@ class GradeOptions:
     ] = None
     percent: Annotated[bool, Column("--percent", help="Read probabilities as percentages, from 0 to 100.")] = False
 
-    def read(self, file: Path, **options: Any) -> "Grades":
+    def read(self, file: Location, **options: Any) -> "Grades":
         """Read the grades."""
         from orcu.judges.reading import read as read_grades
 
@@ -71,12 +71,12 @@ class HumanOptions(LevelOptions):
     """Columns of a file of grades, and of the human grades that judges are calibrated to."""
 
     human: Annotated[str | None, Column(help="Column of the human grade; may have gaps.")] = None
-    human_file: Annotated[Path | None, Column(help="Table of the human grades, if in another file.")] = None
+    human_file: Annotated[Location | None, Column(help="Table of the human grades, if in another file.")] = None
     human_count: Annotated[str | None, Column(help="Column of the number of people that --human averages.")] = None
     rater: Annotated[str | None, Column(help="Column of rater names, if items have several human grades.")] = None
     cluster: Annotated[str | None, Column(help="Column of clusters, such as prompts, each kept in one fold.")] = None
 
-    def read(self, file: Path, **options: Any) -> "Grades":
+    def read(self, file: Location, **options: Any) -> "Grades":
         """Read the grades, of which some must have a human grade."""
         grades = super().read(file, **options)
         if not grades.human_mask.any():
@@ -115,7 +115,7 @@ def read(file: GradeFile, table: TableOptions, options: LevelOptions) -> None:
 def fit(
     file: GradeFile,
     options: HumanOptions,
-    output: Annotated[Path, Option("--output", "-o", help="Output file of the calibrated judges (JSON).")],
+    output: Annotated[Location, Option("--output", "-o", help="Output file of the calibrated judges (JSON).")],
     calibrator: CalibratorName = "auto",
     seed: Seed = 0,
 ) -> None:
@@ -137,7 +137,7 @@ def fit(
 @command(judge_app)
 def apply(
     file: GradeFile,
-    panel: Annotated[Path, Argument(help="Calibrated judges written by `orcu judge fit`.")],
+    panel: Annotated[Location, Argument(help="Calibrated judges written by `orcu judge fit`.")],
     table: TableOptions,
     options: GradeOptions,
     rule: Rule = "argmax",
@@ -198,9 +198,9 @@ def audit(
         str | None, Column(help="Column of the graded texts; length and formatting are tested like --bias.")
     ] = None,
     calibrator: CalibratorName = "auto",
-    json_path: Annotated[Path | None, Option("--json", help="JSON file of all numbers.")] = None,
+    json_path: Annotated[Location | None, Option("--json", help="JSON file of all numbers.")] = None,
     output: Annotated[
-        Path | None, Option("--report", "--output", "-o", help="Report file: .html, or .pdf if Chromium is installed.")
+        Location | None, Option("--report", "--output", "-o", help="Report file: .html, or .pdf with Chromium.")
     ] = None,
     title: Annotated[str, Option(help="Title of the report.")] = "Can these grades be trusted?",
     seed: Seed = 0,
@@ -270,8 +270,8 @@ def compare_systems(
     ] = False,
     calibrator: CalibratorName = "auto",
     confidence_level: Annotated[float, Option(min=0.5, max=0.999, help="Level of the confidence intervals.")] = 0.95,
-    json_path: Annotated[Path | None, Option("--json", help="JSON file of all numbers.")] = None,
-    report: Annotated[Path | None, Option(help="Report file with a picture: .html, or .pdf.")] = None,
+    json_path: Annotated[Location | None, Option("--json", help="JSON file of all numbers.")] = None,
+    report: Annotated[Location | None, Option(help="Report file with a picture: .html, or .pdf.")] = None,
     seed: Seed = 0,
 ) -> None:
     """Compare systems by their mean human grade, estimated from few human grades and many judged items."""
@@ -354,10 +354,10 @@ def pairs(
     file: GradeFile,
     options: PairOptions,
     output: Annotated[
-        Path | None, Option("--output", "-o", help="Table of the distribution of each comparison (.csv, .parquet).")
+        Location | None, Option("--output", "-o", help="Table of the distribution of each comparison (.csv, .parquet).")
     ] = None,
-    json_path: Annotated[Path | None, Option("--json", help="JSON file of all numbers.")] = None,
-    report: Annotated[Path | None, Option(help="Report file with a picture: .html, or .pdf.")] = None,
+    json_path: Annotated[Location | None, Option("--json", help="JSON file of all numbers.")] = None,
+    report: Annotated[Location | None, Option(help="Report file with a picture: .html, or .pdf.")] = None,
     seed: Seed = 0,
 ) -> None:
     """Rank systems by preferences of a judge between two answers, with ties, swapped orders and calibration."""
@@ -401,7 +401,7 @@ def _show_ranking(ranking: "PairRanking") -> None:
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def _writing(path: Location) -> Iterator[None]:
     """Turn an error of the file system, such as a full disk, into a usage error, as `orcu evaluate` does."""
     try:
         yield

@@ -15,6 +15,7 @@ from orcu.cli.files import ReportOptions, Result, check_json, check_paths, diges
 from orcu.cli.options import Column, ReadOptions, command
 from orcu.errors import InputError
 from orcu.io.files import write_json
+from orcu.io.locations import Location
 
 if TYPE_CHECKING:
     from orcu.monitoring.check import Check, DayResult, SubgroupResult
@@ -46,7 +47,7 @@ class MonitorReadOptions(ReadOptions):
 
 @command(monitor_app)
 def add(
-    file: Annotated[Path, Argument(help="Predictions: .csv, .csv.gz, .parquet or a folder of .parquet.")],
+    file: Annotated[Location, Argument(help="Predictions: .csv, .csv.gz, .parquet or a folder of .parquet.")],
     read: MonitorReadOptions,
     log: Annotated[Path, Option(help="Folder of the monitoring log, with one file per day.")],
     day: Annotated[str | None, Option(help="Date of all rows, such as 2026-11-01.")] = None,
@@ -122,7 +123,7 @@ def check(
     period: Annotated[
         Period | None, Option(help="Period of the printed results. Default: by the number of days.")
     ] = None,
-    plot: Annotated[Path | None, Option(help="Chart file (.png, .svg or .pdf).")] = None,
+    plot: Annotated[Location | None, Option(help="Chart file (.png, .svg or .pdf).")] = None,
 ) -> None:
     """Test the log for calibration drift; exit with code 4 if an alarm is raised."""
     from orcu.figures.save import check_format, save
@@ -161,14 +162,14 @@ def check(
 
 @command(monitor_app)
 def compare(
-    before: Annotated[Path, Argument(help="Predictions of the first period.")],
-    after: Annotated[Path, Argument(help="Predictions of the second period, with the labels known by now.")],
+    before: Annotated[Location, Argument(help="Predictions of the first period.")],
+    after: Annotated[Location, Argument(help="Predictions of the second period, with the labels known by now.")],
     read: ReadOptions,
     rule: Rule = "argmax",
     event: Annotated[
         str | None, Option(help="Backtest the probability of this class or above. Default: the highest class.")
     ] = None,
-    json_path: Annotated[Path | None, Result("--json", help="JSON file of all numbers.")] = None,
+    json_path: Annotated[Location | None, Result("--json", help="JSON file of all numbers.")] = None,
 ) -> None:
     """Compare two periods: population stability, migration between grades, Jeffreys test of each grade."""
     from orcu.monitoring.periods import compare_periods

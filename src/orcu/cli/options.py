@@ -6,14 +6,14 @@ import inspect
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
 
 import typer
 from typer import Option
 
 from orcu.cli.console import close_stdout, printable
 from orcu.errors import InputError
+from orcu.io.locations import Location, as_location
 from orcu.io.writing import check_table_name
 
 if TYPE_CHECKING:
@@ -48,7 +48,10 @@ def command(app: typer.Typer, name: str | None = None, *, hidden: bool = False) 
                 parameters += inspect.signature(parameter.annotation).parameters.values()
             else:
                 parameters.append(parameter)
-        parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+        parameters = [
+            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=_with_parser(parameter.annotation))
+            for parameter in parameters
+        ]
 
         @functools.wraps(function)
         def run(context: typer.Context, **values: Any) -> None:
@@ -72,6 +75,26 @@ def command(app: typer.Typer, name: str | None = None, *, hidden: bool = False) 
         return function
 
     return register
+
+
+_path_type = type("path", (), {})  # the help shows its name, as for local paths
+
+
+def _with_parser(annotation: Any) -> Any:
+    """Replace the type `Location`, which is a union, by one that typer knows, and parse values with `as_location`."""
+    if get_origin(annotation) is not Annotated:
+        return annotation
+    kind, about, *_ = get_args(annotation)
+    if kind == Location:
+        kind = _path_type
+    elif kind == Location | None:
+        kind = _path_type | None
+    elif kind == list[Location]:
+        kind = list[_path_type]  # type: ignore[valid-type]
+    else:
+        return annotation
+    about.parser = as_location
+    return Annotated[kind, about]
 
 
 Column = functools.partial(Option, rich_help_panel="Input columns and format")
@@ -121,7 +144,8 @@ class LabelledReadOptions(ReadOptions):
         Column(help="Votes for each class, in place of --label: columns of counts or shares, such as 'y_*'."),
     ] = None
     ratings: Annotated[
-        Path | None, Column(help="Long table of grades, matched by --id; --rater and --label then name its columns.")
+        Location | None,
+        Column(help="Long table of grades, matched by --id; --rater and --label then name its columns."),
     ] = None
     unlabelled: Annotated[
         str | None, Column(help="Rows without a label: skip (they are counted) or error. Default: error.")
@@ -132,7 +156,7 @@ class LabelledReadOptions(ReadOptions):
 class TableOptions:
     """The output table of a command."""
 
-    output: Annotated[Path, Option("--output", "-o", help="Output table (.csv, .csv.gz or .parquet).")]
+    output: Annotated[Location, Option("--output", "-o", help="Output table (.csv, .csv.gz or .parquet).")]
     escape_formulas: Annotated[
         bool, Option("--escape-formulas", help="Prefix CSV texts that a spreadsheet would run (= + - @) with a quote.")
     ] = False

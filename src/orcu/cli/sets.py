@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,6 +11,7 @@ from orcu.cli.console import say, say_wrote, task
 from orcu.cli.files import calibrators_of, check_classes, check_json, check_paths, write_fitted
 from orcu.cli.options import Column, LabelledReadOptions, ReadOptions, TableOptions, command
 from orcu.errors import InputError
+from orcu.io.locations import Location
 
 sets_app = typer.Typer(help="Contiguous prediction sets with guaranteed coverage.", no_args_is_help=True)
 
@@ -31,15 +31,15 @@ class FitReadOptions(LabelledReadOptions):
 @command(sets_app)
 def fit(
     file: Annotated[
-        Path, Argument(help="Labelled calibrated predictions for rows unused in training and calibration.")
+        Location, Argument(help="Labelled calibrated predictions for rows unused in training and calibration.")
     ],
     read: FitReadOptions,
-    output: Annotated[Path, Option("--output", "-o", help="Output file of the thresholds (JSON).")],
+    output: Annotated[Location, Option("--output", "-o", help="Output file of the thresholds (JSON).")],
     alpha: Annotated[
         float, Option(min=0.001, max=0.5, help="Target miscoverage: 0.1 for sets with 90 % coverage.")
     ] = 0.1,
     calibrator_file: Annotated[
-        Path | None,
+        Location | None,
         Option(help="Calibrator that made FILE. It is not applied; rows that it was fitted on are refused."),
     ] = None,
     class_conditional: Annotated[
@@ -106,8 +106,8 @@ class ApplyReadOptions(ReadOptions):
 
 @command(sets_app)
 def apply(
-    file: Annotated[Path, Argument(help="Calibrated predictions; labels are optional.")],
-    sets: Annotated[Path, Argument(help="Prediction sets written by `orcu sets fit`.")],
+    file: Annotated[Location, Argument(help="Calibrated predictions; labels are optional.")],
+    sets: Annotated[Location, Argument(help="Prediction sets written by `orcu sets fit`.")],
     table: TableOptions,
     read: ApplyReadOptions,
 ) -> None:

@@ -1,6 +1,5 @@
 """``orcu split``: divide a table into files, with clusters kept together and classes in equal shares."""
 
-from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
@@ -9,10 +8,11 @@ from orcu.cli.console import escape, new_table, say_wrote, show, task
 from orcu.cli.files import check_paths
 from orcu.cli.options import Column, Encoding, Separator, key_values, separator
 from orcu.errors import InputError
+from orcu.io.locations import Location, as_location
 
 
 def split(
-    file: Annotated[Path, Argument(help="Table to divide (.csv, .csv.gz or .parquet).")],
+    file: Annotated[Location, Argument(help="Table to divide (.csv, .csv.gz or .parquet).")],
     part: Annotated[
         list[str],
         Option(help="Output file and its share of the rows, such as test.csv=0.5; repeatable. The shares sum to 1."),
@@ -29,7 +29,7 @@ def split(
     """
     from orcu.data.split_file import split_file
 
-    shares = {Path(name): _share(name, text) for name, text in key_values(part, option="--part").items()}
+    shares = {as_location(name): _share(name, text) for name, text in key_values(part, option="--part").items()}
     if len(shares) < len(part):
         raise InputError("--part: a file is given twice.")
     check_paths([file], [*shares])

@@ -16,6 +16,7 @@ from orcu.cli.data import Root, SkipBad
 from orcu.cli.files import check_paths
 from orcu.cli.options import TableOptions, key_values, names, parse_value
 from orcu.errors import InputError
+from orcu.io.locations import Location
 
 RESUMES = "; parts that are trained are kept"
 Device = Annotated[str, Option("--device", help="Device: auto (the best available), cpu, cuda or mps.")]
@@ -55,7 +56,7 @@ class TrainOptions:
 
 
 @contextmanager
-def _writing(output: Path, after: str = "") -> Iterator[None]:
+def _writing(output: Location, after: str = "") -> Iterator[None]:
     """Turn a full disk, a read-only folder and other errors of the file system into an `InputError`."""
     try:
         yield

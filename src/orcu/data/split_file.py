@@ -4,7 +4,6 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from orcu.data.folds import Samples, partition
 from orcu.errors import InputError
 from orcu.inputs import IntArray
 from orcu.io.extending import write_extended
+from orcu.io.locations import Location, as_location
 from orcu.io.reading import TableFile, open_table
 from orcu.predictions.columns import missing_column_message
 from orcu.predictions.labels import is_missing
@@ -22,7 +22,7 @@ from orcu.predictions.labels import is_missing
 class Part:
     """One of the files that `split_file` has written."""
 
-    path: Path
+    path: Location
     rows: int
     clusters: int | None  # None without a column of clusters
     labels: dict[str, int]  # number of rows of each label, "" for none; empty without a column of labels
@@ -56,8 +56,8 @@ def split_file(
         InputError: if a column is missing, a row has no cluster, the shares do not sum to 1, or a part would be empty.
 
     Example:
-        >>> import tempfile
-        >>> folder = Path(tempfile.mkdtemp())
+        >>> import pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
         >>> _ = (folder / "visits.csv").write_text(
         ...     "patient,grade\n" + "".join(f"{k // 2},low\n" for k in range(20))
         ... )
@@ -93,7 +93,7 @@ def split_file(
         write_extended([table], output, rows=chosen)
         counts = dict(zip(map(str, labels), np.bincount(codes[chosen], minlength=len(labels)).tolist(), strict=True))
         count = None if clusters is None else len({clusters[row] for row in chosen})
-        written.append(Part(Path(output), len(chosen), count, {} if label is None else counts))
+        written.append(Part(as_location(output), len(chosen), count, {} if label is None else counts))
     return written
 
 

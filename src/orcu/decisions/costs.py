@@ -4,12 +4,12 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from orcu.errors import InputError
 from orcu.inputs import FloatArray
+from orcu.io.locations import as_location
 from orcu.io.reading import read_table
 from orcu.predictions.labels import canonical_label
 
@@ -39,8 +39,8 @@ def read_costs(path: str | os.PathLike[str], classes: Sequence[str], *, encoding
             words for both without a separator.
 
     Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "costs.csv"
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "costs.csv"
         >>> _ = path.write_text("decision,well,ill\nwell,0,10\nill,1,0\n")
         >>> table = read_costs(path, ["well", "ill"])
         >>> table.matrix.tolist()
@@ -54,7 +54,7 @@ def read_costs(path: str | os.PathLike[str], classes: Sequence[str], *, encoding
         if encoding is None:
             raise
         table = read_table(path, encoding=encoding)
-    name, corner = Path(path).name, table.column_names[0]
+    name, corner = as_location(path).name, table.column_names[0]
     rows = [canonical_label(value) for value in table.column(0).to_pylist()]
     columns = [canonical_label(value) for value in table.column_names[1:]]
     for part, names in (("rows (its first column)", rows), ("columns", columns)):

@@ -12,7 +12,7 @@ from orcu import geometry
 from orcu.errors import InputError
 from orcu.evaluation.comparison import align, check_same_rows, paired_differences
 from orcu.evaluation.corp import corp
-from orcu.evaluation.decision_curves import decision_curves
+from orcu.evaluation.decision_curves import DecisionCurve, decision_curves
 from orcu.evaluation.evaluation import Evaluation
 from orcu.evaluation.intervals import MIN_CLUSTERS, calibrated_sums, default_draws, gap_interval, reference_p_value
 from orcu.evaluation.mean_cost import evaluation_metrics
@@ -166,18 +166,34 @@ def evaluate(
                     part.differences[other_name] = paired_differences(
                         subgroups[subgroup_name], other_subgroups[subgroup_name], part.n_resamples, random_state
                     )
-        rows, unit = statistics.subsample(SUBSAMPLE_ROWS)
-        evaluation.decision_curves = decision_curves(
-            rows,
-            unit,
-            statistics.units,
-            [record["event"] for record in evaluation.per_threshold],
-            n_resamples=evaluation.n_resamples,
-            factor=statistics.small_sample_factor if evaluation.n_resamples else 1.0,
-            random_state=random_state,
-            others=others,
-        )
+        evaluation.decision_curves = _decision_curves(statistics, evaluation, others)
     return evaluation
+
+
+def evaluate_merged(
+    statistics: SufficientStatistics, *, name: str, n_resamples: int | None, random_state: int
+) -> Evaluation:
+    """Evaluate statistics that were merged from several parts; for `orcu.evaluation.partial`."""
+    with one_blas_thread():
+        evaluation = _evaluate_statistics(name, statistics, n_resamples=n_resamples, random_state=random_state)
+        evaluation.decision_curves = _decision_curves(statistics, evaluation, {})
+    return evaluation
+
+
+def _decision_curves(
+    statistics: SufficientStatistics, evaluation: Evaluation, others: dict[str, Rows]
+) -> list[DecisionCurve]:
+    rows, unit = statistics.subsample(SUBSAMPLE_ROWS)
+    return decision_curves(
+        rows,
+        unit,
+        statistics.units,
+        [record["event"] for record in evaluation.per_threshold],
+        n_resamples=evaluation.n_resamples,
+        factor=statistics.small_sample_factor if evaluation.n_resamples else 1.0,
+        random_state=evaluation.random_state,
+        others=others,
+    )
 
 
 def _flatten_dense(scores: dict[str, Any], columns: dict[str, Any], mask: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -313,7 +329,7 @@ def _notes(statistics: SufficientStatistics, subsample_rows: int) -> list[str]:
             f"{REFERENCE_ROWS:,}; all other numbers use all rows"
         )
     if statistics.sampled:
-        notes.append(f"the file was streamed: the examples come from a sample of {len(statistics.sample):,} rows")
+        notes.append(f"the rows were streamed: the examples come from a sample of {len(statistics.sample):,} rows")
     return notes
 
 
@@ -477,6 +493,8 @@ def _estimate(metric: Metric, sums: Sums, draws: Sums | None, reference: _Refere
                 value, *np.clip(interval(value, metric(draws), factor, metric.bounds), *metric.bounds).tolist()
             )
         )
+    if math.isnan(value):  # the ACE of merged parts
+        return Estimate(value)
     errors = reference.errors(metric.formula, metric.reduce)
     expected, limit = float(errors.mean()), float(np.quantile(errors, CONFIDENCE_LEVEL))
     p_value = float(reference_p_value(value, errors))

@@ -56,7 +56,7 @@ class Tally:
 
     def __init__(self, num_classes: int, *, n_bins: int = 15) -> None:
         layout = Layout(as_count(num_classes, name="num_classes", minimum=2), as_n_bins(n_bins))
-        self._set(layout, all_metrics(), 0, np.zeros((len(_UNITS), layout.size), np.int64))
+        self._set(layout, all_metrics(), 0, fixed_point_zeros(layout.size))
 
     def _set(self, layout: Layout, metrics: Iterable[Metric], rows: int, state: State) -> None:
         self.num_classes, self.n_bins, self._layout = layout.num_classes, layout.n_bins, layout
@@ -116,21 +116,8 @@ class Tally:
             chunk = slice(start, start + _CHUNK)
             terms = self._layout.terms(rows[chunk])
             for term in terms if unit is None or sums is None else _add_to_units(terms, sums, unit[chunk]):
-                self._add_term(term)
+                add_term(self._state, term)
         self.rows += rows.cases
-
-    def _add_term(self, term: Term) -> None:
-        start, width, column, value = term
-        where = slice(start, start + width)
-        if value is None or value.dtype == np.bool_:
-            self._state[1, where] += np.bincount(column if value is None else column[value], minlength=width)
-            return
-        for unit, multiples in _split(value):
-            if width == 1:  # a sum of whole numbers below 2^53 is exact in any order
-                self._state[unit, start] += int(multiples.sum())
-            else:
-                sums = np.bincount(column, weights=multiples, minlength=width)
-                self._state[unit, where] += sums.astype(np.int64)
 
     def merge(self, other: "Tally") -> "Tally":
         """Tally of the rows of both; neither is changed.
@@ -176,14 +163,7 @@ class Tally:
 
     def vector(self) -> FloatArray:
         """The sums as float64, in the order of the layout."""
-        filled = self._state.any(axis=0)
-        state = self._state[:, filled].astype(object)
-        units = [int(unit / _UNITS[-1]) for unit in _UNITS]
-        totals = sum(multiples * unit for multiples, unit in zip(state, units, strict=True))
-        vector = np.zeros(self._layout.size)
-        # Python divides integers with correct rounding, so equal integers give equal floats.
-        vector[filled] = np.array([total / units[0] for total in totals], dtype=np.float64) * _UNITS[0]
-        return vector
+        return to_float(self._state)
 
     def sums(self) -> Sums:
         """The sums from which the metrics are computed."""
@@ -241,6 +221,37 @@ class Tally:
         sums = _checked_state(checked.state, layout)
         tally._set(layout, all_metrics(checked.metrics), checked.rows, sums)
         return tally
+
+
+def fixed_point_zeros(size: int) -> State:
+    """Fixed-point integers of this many sums, shape (units, size), all 0."""
+    return np.zeros((len(_UNITS), size), np.int64)
+
+
+def add_term(state: State, term: Term) -> None:
+    """Add the contribution of up to 2^20 rows to fixed-point sums."""
+    start, width, column, value = term
+    where = slice(start, start + width)
+    if value is None or value.dtype == np.bool_:
+        state[1, where] += np.bincount(column if value is None else column[value], minlength=width)
+        return
+    for unit, multiples in _split(value):
+        if width == 1:  # a sum of whole numbers below 2^53 is exact in any order
+            state[unit, start] += int(multiples.sum())
+        else:
+            sums = np.bincount(column, weights=multiples, minlength=width)
+            state[unit, where] += sums.astype(np.int64)
+
+
+def to_float(state: State) -> FloatArray:
+    """Fixed-point sums as float64, correctly rounded: equal integers give equal floats."""
+    filled = state.any(axis=0)
+    multiples = state[:, filled].astype(object)
+    units = [int(unit / _UNITS[-1]) for unit in _UNITS]
+    totals = sum(part * unit for part, unit in zip(multiples, units, strict=True))
+    vector = np.zeros(state.shape[1])
+    vector[filled] = np.array([total / units[0] for total in totals], dtype=np.float64) * _UNITS[0]
+    return vector
 
 
 def _checked_state(state: Any, layout: Layout) -> State:

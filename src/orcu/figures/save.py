@@ -7,6 +7,7 @@ from typing import Any
 from orcu.errors import InputError
 from orcu.figures import style
 from orcu.io.files import atomic_write
+from orcu.io.locations import as_location
 
 # Metadata with the time or the version of matplotlib, which are removed.
 _METADATA: dict[str, dict[str, Any]] = {
@@ -41,9 +42,9 @@ def save(figure: Any, path: str | os.PathLike[str], *, dpi: int = 300) -> None:
     """
     import matplotlib
 
-    path = Path(path)
+    path = as_location(path)
     kind = check_format(path.suffix.removeprefix(".") or path.name)
-    if not path.absolute().parent.is_dir():
+    if isinstance(path, Path) and not path.absolute().parent.is_dir():
         raise InputError(f"{path}: the folder does not exist; create it first.")
     try:
         with atomic_write(path) as temporary, matplotlib.rc_context(style.print_settings(style.PAGE)):

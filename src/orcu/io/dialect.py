@@ -7,10 +7,10 @@ import io
 import re
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from orcu.errors import InputError, first_line
+from orcu.io.locations import Location, RemotePath
 
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 DECIMALS = {".": "point", ",": "comma"}
@@ -41,7 +41,7 @@ class Dialect:
 
 
 def detect_dialect(
-    path: Path, *, sep: str | None = None, decimal: str | None = None, encoding: str | None = None
+    path: Location, *, sep: str | None = None, decimal: str | None = None, encoding: str | None = None
 ) -> Dialect:
     """Detect the format of a CSV file, also compressed (.gz), from its first lines.
 
@@ -91,7 +91,7 @@ def _header_length(lines: list[str], separator: str) -> int:
     return reader.line_num
 
 
-def _encoding(path: Path, encoding: str | None) -> str:
+def _encoding(path: Location, encoding: str | None) -> str:
     """Return the given encoding, or the one that the first bytes of the file show."""
     if encoding is not None:
         try:
@@ -101,7 +101,7 @@ def _encoding(path: Path, encoding: str | None) -> str:
                 f"encoding: {encoding!r} is unknown; expected a name such as utf-8, cp1252 or latin-1."
             ) from None
     try:
-        with _opener(path)(path, "rb") as file:
+        with _open(path, "rb") as file:
             start = file.read(4)
     except (EOFError, gzip.BadGzipFile, OSError) as error:
         raise InputError(f"{path.name}: cannot be read ({first_line(error)}).") from None
@@ -110,8 +110,12 @@ def _encoding(path: Path, encoding: str | None) -> str:
     return "utf-8-sig" if start.startswith(codecs.BOM_UTF8) else "utf-8"
 
 
-def _opener(path: Path) -> Any:
-    return gzip.open if path.name.lower().endswith(".gz") else open
+def _open(path: Location, mode: str, **options: Any) -> Any:
+    is_compressed = path.name.lower().endswith(".gz")
+    if not isinstance(path, RemotePath):
+        return (gzip.open if is_compressed else open)(path, mode, **options)
+    file = gzip.GzipFile(fileobj=path.open()) if is_compressed else path.open()
+    return io.TextIOWrapper(file, **options) if mode == "rt" else file
 
 
 def not_decodable_message(name: str, encoding: str, cause: BaseException) -> str:
@@ -122,10 +126,10 @@ def not_decodable_message(name: str, encoding: str, cause: BaseException) -> str
     )
 
 
-def _first_lines(path: Path, encoding: str) -> tuple[list[str], bool]:
+def _first_lines(path: Location, encoding: str) -> tuple[list[str], bool]:
     """Return the first lines, and whether they are the complete file."""
     try:
-        with _opener(path)(path, "rt", encoding=encoding, newline="") as file:
+        with _open(path, "rt", encoding=encoding, newline="") as file:
             lines = list(islice(iter(lambda: file.readline(_MAX_LINE_LENGTH), ""), _LINES + 1))
     except UnicodeError as error:
         raise InputError(not_decodable_message(path.name, encoding, error)) from None

@@ -5,7 +5,6 @@ import gzip
 import io
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from orcu.errors import InputError
 from orcu.io.dialect import Dialect
 from orcu.io.files import atomic_write
+from orcu.io.locations import as_location
 from orcu.io.reading import CSV, PARQUET, TableFile
 from orcu.io.writing import escape_formula_texts, write_table
 
@@ -49,9 +49,9 @@ def write_extended(
         InputError: if a column to add exists, or the name of the file has another ending.
 
     Example:
-        >>> import tempfile
+        >>> import pathlib, tempfile
         >>> from orcu.io.reading import open_table
-        >>> folder = Path(tempfile.mkdtemp())
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
         >>> _ = (folder / "visits.csv").write_text("id;p;note\n007;0,9;ok\n")
         >>> table = open_table(folder / "visits.csv")
         >>> write_extended([table], folder / "new.csv", overwrite={"p": [0.5]}, add={"decision": ["low"]})
@@ -66,7 +66,8 @@ def write_extended(
             f"{files[0].path.name}: already has a column {existing[0]!r}, which would be overwritten. Rename it in the "
             "file, or start from the file without it."
         )
-    name = Path(path).name.lower()
+    path = as_location(path)
+    name = path.name.lower()
     if not name.endswith((*CSV, *PARQUET)):
         raise InputError(f"{path}: expected a file name that ends in .csv, .tsv, .txt, .csv.gz, .tsv.gz or .parquet.")
     table = _extended(files, overwrite, add, rows, metadata or {})
@@ -94,7 +95,7 @@ def _extended(
 ) -> "pyarrow.Table":
     import pyarrow as pa
 
-    tables = [pa.Table.from_batches(list(file.batches(file.names)), schema=_schema(file)) for file in files]
+    tables = [pa.Table.from_batches(list(file.batches(file.names)), schema=file.schema) for file in files]
     table = pa.concat_tables(tables, promote_options="default")
     for name, values in overwrite.items():
         table = table.set_column(table.column_names.index(name), name, pa.array(values))
@@ -104,15 +105,6 @@ def _extended(
         table = table.take(pa.array(np.asarray(rows)))
     inherited = {key: value for key, value in (table.schema.metadata or {}).items() if key != b"pandas"}
     return table.replace_schema_metadata(inherited | {key.encode(): value.encode() for key, value in metadata.items()})
-
-
-def _schema(file: TableFile) -> Any:
-    import pyarrow as pa
-    import pyarrow.parquet
-
-    if file.dialect is None:
-        return pa.parquet.read_schema(file.path)
-    return pa.schema([(name, pa.string()) for name in file.names])
 
 
 def _write_csv(table: "pyarrow.Table", stream: Any, dialect: Dialect) -> None:

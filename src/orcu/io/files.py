@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from orcu.errors import InputError
+from orcu.io.locations import RemotePath, as_location, require_file
 
 T = TypeVar("T")
 
@@ -19,7 +20,8 @@ T = TypeVar("T")
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path in the same folder, and rename it to ``path`` when the block ends.
 
-    If the block raises, the temporary file is removed and an existing file is left unchanged.
+    If the block raises, the temporary file is removed and an existing file is left unchanged. The file of a URI is
+    written to a local temporary path and uploaded in one piece.
 
     Example:
         >>> target = Path(tempfile.mkdtemp()) / "result.txt"
@@ -28,7 +30,12 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
         >>> target.read_text(), len(list(target.parent.iterdir()))
         ('42', 1)
     """
-    path = Path(path)
+    location = as_location(path)
+    if isinstance(location, RemotePath):
+        with location.writer() as temporary:
+            yield temporary
+        return
+    path = location
     with _errors_of(path):
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
         os.close(handle)
@@ -64,8 +71,14 @@ def write_json(path: str | os.PathLike[str], content: Any) -> None:
 
 def read_json(path: str | os.PathLike[str], parse: Callable[[Any], T]) -> T:
     """Read a JSON file and convert its content with ``parse``; an InputError of ``parse`` gets the name of the file."""
+    location = as_location(path)
+    if isinstance(location, RemotePath):
+        path = location  # shown without credentials
+        require_file(location)
     try:
-        content = json.loads(Path(path).read_text())
+        content = json.loads(location.read_text())
+    except InputError:
+        raise
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file.") from None
     except (OSError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, not JSON, a number of 5,000 digits

@@ -2,10 +2,9 @@
 
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy.typing as npt
 from orcu.errors import InputError, first_line
 from orcu.inputs import FloatArray, missing_entry_message
 from orcu.io.dialect import Dialect, detect_dialect, not_decodable_message
+from orcu.io.locations import Location, RemotePath, as_location, require_file
 
 if TYPE_CHECKING:
     import pyarrow
@@ -29,11 +29,18 @@ CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt")
 class TableFile:
     """Table in a file, which can be read repeatedly."""
 
-    path: Path
-    names: tuple[str, ...]  # names of the columns
+    path: Location
+    names: tuple[str, ...]  # names of the columns, also of those that `partitions` adds
     dialect: Dialect | None = None  # format of a CSV file; None for Parquet
     metadata: dict[str, str] = field(default_factory=dict)  # metadata of a Parquet file by key
     rows: int | None = None  # number of rows of a Parquet file; None for CSV
+    partitions: dict[str, str | None] = field(default_factory=dict)  # text columns that the names of folders stand for
+    own_names: tuple[str, ...] = ()  # names of the columns in the file, if there are partitions
+
+    def in_partition(self, values: Mapping[str, str | None]) -> "TableFile":
+        """Return the file with a constant text column for each folder such as ``site=north`` that it is in."""
+        names = (*self.names, *(name for name in values if name not in self.names))
+        return replace(self, names=names, partitions=dict(values), own_names=self.names)
 
     @property
     def notes(self) -> list[str]:
@@ -45,8 +52,51 @@ class TableFile:
         """Decimal sign of numbers that are written as text."""
         return "." if self.dialect is None else self.dialect.decimal
 
+    @property
+    def schema(self) -> "pyarrow.Schema":
+        """Names and types of the columns that `batches` reads, and the metadata of the file."""
+        import pyarrow as pa
+        import pyarrow.parquet
+
+        names = self.own_names if self.partitions else self.names
+        schema = pa.schema([(name, pa.string()) for name in names])
+        if self.dialect is None:
+            with _input_errors(self.path):
+                schema = pa.parquet.read_schema(_seekable(self.path))
+        for name in self.names[len(names) :]:
+            schema = schema.append(pa.field(name, pa.string()))
+        return schema
+
     def batches(self, columns: Sequence[str]) -> "Iterator[pyarrow.RecordBatch]":
         """Iterate over record batches of some columns; cells of a CSV file are texts, as they are written."""
+        if not self.partitions:
+            yield from self._batches(columns)
+            return
+        import pyarrow as pa
+
+        first_row = 1
+        for batch in self._batches([name for name in columns if name in self.own_names] or self.own_names[:1]):
+            arrays = []
+            for name in columns:
+                if name not in self.own_names:
+                    arrays.append(pa.repeat(pa.scalar(self.partitions[name], pa.string()), batch.num_rows))
+                    continue
+                arrays.append(batch.column(name))
+                if name in self.partitions:
+                    self._check_partition(name, batch.column(name), first_row)
+            yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+            first_row += batch.num_rows
+
+    def _check_partition(self, name: str, column: Any, first_row: int) -> None:
+        value = self.partitions[name]
+        for row, cell in enumerate(column.to_pylist(), first_row):
+            if cell != value and str(cell) != value:
+                raise InputError(
+                    f"{self.path.name}: column {name!r} has {cell!r} in row {row}, but the file is in the folder "
+                    f"{name}={value or ''}. Rename the column or the folder, or move the row."
+                )
+
+    def _batches(self, columns: Sequence[str]) -> "Iterator[pyarrow.RecordBatch]":
         import pyarrow as pa
         import pyarrow.csv
 
@@ -54,15 +104,12 @@ class TableFile:
             import pyarrow.parquet
 
             # With pre_buffer the file would keep all batches in memory.
-            with _input_errors(self.path), pa.parquet.ParquetFile(self.path, pre_buffer=False) as file:
+            with _input_errors(self.path), pa.parquet.ParquetFile(_seekable(self.path), pre_buffer=False) as file:
                 yield from file.iter_batches(BATCH_ROWS, columns=list(columns))
             return
         types = {name: pa.string() for name in columns}
         convert = pa.csv.ConvertOptions(include_columns=columns, column_types=types, strings_can_be_null=False)
-        with (
-            _input_errors(self.path, self.dialect.encoding),
-            pa.input_stream(self.path, compression="detect") as stream,
-        ):
+        with _input_errors(self.path, self.dialect.encoding), _stream(self.path) as stream:
             try:
                 yield from pa.csv.open_csv(stream, *_csv_options(self.dialect), convert)
             except pa.ArrowInvalid as error:
@@ -70,8 +117,20 @@ class TableFile:
                     raise
 
 
+def _seekable(path: Location) -> Any:
+    """Return what pyarrow reads Parquet from."""
+    return path.open() if isinstance(path, RemotePath) else path
+
+
+def _stream(path: Location) -> Any:
+    """Open a file for reading bytes in order, decompressed."""
+    import pyarrow as pa
+
+    return path.open_stream() if isinstance(path, RemotePath) else pa.input_stream(path, compression="detect")
+
+
 @contextmanager
-def _input_errors(path: Path, encoding: str = "utf-8") -> Iterator[None]:
+def _input_errors(path: Location, encoding: str = "utf-8") -> Iterator[None]:
     """Turn errors of pyarrow and the file system into `InputError`."""
     import pyarrow as pa
 
@@ -82,6 +141,9 @@ def _input_errors(path: Path, encoding: str = "utf-8") -> Iterator[None]:
     except (pa.ArrowInvalid, OSError) as error:
         if "invalid UTF8" in str(error):
             raise InputError(not_decodable_message(path.name, encoding, error)) from None
+        if isinstance(path, RemotePath) and not isinstance(error, pa.ArrowInvalid):
+            with path.errors():
+                raise
         kind = "Parquet file" if path.name.lower().endswith(PARQUET) else "CSV file"
         raise InputError(f"{path.name}: damaged or incomplete {kind} ({first_line(error)}).") from None
 
@@ -92,7 +154,7 @@ def open_table(
     """Open a .csv, .tsv or .txt file, also compressed (.gz), or a .parquet file.
 
     Args:
-        path: path of the file.
+        path: path or URI of the file.
         sep: separator of a CSV file; detected by default.
         decimal: decimal sign of a CSV file, "." or ","; detected by default.
         encoding: encoding of a CSV file, such as "cp1252". Default: UTF-8, or UTF-16 by its byte-order mark.
@@ -100,9 +162,8 @@ def open_table(
     Raises:
         InputError: if the file has another ending, or cannot be read.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise InputError(f"{path}: there is no such file.")
+    path = as_location(path)
+    require_file(path)
     try:
         os.fspath(path).encode()
     except UnicodeEncodeError:  # pyarrow takes only such names
@@ -117,7 +178,7 @@ def open_table(
     import pyarrow.parquet
 
     with _input_errors(path):
-        file = pa.parquet.read_metadata(path)
+        file = pa.parquet.read_metadata(_seekable(path))
         schema = file.schema.to_arrow_schema()
     duplicate = next((name for name in schema.names if schema.names.count(name) > 1), None)
     if duplicate is not None:
@@ -145,8 +206,8 @@ def read_table(
         InputError: if the file cannot be read, or has two columns with the same name.
 
     Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "grades.csv"
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "grades.csv"
         >>> _ = path.write_text("grade;size\nlow;0,9\nhigh;\n")
         >>> read_table(path).to_pydict()
         {'grade': ['low', 'high'], 'size': [0.9, None]}
@@ -158,10 +219,10 @@ def read_table(
     file = open_table(path, sep=sep, decimal=decimal, encoding=encoding)
     with _input_errors(file.path, "utf-8" if file.dialect is None else file.dialect.encoding):
         if file.dialect is None:
-            return pa.parquet.read_table(path)
+            return pa.parquet.read_table(_seekable(file.path))
         types = {name: pa.string() for name in text_columns}
         convert = pa.csv.ConvertOptions(strings_can_be_null=True, decimal_point=file.decimal, column_types=types)
-        with pa.input_stream(path, compression="detect") as stream:
+        with _stream(file.path) as stream:
             try:
                 return pa.csv.read_csv(stream, *_csv_options(file.dialect), convert)
             except pa.ArrowInvalid as error:

@@ -1,11 +1,11 @@
 """Writing of tables to Parquet and CSV files."""
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orcu.errors import InputError
 from orcu.io.files import atomic_write
+from orcu.io.locations import as_location
 
 if TYPE_CHECKING:
     import pyarrow
@@ -44,7 +44,8 @@ def write_table(table: "pyarrow.Table", path: str | os.PathLike[str], *, escape_
 
 def check_table_name(path: str | os.PathLike[str]) -> str:
     """Return the name of a table file in lower case; raises `InputError` if its ending is not one of a table."""
-    name = Path(path).name.lower()
+    path = as_location(path)
+    name = path.name.lower()
     if not name.endswith((".parquet", ".csv", ".csv.gz")):
         raise InputError(f"{path}: expected a file name that ends in .parquet, .csv or .csv.gz.")
     return name

@@ -16,6 +16,7 @@ import numpy as np
 
 from orcu.errors import InputError, first_line
 from orcu.inputs import FloatArray, ObjectArray, cell_text, normalise_probs
+from orcu.io.locations import RemotePath, as_location
 from orcu.io.reading import TableFile
 from orcu.judges.completions import DEFAULT_JUDGE
 from orcu.judges.entries import read_entries
@@ -109,7 +110,9 @@ def read(
     """
     item_columns = {"subgroup": subgroup, "cluster": cluster, "system": system}
     ends = None if scale is None else parse_scale(scale)
-    is_log = isinstance(source, str | os.PathLike) and Path(source).name.lower().endswith(LOG_SUFFIXES)
+    is_log = isinstance(source, str | os.PathLike) and as_location(source).name.lower().endswith(LOG_SUFFIXES)
+    if is_log and isinstance(as_location(source), RemotePath):
+        raise InputError(f"{as_location(source)}: only tables are read from a URI; download the log or the records.")
     log_format = recognise(source) if is_log else RECORDS
     table: _Table | None = None
     if log_format != RECORDS:
@@ -220,7 +223,7 @@ class _Table:
 
         from orcu.io.reading import open_table
 
-        if isinstance(source, str | os.PathLike) and Path(source).name.lower().endswith(LOG_SUFFIXES):
+        if isinstance(source, str | os.PathLike) and as_location(source).name.lower().endswith(LOG_SUFFIXES):
             return cls(Path(source).name, _record_columns(Path(source)))
         if isinstance(source, str | os.PathLike):
             file = open_table(source)

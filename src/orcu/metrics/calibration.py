@@ -67,7 +67,8 @@ def sce(sums: Sums) -> FloatArray:
 )
 def _ace(sums: Sums) -> FloatArray:
     filled = (sums.adaptive[..., WEIGHT, :] > 0).sum(-1)
-    return _flat(bin_gaps(sums.adaptive) / filled[..., None]) / filled.shape[-1]
+    with np.errstate(invalid="ignore"):  # NaN without equal-count bins
+        return _flat(bin_gaps(sums.adaptive) / filled[..., None]) / filled.shape[-1]
 
 
 @metric_function(binned_sums)

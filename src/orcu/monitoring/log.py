@@ -22,6 +22,7 @@ from orcu.evaluation.tally import Tally
 from orcu.inputs import BoolArray, FloatArray, IntArray, as_count
 from orcu.io.dates import parse_date, parse_dates
 from orcu.io.files import file_lock, read_json, write_json
+from orcu.io.locations import RemotePath, as_location
 from orcu.metrics.rows import Rows
 from orcu.metrics.sums import WEIGHT, row_sums
 from orcu.monitoring.bets import Bets, Contribution, check_cells
@@ -289,7 +290,10 @@ class Log:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        location = as_location(path)
+        if isinstance(location, RemotePath):
+            raise InputError(f"{location}: a log is a local folder; files to add to it may be remote.")
+        self.path = location
         self._cache: dict[str, tuple[tuple[int, ...], Day]] = {}  # state of each file, and its content
 
     def __repr__(self) -> str:

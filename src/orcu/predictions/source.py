@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from orcu.inputs import (
     missing_entry_message,
     zero_weights_message,
 )
+from orcu.io.locations import Location, as_location, data_files, partition_values
 from orcu.io.reading import BATCH_ROWS, TableFile, open_table, to_float64, to_numpy
 from orcu.predictions.columns import (
     Columns,
@@ -180,8 +180,8 @@ class PredictionsSource:
             The rows without labels, and the class index of each label, -1 where its cell is empty.
 
         Example:
-            >>> import tempfile
-            >>> path = Path(tempfile.mkdtemp()) / "preds.csv"
+            >>> import pathlib, tempfile
+            >>> path = pathlib.Path(tempfile.mkdtemp()) / "preds.csv"
             >>> _ = path.write_text("grade,p_low,p_high\nhigh,0.2,0.8\n,0.4,0.6\n")
             >>> source = open_predictions(path, label="grade", probs="p_*")
             >>> [codes.tolist() for _, codes in source.partly_labelled_batches()]
@@ -397,11 +397,12 @@ def open_predictions(
     encoding: str | None = None,
     **columns: Any,
 ) -> PredictionsSource:
-    r"""Open a .parquet, .csv or .csv.gz file of predictions, or a folder of Parquet files.
+    r"""Open a .parquet, .csv or .csv.gz file of predictions, or a folder of such files, local or at a URI.
 
     Args:
-        path: file, or folder whose Parquet files hold the rows, in the order of their names. A Parquet file written by
-            orcu needs no further options.
+        path: path or URI (such as s3://bucket/folder) of a file, or of a folder whose files hold the rows, in the order
+            of their names: the Parquet files, or the CSV files if there are none. Subfolders such as ``site=north``
+            add a text column ``site``. A Parquet file written by orcu needs no further options.
         sep: separator of a CSV file; detected by default.
         decimal: decimal sign of a CSV file, "." or ","; detected by default.
         encoding: encoding of a CSV file, such as "cp1252"; UTF-8 by default.
@@ -417,17 +418,18 @@ def open_predictions(
         InputError: if the file cannot be read or a column is missing; the message lists the columns.
 
     Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "preds.csv"
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "preds.csv"
         >>> _ = path.write_text("grade;p_low;p_high\nlow;0,9;0,1\n")
         >>> source = open_predictions(path, label="grade", probs="p_*")
         >>> source.classes, source.notes[0]
         (('low', 'high'), 'preds.csv: separator semicolon, decimal comma (detected)')
     """
-    path, selection = Path(path), Columns.from_options(columns)
-    if path.is_dir():
-        return _open_folder(path, selection)
-    return _open_file(open_table(path, sep=sep, decimal=decimal, encoding=encoding), selection)
+    location, selection = as_location(path), Columns.from_options(columns)
+    open_file = partial(open_table, sep=sep, decimal=decimal, encoding=encoding)
+    if location.is_dir():
+        return _open_folder(location, selection, open_file)
+    return _open_file(open_file(location), selection)
 
 
 def open_frame(frame: Any, **columns: Any) -> PredictionsSource:
@@ -488,21 +490,20 @@ def _written_columns(metadata: Any, names: Sequence[str], columns: Columns) -> C
     return Columns(**{**written, **chosen, metadata.kind: values, "classes": columns.classes or metadata.classes})
 
 
-def _open_folder(folder: Path, columns: Columns) -> PredictionsSource:
-    """Open the Parquet files of a folder, as Spark, Dask or Ray write them; hidden and empty ones are skipped."""
-    all_paths = _list_files(folder)
-    paths = [path for path in all_paths if path.name.endswith(".parquet")]
-    if not paths:
-        raise InputError(f"{folder}: there is no .parquet file in this folder.")
+def _open_folder(folder: Location, columns: Columns, open_file: Callable[[Location], TableFile]) -> PredictionsSource:
+    """Open the files of a folder, as Spark, Dask or Ray write them; hidden ones and those without rows are skipped."""
+    kind, paths, others = data_files(folder)
     files: list[PredictionsSource] = []
     history: list[dict[str, Any]] = []
-    for path in paths:
-        source = _open_file(open_table(path), columns)  # files without rows are opened too: they may be damaged
-        if source.rows:
-            files.append(replace(source, name=f"{folder.name}/{path.relative_to(folder).as_posix()}"))
+    for path, name in paths:
+        table = open_file(path)  # files without rows are opened too: they may be damaged
+        partitions = partition_values(name)
+        source = _open_file(table.in_partition(partitions) if partitions else table, columns)
+        if source.rows is None or source.rows:
+            files.append(replace(source, name=f"{folder.name}/{name}"))
             history += [step for step in source.history if step not in history]
     if not files:
-        raise InputError(f"{folder}: the {len(paths)} Parquet files have no rows.")
+        raise InputError(f"{folder}: the {len(paths)} {kind} files have no rows.")
     first = files[0]
     for other in files[1:]:
         if (other.kind, other.classes) != (first.kind, first.classes):
@@ -510,24 +511,13 @@ def _open_folder(folder: Path, columns: Columns) -> PredictionsSource:
                 f"{folder}: {first.name} has {first.kind} of {', '.join(first.classes)}, {other.name} has "
                 f"{other.kind} of {', '.join(other.classes)}; expected the same in all files."
             )
-    nested = sum(path.parent != folder for path in paths)
-    count = f"{len(files)} Parquet files" + (f", {nested} of them in subfolders" if nested else "")
-    skipped = {"without rows": len(paths) - len(files), "in other formats": len(all_paths) - len(paths)}
+    nested = sum("/" in name for _, name in paths)
+    count = f"{len(files)} {kind} files" + (f", {nested} of them in subfolders" if nested else "")
+    skipped = {"without rows": len(paths) - len(files), "in other formats": others}
     ignored = ", ".join(f"{number} {reason}" for reason, number in skipped.items() if number > 0)
     notes = [count + (f"; ignored: {ignored}" if ignored else ""), *first.notes]
-    rows = sum(file.rows or 0 for file in files)
+    rows = None if any(file.rows is None for file in files) else sum(file.rows or 0 for file in files)
     return replace(first, name=folder.name, files=files, notes=notes, history=history, rows=rows)
-
-
-def _list_files(folder: Path) -> list[Path]:
-    """List the files of a folder and its subfolders in the order of their names, without hidden ones."""
-
-    def fail(error: OSError) -> None:  # os.walk would skip the subfolder and its rows
-        raise InputError(f"{error.filename}: cannot be read ({error.strerror}).")
-
-    tree = os.walk(folder, onerror=fail, followlinks=True)
-    paths = [Path(parent) / name for parent, _, names in tree for name in names]
-    return sorted(path for path in paths if not path.name.startswith((".", "_")))
 
 
 def _make_source(

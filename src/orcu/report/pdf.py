@@ -8,6 +8,7 @@ from pathlib import Path
 
 from orcu.errors import InputError
 from orcu.io.files import atomic_write
+from orcu.io.locations import as_location
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
 TIMEOUT = 120  # seconds
@@ -15,7 +16,7 @@ TIMEOUT = 120  # seconds
 
 def is_pdf(path: str | os.PathLike[str]) -> bool:
     """Whether the suffix of a path is .pdf."""
-    return Path(path).suffix.lower() == ".pdf"
+    return as_location(path).suffix.lower() == ".pdf"
 
 
 def browser() -> str:
