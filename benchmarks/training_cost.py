@@ -1,6 +1,6 @@
 """CPU time of fitting and predicting beside LightGBM's own multiclass with early stopping, by the size of the table.
 
-    python benchmarks/training_cost.py [--sizes 10000x20,100000x20,8260x200] [--methods ...] [--write FILE.csv]
+    python benchmarks/training_cost.py [--sizes 10000x20,100000x20,8260x200] [--methods ...] [--write FILE.parquet]
 
 Each fit runs in a separate process on one thread, one after the other, and the ratios are those of one run. The columns
 are the CPU time of fit, the CPU time of predicting 10,000 test rows, the peak memory of the process, and the RPS of
@@ -10,7 +10,6 @@ rounds and early stopping after 30 rounds on a tenth of the rows.
 """
 
 import argparse
-import csv
 import json
 import os
 import resource
@@ -18,14 +17,17 @@ import subprocess
 import sys
 import time
 import warnings
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
 from orcu.inputs import FloatArray, IntArray
+from orcu.io.writing import write_table
 
 SIZES = "10000x20,8260x200,100000x20"
 TEST_ROWS = 10_000
@@ -137,10 +139,10 @@ def main() -> None:
             table.add_row(*cells)
     console.print(table)
     if options.write:
-        with options.write.open("w", newline="") as file:
-            writer = csv.DictWriter(file, [name for name in results[0] if name != "weights"], extrasaction="ignore")
-            writer.writeheader()
-            writer.writerows(results)
+        names = ("numpy", "scikit-learn", "lightgbm", "torch", "orcu")
+        about = {"command": "python benchmarks/training_cost.py", "versions": {name: version(name) for name in names}}
+        rows = pa.Table.from_pylist([{key: value for key, value in row.items() if key != "weights"} for row in results])
+        write_table(rows.replace_schema_metadata({"orcu": json.dumps(about)}), options.write)
 
 
 if __name__ == "__main__":

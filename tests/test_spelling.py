@@ -75,7 +75,8 @@ CONCEPTS = (
 SEED_PLACES = r"orcu\.(bench|data|training|models|figures\.sources)\."
 # scikit-learn's name for clusters is allowed where scikit-learn calls the function or users expect its signature.
 GROUPS_PLACES = (
-    r".*\.(fit|split|score|cross_val_predict|cross_fit_folds|stratified_folds|train_calibration_split|first_rows)$"
+    r".*\.(fit|split|score|cross_val_predict|cross_fit_folds|stratified_folds|train_calibration_split|first_rows"
+    r"|hold_out)$"
 )
 
 # (regular expression of the place, name, reason)

@@ -646,6 +646,7 @@ def test_plan_ensemble_on_images_needs_frozen_features(tmp_path):
     assert len(bench.plan(file, results=tmp_path).runs) == 1
 
 
+@pytest.mark.slow
 def test_spec_lists_losses_and_heads_as_rows(tmp_path, monkeypatch):
     monkeypatch.setenv("ORCU_DATA", str(tmp_path / "data"))
     entries = ["ce", "coral", {"name": "ce", "head": "cumulative"}, {"label": "corn", "name": "ce", "head": "corn"}]

@@ -60,6 +60,7 @@ def test_diamonds_has_three_targets(tmp_path):
         data.create("diamonds", target="clarty")
 
 
+@pytest.mark.slow
 def test_elpv_has_the_counts_of_the_card(tmp_path):
     prepared, report = data.prepare("elpv", output=tmp_path / "elpv")
     assert prepared.manifest.counts() == [1508, 295, 106, 715]

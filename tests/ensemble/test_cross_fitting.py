@@ -86,7 +86,7 @@ def test_cross_fit_folds_of_a_splitter_are_its_test_folds():
     with pytest.raises(InputError, match="^cv: "):
         cross_fit_folds(y, ShuffleSplit(3, test_size=0.5, random_state=0))
     with pytest.raises(InputError, match="^cv: row 0 "):
-        cross_fit_folds(y, [(np.arange(30), np.arange(30, 60))])
+        cross_fit_folds(y, [(np.arange(30), np.arange(30, 45)), (np.arange(30), np.arange(45, 60))])
     with pytest.raises(InputError, match="^cv: "):
         cross_fit_folds(y, [(np.arange(0), np.arange(60))])
 

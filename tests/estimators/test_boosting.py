@@ -256,7 +256,7 @@ def test_ordinal_boosting_with_few_rows_warns_and_uses_fewer_folds():
 
 @pytest.fixture(scope="module")
 def fitted():
-    return OrdinalBoosting(**QUICK).fit(*sample())
+    return OrdinalBoosting(["ce", "orcu"], **QUICK).fit(*sample())
 
 
 def test_ordinal_boosting_fits_frames_with_categories_and_missing_values(fitted):
@@ -283,7 +283,7 @@ def test_ordinal_boosting_fits_frames_with_categories_and_missing_values(fitted)
 
 def test_ordinal_boosting_same_random_state_and_pickle_give_the_same_bits(fitted):
     frame, y = sample()
-    again = OrdinalBoosting(**QUICK).fit(frame, y)
+    again = OrdinalBoosting(["ce", "orcu"], **QUICK).fit(frame, y)
     assert (again.predict_proba(frame) == fitted.predict_proba(frame)).all()
     copied = pickle.loads(pickle.dumps(fitted))
     assert (copied.predict_proba(frame) == fitted.predict_proba(frame)).all()

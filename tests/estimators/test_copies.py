@@ -93,6 +93,7 @@ def test_copy_groups_of_a_repeated_table_with_further_copies_groups_both():
     assert sorted(sizes.tolist()) == [2] * 50 + [4] * 50
 
 
+@pytest.mark.slow
 def test_copy_groups_of_a_repeated_table_has_the_folds_of_the_table():
     """Out-of-fold predictions of a table that was repeated are as good as those of the table, and no better."""
     x, y = few_levels(200)
@@ -128,6 +129,7 @@ def test_train_calibration_split_keeps_groups_together():
         assert len(rows) == 4 * len(np.unique(groups[rows]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [lambda x, y: (np.repeat(x, 5, axis=0), np.repeat(y, 5)), oversampled])
 def test_fit_with_copies_keeps_coverage_and_confidence(make):
     """With copies in several folds, 0.2 promises 90 % and its sets cover 57 to 76 % of new rows."""

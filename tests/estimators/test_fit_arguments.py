@@ -241,7 +241,7 @@ def test_ordinal_boosting_without_a_column_to_split_predicts_class_frequencies(l
     }[kind]
     if library == "xgboost" and kind == "rare":
         pytest.skip("XGBoost splits leaves of single rows")
-    model = OrdinalBoosting(library=library, n_estimators=5, random_state=0)
+    model = OrdinalBoosting(["ce", "orcu"], library=library, n_estimators=5, random_state=0)
     with pytest.warns(UserWarning, match="^ce, orcu: no column"):
         model.fit(x, y)
     assert np.abs(model.predict_proba(x) - [0.2, 0.4, 0.4]).max() < 0.03

@@ -84,6 +84,7 @@ def test_time_limit_reached_keeps_the_first_learner():
     assert list(model.weights_) == ["linear"]
 
 
+@pytest.mark.slow
 def test_presets_choose_the_base_learners():
     frame, y = sample(120)
     fast = OrdinalClassifier(**QUICK, presets="fast").fit(frame, y)

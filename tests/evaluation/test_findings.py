@@ -305,6 +305,7 @@ def test_headline_good_model_has_no_failures_and_weights_are_shares(five_grades)
     assert "% of the rows)" in failures(weighted)[0]
 
 
+@pytest.mark.slow
 def test_findings_calibrated_model_is_called_miscalibrated_in_at_most_five_percent():
     rng = np.random.default_rng(11)
     false_alarms, runs = 0, 60

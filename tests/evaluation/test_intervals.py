@@ -77,6 +77,7 @@ def test_evaluate_intervals_of_blocks_match_those_of_rows(monkeypatch, ordinal_s
             assert other.high - other.low == pytest.approx(width, rel=0.2), name
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fewer_draws")
 def test_evaluate_intervals_have_their_nominal_coverage(ordinal_sample):
     """95 % intervals of 60 data sets; percentile intervals of binned errors would almost never contain the truth.
@@ -97,6 +98,7 @@ def test_evaluate_intervals_have_their_nominal_coverage(ordinal_sample):
         assert covered[name] >= 48, (name, covered[name])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fewer_draws")
 def test_evaluate_reference_covers_a_calibrated_model(ordinal_sample, softmax):
     significant = 0

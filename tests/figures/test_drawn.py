@@ -287,6 +287,7 @@ def test_long_names_are_not_shortened_if_they_fit(tmp_path):
     assert faults(figure) == []
 
 
+@pytest.mark.slow
 def test_many_classes_and_long_names_do_not_overlap(tmp_path):
     rng = np.random.default_rng(0)
     classes = [f"a rather long name of class {k}" for k in range(8)]

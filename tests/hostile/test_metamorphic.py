@@ -96,6 +96,7 @@ def test_evaluate_single_precision_changes_only_rounding(sample):
     )
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(samples())
 def test_evaluate_file_format_does_not_matter(sample):

@@ -168,6 +168,7 @@ DAMAGED_MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DAMAGED_MODELS)
 def test_predict_with_a_damaged_model_fails_and_writes_nothing(name, trained, tmp_path):
     file, damage, message = DAMAGED_MODELS[name]

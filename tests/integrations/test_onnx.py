@@ -88,6 +88,7 @@ def test_calibrator_module_of_matrix_scaling_uses_logits():
     assert np.abs(probs - matrix.predict_proba(logits)).max() < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*ALONE, "projection+temperature"])
 def test_to_onnx_calibrator_equals_predict_proba(fitted, name, tmp_path):
     logits = hard_logits()

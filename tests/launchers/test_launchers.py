@@ -96,6 +96,7 @@ def test_evaluate_of_a_folder_equals_one_file(folder):
     assert "3 Parquet files" in of_folder.notes[0]
 
 
+@pytest.mark.slow
 def test_evaluate_of_a_streamed_folder_is_bit_equal_for_any_number_of_jobs(folder, monkeypatch):
     monkeypatch.setattr("orcu.evaluation.statistics.IN_MEMORY_CELLS", 4000)
     streamed = evaluate(open_predictions(folder), n_resamples=50)
@@ -161,6 +162,7 @@ def test_evaluate_refuses_files_with_different_kinds_of_labels(tmp_path):
         evaluate(source)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc")
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGKILL])
 def test_local_workers_end_with_their_parent(tmp_path, signal_number):

@@ -139,6 +139,7 @@ def test_headline_over_under_and_calibrated_models():
     assert "confident" not in calm[1]
 
 
+@pytest.mark.slow
 def test_build_of_two_and_of_thirteen_classes():
     for classes in (["no", "yes"], [str(k) for k in range(13)]):  # above 12 cells have no numbers, letters are small
         alone = evaluate(sample_evaluation(300, classes=classes).sample, n_resamples=50)

@@ -199,6 +199,7 @@ run.train(pathlib.Path(sys.argv[2]), progress=kill)
 """
 
 
+@pytest.mark.slow
 def test_run_killed_process_resumes_with_equal_files(tmp_path, lev):
     killed = subprocess.run([sys.executable, "-c", KILLED, lev.folder, tmp_path / "killed"], check=False)
     assert killed.returncode == -signal.SIGKILL

@@ -194,6 +194,7 @@ def test_texts_train_and_predict(tmp_path):
             predict_file(name, content)
 
 
+@pytest.mark.slow
 @needs_minilm
 def test_run_learns_real_sentences(real_data, tmp_path):
     prepared, _ = data.prepare("sst5", real_data("sst5"), output=tmp_path / "data")
@@ -238,6 +239,7 @@ def test_train_network_writes_a_model_that_predicts_as_evaluated(lev, tmp_path):
         predict(tmp_path / "m", tmp_path / "new.csv")
 
 
+@pytest.mark.slow
 def test_train_network_few_validation_rows_has_no_sets(lev, tmp_path):
     splits = split_rows(lev, (70, 15, 15), seed=0)
     splits["validation"] = splits["validation"][::20]
@@ -273,6 +275,7 @@ class RecordedEvents(Callback):
         self.events.append(experiment)
 
 
+@pytest.mark.slow
 def test_train_on_a_user_table_calls_back_and_refuses_other_data(tmp_path):
     rng = np.random.default_rng(0)
     lines = [f"{rng.normal(k % 3):.3f},{'n' if k % 2 else 's'},{k % 3}\n" for k in range(90)]
@@ -312,6 +315,7 @@ def test_train_on_a_user_table_calls_back_and_refuses_other_data(tmp_path):
         train("table", tmp_path / "model", **arguments)
 
 
+@pytest.mark.slow
 def test_train_decodes_each_image_once(class_folders, tmp_path, monkeypatch, opened_images):
     monkeypatch.setenv("ORCU_DATA", str(tmp_path / "store"))
     options = {"root": class_folders, "size": 16, "calibrator": "temperature", "training": {"epochs": 1}}

@@ -68,7 +68,7 @@ def evaluate(
     ] = None,
     form: Annotated[Format, Option("--format", help="Printed output, for terminals or CI systems.")] = Format.text,
     checklist: Annotated[
-        Path | None, Result(help="TRIPOD+AI checklist, filled with the numbers of the evaluation: .md or .html.")
+        Location | None, Result(help="TRIPOD+AI checklist, filled with the numbers of the evaluation: .md or .html.")
     ] = None,
     show_ids: Annotated[bool, Option("--show-ids", help="Show row ids in the report.")] = False,
     jobs: Annotated[int, Parallel(min=1, help="Number of files of a folder to read in parallel.")] = 1,
