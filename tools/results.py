@@ -53,6 +53,7 @@ PAGES = (
     DOCS / "estimator.md",
     DOCS / "boosting.md",
     DOCS / "comparison.md",
+    DOCS / "performance.md",
     DOCS / "loss_comparison.md",
     DOCS / "guides" / "llm_judges.md",
     DOCS.parent / "README.md",
@@ -216,6 +217,7 @@ def pages() -> dict[Path, str]:
         "counts of means": counts_of_means(),
         "headline": headline(specs),
         "gains": gains(),
+        "training cost": training_cost(),
         "raw judges": judges_by_calibration(),
     }
     blocks |= {f"defaults {metric}": estimators(_joined(), metric, SHOWN) for metric in ("rps", "accuracy")}
@@ -472,6 +474,22 @@ def gains() -> str:
         )
     heads = ["compared with", "RPS reduction", "tables better / level / worse", "its unimodal rows", "its CPU time"]
     return text_tables.markdown(heads, lines, "lrrrr")
+
+
+def training_cost() -> str:
+    """CPU time of fit and predict by size and method, with the ratio to LightGBM."""
+    table: list[list[str | text_tables.Cell]] = [
+        [
+            f"{row['rows']:,} x {row['columns']}",
+            row["method"],
+            *(f"{row[f'{name}_cpu_s']:.2f} ({row[f'{name}_ratio']:.1f})" for name in ("fit", "predict")),
+            f"{row['peak_gb']:.1f}",
+            f"{row['rps']:.4f}",
+        ]
+        for row in archive.load_rows("training_cost")
+    ]
+    heads = ["rows x columns", "method", "fit, s (ratio)", "predict, s (ratio)", "peak GB", "RPS"]
+    return text_tables.markdown(heads, table, "llrrrr")
 
 
 def rivals(subset: str) -> str:

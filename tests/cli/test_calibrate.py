@@ -96,6 +96,7 @@ def test_calibrate_apply_accepts_an_unfitted_projection(folder):
     assert metrics.unimodality(Predictions.read(folder / "shaped.parquet").probs) == 1
 
 
+@pytest.mark.slow
 def test_calibrate_compare_prints_all_calibrators_and_writes_a_report(folder):
     files = ("small_val.parquet", "--test", "small_test.parquet", *BASIC)
     result = run("calibrate", "compare", *files, "--report", "c.html", cwd=folder)

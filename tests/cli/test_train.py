@@ -41,6 +41,7 @@ def scans(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_train_and_predict_images_with_clusters(scans):
     data = ("--data", "folder", "--root", "scans", "--set", "classes=none,mild,severe")
     model = ("--backbone", "test_resnet", "--weights", "random", "--size", 24)

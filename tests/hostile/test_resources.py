@@ -182,6 +182,7 @@ def test_predict_with_a_damaged_model_fails_and_writes_nothing(name, trained, tm
     assert not (tmp_path / "out.csv").exists()
 
 
+@pytest.mark.slow
 def test_predict_with_a_missing_calibrator_fails_and_writes_nothing(trained, tmp_path):
     shutil.copytree(trained / "model", tmp_path / "model")
     (tmp_path / "model" / "calibrator.json").unlink()
