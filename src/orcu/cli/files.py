@@ -136,11 +136,11 @@ class ReportOptions:
 
 @contextmanager
 def writing(path: Location) -> Iterator[None]:
-    """Name the file if writing it fails."""
+    """Turn an error of the file system, such as a full disk, into a usage error that names the file."""
     try:
         yield
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error}).") from None
+        raise InputError(f"{path}: cannot be written ({error.strerror or error}).") from None
 
 
 def write_fitted(output: Location, fitted: Any, predictions: "Predictions", source: Location) -> None:

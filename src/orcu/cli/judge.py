@@ -1,7 +1,5 @@
 """``orcu judge``: grades of language-model judges, calibrated to human grades."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +9,7 @@ from typer import Argument, Option
 from orcu.cli.calibrate import CalibratorName
 from orcu.cli.console import escape, new_table, say, say_wrote, show, task
 from orcu.cli.decide import Rule, check_rule, read_rule
-from orcu.cli.files import check_page, check_paths, provenance
+from orcu.cli.files import check_page, check_paths, provenance, writing
 from orcu.cli.options import Column, TableOptions, command
 from orcu.errors import InputError
 from orcu.io.files import with_digest, write_json
@@ -105,7 +103,7 @@ def read(file: GradeFile, table: TableOptions, options: LevelOptions) -> None:
             f"{prefix}_{level}": [float(grades.ratings[judge][row, k]) for row, judge in rows]
             for k, level in enumerate(grades.levels.names)
         }
-    with _writing(table.output):
+    with writing(table.output):
         table.write(pyarrow.table(columns))
     _print_notes(grades)
     say_wrote(table.output, f"{len(rows):,} rows for {len(grades):,} items")
@@ -127,7 +125,7 @@ def fit(
         grades = options.read(file)
         update(f"calibrating {', '.join(grades.judges[:3])}")
         panel = JudgePanel(calibrator=calibrator, random_state=seed).fit(grades)
-    with _writing(output):
+    with writing(output):
         write_json(output, with_digest(panel.to_dict() | {"file": file.name}))
     _print_notes(grades)
     say(*panel.notes_, *panel.summary().splitlines())
@@ -175,7 +173,7 @@ def apply(
             max_error=max_error,
             within=within,
         )
-    with _writing(table.output):
+    with writing(table.output):
         if file.name.lower().endswith((*CSV, *PARQUET)):
             options_of_table = {"escape_formulas": table.escape_formulas}
             predictions.write_back(open_table(file), options.item, table.output, **options_of_table)
@@ -215,14 +213,14 @@ def audit(
         grades = options.read(file, bias=bias, text=text)
         result = audit_judges(grades, calibrator=calibrator, random_state=seed, progress=update)
     if json_path is not None:
-        with _writing(json_path):
+        with writing(json_path):
             write_json(json_path, result.to_dict())
     if output is not None:
         from orcu.report.judge import build
         from orcu.report.pdf import write_page
 
         inputs = [file, *([options.human_file] if options.human_file else [])]
-        with _writing(output):
+        with writing(output):
             write_page(build(result, title=title, provenance=provenance(inputs)), output)
     _print_notes(grades)
     say(*result.findings())
@@ -297,7 +295,7 @@ def compare_systems(
     message = missingness_message(grades)  # in the terminal it is a warning of the fit
     documented = replace(comparison, notes=(message, *comparison.notes)) if message else comparison
     if json_path is not None:
-        with _writing(json_path):
+        with writing(json_path):
             effects = [effect.to_dict() for effect in missingness_effects(grades)]
             write_json(json_path, documented.to_dict() | {"missingness": effects})
     if report is not None:
@@ -305,7 +303,7 @@ def compare_systems(
         from orcu.report.systems import build
 
         inputs = [file, *([options.human_file] if options.human_file else [])]
-        with _writing(report):
+        with writing(report):
             write_page(build(documented, provenance=provenance(inputs)), report)
     _print_notes(grades)
     _show_comparison(comparison)
@@ -371,16 +369,16 @@ def pairs(
     with task(f"ranking the systems of {file.name}"):
         ranking = rank_pairs(read_preferences(file, **vars(options)), random_state=seed)
     if table is not None:
-        with _writing(table.output):
+        with writing(table.output):
             table.write(ranking.to_arrow())
     if json_path is not None:
-        with _writing(json_path):
+        with writing(json_path):
             write_json(json_path, ranking.to_dict())
     if report is not None:
         from orcu.report.pairs import build
         from orcu.report.pdf import write_page
 
-        with _writing(report):
+        with writing(report):
             write_page(build(ranking, provenance=provenance([file])), report)
     _show_ranking(ranking)
     for path in (output, json_path, report):
@@ -398,15 +396,6 @@ def _show_ranking(ranking: "PairRanking") -> None:
         table.add_row(escape(row.system), count, strength, interval, score, first)
     show(table)
     say(*ranking.notes)
-
-
-@contextmanager
-def _writing(path: Location) -> Iterator[None]:
-    """Turn an error of the file system, such as a full disk, into a usage error, as `orcu evaluate` does."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror or error}).") from None
 
 
 def _print_notes(grades: "Grades") -> None:
