@@ -289,7 +289,7 @@ def test_evaluate_names_a_planted_failure_in_the_first_three_sentences(tmp_path,
     numbers, advice = json.loads((tmp_path / "n.json").read_text()), rest.split("\n\n")[0]
     skill = numbers["corp"]["skill"]
     assert ("Do not use these predictions" in advice) == (skill["low"] <= 1e-9)
-    assert "no further calibration is needed" not in advice  # every model here has a failure
+    assert "no evidence that further calibration is needed" not in advice  # every model here has a failure
     never = [record["class"] for record in numbers["per_class"] if record["decided"]["value"] == 0]
     assert all(f'"{name}" (' in opening for name in never)
     assert ("Never predicted" in opening) == bool(never)

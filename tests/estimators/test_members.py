@@ -100,7 +100,8 @@ def test_estimators_alone_decide_which_base_learners_are_fitted():
     one_loss = OrdinalClassifier("orcu", **QUICK).fit(frame, y)
     assert list(one_loss.weights_) == ["linear", "extra trees", "random forest", "orcu", "ce trees"]
     wide = np.random.default_rng(0).normal(size=(120, MAX_TABLE_COLUMNS + 1))
-    assert list(OrdinalClassifier(**QUICK).fit(wide, y).weights_) == ["ce", "sord", "orcu"]
+    assert list(OrdinalClassifier(**QUICK).fit(wide, y).weights_) == ["ce", "sord", "orcu", "ce trees"]
+    assert list(OrdinalClassifier(**QUICK, presets="fast").fit(wide, y).weights_) == ["ce"]
     both = OrdinalClassifier("ce", **QUICK, estimators=("boosting", "network")).fit(frame, y)
     assert list(both.weights_) == ["ce trees", "ce"]
 

@@ -143,7 +143,7 @@ def test_page_sentences_advice_and_marks_agree(
     )  # no other sentence is a failure
     assert advice.startswith("Do not use these predictions") == useless
     if useless:
-        assert "no further calibration is needed" not in advice
+        assert "no evidence that further calibration is needed" not in advice
         assert "orcu calibrate" not in advice
         return
     assert ("Check the decisions before use" in advice) == ("never" in failure)

@@ -173,3 +173,9 @@ def test_intervals_of_strengths_cover_also_if_the_judge_prefers_a_system(options
         rows = [ranking[name] for name in "abcd"]
         covered += [row.low <= truth <= row.high for row, truth in zip(rows, STRENGTHS, strict=True)]
     assert np.mean(covered) >= 0.9
+
+
+@pytest.mark.parametrize("levels", ["A,B,tie", "Tie,A,B", "A,B,draw"])
+def test_preferences_with_a_tie_at_an_end_are_refused(levels):
+    with pytest.raises(InputError, match="a tie lies in the middle"):
+        Preferences.from_arrays(levels, votes=np.eye(3), first=["x"] * 3, second=["y"] * 3, item=["1", "2", "3"])

@@ -80,6 +80,19 @@ def test_check_late_drift_of_a_fixed_cohort_is_found():
     result = check_days(days, reference=[], alpha=0.05, tolerance=0.02)
     assert result.alarm
     assert "effective rows" in result.findings[1]
+    # The rates are those of all rows since then, not of the occasion that gave the alarm.
+    drift, (num_classes, n_bins) = result.drift, (days[0].tally.num_classes, days[0].tally.n_bins)
+    bins = slice(None) if drift.bin is None else round(drift.bin[0] * n_bins)
+    event = 0 if drift.threshold is None else drift.threshold + 1
+    tables = [
+        day.bets.table("", occasion, num_classes, n_bins)[event][:, bins]
+        for day in days
+        if day.day >= drift.since
+        for occasion in day.bets.occasions
+    ]
+    weight, predicted, observed = np.sum(tables, axis=0).reshape(3, -1).sum(axis=1)
+    assert drift.rows == round(weight)
+    assert (drift.prob_pred, drift.prob_true) == pytest.approx((predicted / weight, observed / weight))
     assert "with each cluster once" in str(result)
 
 

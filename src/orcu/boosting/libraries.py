@@ -18,6 +18,7 @@ from orcu.threads import cores
 # Largest step of a logit by one leaf, before the learning rate. The Hessian of a rare class is close to zero, and
 # without this bound a single leaf moves logits by thousands, in LightGBM's own multiclass as well.
 MAX_DELTA_STEP = 0.7
+MAX_TREE_COLUMNS = 400  # a tree sees a random part of the columns of wider tables, such as features of images
 SMALL_TABLE = 200_000  # values; on smaller tables several threads are not faster than one
 
 
@@ -98,6 +99,7 @@ class LightGBMLearner(BoostingLearner):
             "cat_smooth": 1.0,
             "cat_l2": 1.0,
             "max_delta_step": MAX_DELTA_STEP,
+            "feature_fraction": min(1.0, MAX_TREE_COLUMNS / table_codes(data.inputs).shape[1]),
             "metric": "None",
             "seed": self.seed,
             "deterministic": True,
@@ -204,6 +206,7 @@ class XGBoostLearner(BoostingLearner):
             "max_leaves": size.num_leaves,
             "max_delta_step": MAX_DELTA_STEP,
             "learning_rate": self.config.learning_rate,
+            "colsample_bytree": min(1.0, MAX_TREE_COLUMNS / table_codes(data.inputs).shape[1]),
             "disable_default_eval_metric": True,
             "seed": self.seed,
             "nthread": self.n_threads,

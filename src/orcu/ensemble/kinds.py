@@ -10,7 +10,10 @@ from orcu.errors import InputError, UnknownNameError, import_problem
 
 LINEAR, FOREST, NETWORK, BOOSTING, CATBOOST = "linear", "forest", "network", "boosting", "catboost"
 KINDS = (LINEAR, FOREST, NETWORK, BOOSTING, CATBOOST)
-MAX_TABLE_COLUMNS = 100  # wider tables are usually features of images or texts, on which networks alone are as good
+# On wider tables forests and linear models cost much. Networks are as good on features of images or texts, and boosted
+# trees are far better where few columns matter (benchmarks/training_cost.py).
+MAX_TABLE_COLUMNS = 100
+WIDE_KINDS = (NETWORK, BOOSTING)
 PACKAGES = {BOOSTING: "lightgbm", CATBOOST: "catboost"}
 INSTALL = {BOOSTING: "pip install 'orcu[boosting]'", CATBOOST: "pip install catboost"}
 
@@ -54,9 +57,8 @@ def default_kinds(preset: Preset, columns: int, *, without_boosting: str) -> Seq
 
     ``without_boosting`` is the option that requests other kinds, for the warning.
     """
-    if columns > MAX_TABLE_COLUMNS:
-        return (NETWORK,)
-    problems = {kind: import_problem(PACKAGES[kind]) for kind in preset.kinds if kind in PACKAGES}
+    kinds = [kind for kind in preset.kinds if columns <= MAX_TABLE_COLUMNS or kind in WIDE_KINDS]
+    problems = {kind: import_problem(PACKAGES[kind]) for kind in kinds if kind in PACKAGES}
     if problems.get(BOOSTING):
         warnings.warn(
             f"LightGBM {problems[BOOSTING]}: the ensemble has no boosted trees, which help on most tables: "
@@ -64,4 +66,4 @@ def default_kinds(preset: Preset, columns: int, *, without_boosting: str) -> Seq
             UserWarning,
             stacklevel=6,
         )
-    return tuple(kind for kind in preset.kinds if not problems.get(kind))
+    return tuple(kind for kind in kinds if not problems.get(kind))

@@ -84,7 +84,7 @@ class OrdinalClassifier(OrdinalEstimator):
             ``StackingClassifier``. The names are "linear" (proportional odds), "forest" (extremely randomised trees and
             a random forest), "network" (perceptrons of ``loss``), "boosting" (LightGBM) and "catboost". The estimator
             of a pair is any classifier with ``predict_proba``; it gets the rows as they are passed to ``fit``. "auto"
-            takes those of ``presets``; networks only for tables of more than 100 columns.
+            takes those of ``presets``; of these only networks and boosting for tables of more than 100 columns.
         presets: "fast" (linear, forest and a network), "default" (networks of three losses and boosting in addition)
             or "best" (boosted trees of ORCU, and CatBoost where it is installed, in addition).
         cv: number of folds, or a scikit-learn splitter whose test folds partition the rows; 1 for a single network.

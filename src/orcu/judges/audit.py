@@ -206,6 +206,8 @@ class JudgeAudit:
             last, enough = self.learning_curve[-1], self.sufficient_items
             point = next((each for each in self.learning_curve if each.n_items == enough), self.learning_curve[-2])
             verdict = f"{point.n_items} graded items are enough" if enough else "Grade more items"
+            if not enough and point.excess_low <= 0:
+                verdict = "It is not clear whether more items help"
             sentences.append(
                 f"Scores: {verdict}. With {point.n_items} the RPS is {100 * point.excess:.1f} % (95 % interval "
                 f"{100 * point.excess_low:.1f} to {100 * point.excess_high:.1f} %) above that with {last.n_items}; "

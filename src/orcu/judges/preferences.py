@@ -19,6 +19,7 @@ from orcu.model_selection import cross_fit_folds
 N_FOLDS = 5
 CALIBRATOR = "vector"  # not projected: few ties between two frequent preferences are not unimodal
 MAX_LEVELS = 7
+TIE_NAMES = ("tie", "tied", "equal", "draw", "same", "both", "neither")
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,6 +56,13 @@ class Preferences:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        ends = [self.levels.names[0], self.levels.names[-1]]
+        tie = next((name for name in ends if name.strip().lower() in TIE_NAMES), None)
+        if tie is not None:
+            raise InputError(
+                f"levels: {tie!r} is the first or the last outcome, but a tie lies in the middle: A,tie,B. Give the "
+                "outcomes from 'the first is better' to 'the second is better'."
+            )
         if not 2 <= len(self.levels) <= MAX_LEVELS:
             raise InputError(
                 f"levels: expected 2 to {MAX_LEVELS} outcomes from 'the first is better' to 'the second is better', "

@@ -567,10 +567,12 @@ def _locate_drift(
     shares = start_weights(since_first[part.days])
     start = int((np.logaddexp.reduce(from_day, axis=-1) + np.log(shares)).argmax())
     bins = slice(None) if column == n_bins else slice(column, column + 1)
-    totals = np.sum(part.sums[start:], axis=0)[population, event][:, bins].sum(-1)
+    first, name = part.days[start], populations[population]
+    # One occasion of the clusters gave the alarm; the rates are those of all rows since then.
+    since = [sums for each in series for day, sums in zip(each.days, each.sums, strict=True) if day >= first]
+    totals = np.sum(since, axis=0)[population, event][:, bins].sum(-1)
     count, predicted, observed = totals[[WEIGHT, VALUE, OUTCOME]]
     low, high = (np.broadcast_to(ends, cells.shape)[largest] for ends in (hypothesis.low, hypothesis.high))
-    first, name = part.days[start], populations[population]
     return Drift(
         since=days[first].day,
         rows=round(float(count)),

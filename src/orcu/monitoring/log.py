@@ -402,7 +402,10 @@ class Log:
         if (day is None) == (date is None):
             raise InputError("day, date: give exactly one: the day of all rows, or the column of days.")
         # The date column is read as the split of each row, which is not used otherwise.
-        predictions = open_predictions(path, **options, **({} if date is None else {"split": date}))
+        try:
+            predictions = open_predictions(path, **options, **({} if date is None else {"split": date}))
+        except InputError as error:
+            raise InputError(str(error).replace(f"{date!r} (split)", f"{date!r} (date)")) from None
         if day is not None:
             as_days: Mapping[str, Any] | Any = as_day(day, date_format=date_format)
         else:

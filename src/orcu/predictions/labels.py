@@ -104,7 +104,8 @@ def label_codes(
         missing = [k for k, value in enumerate(values) if is_missing(value)]
         raise InputError(_missing_label_message(name, np.isin(index, missing), first_row))
     if label == str(len(classes)) and (mapping == POSITIONS or classes[0] == "0"):
-        hint = "Labels that start at 1 need `y - 1`, or classes= (--classes 1,2,3)."
+        numbers = ",".join(map(str, range(1, len(classes) + 1)))
+        hint = f"Labels that start at 1 need `y - 1`, or classes= (--classes {numbers})."
     elif len(unknown) < len(texts):  # other labels are classes, so this is a typing error or an extra label
         by_lower = {class_name.lower(): class_name for class_name in code}
         close = difflib.get_close_matches(label.lower(), by_lower, n=1)

@@ -131,7 +131,7 @@ def next_step(evaluation: Evaluation) -> str:
         return f"Evaluate on more labelled rows: {evaluation.rows} rows are too few for conclusions."
     if results.failures.is_useless and not _recalibration_helps(evaluation, results):
         return f"Do not use these predictions. {_useless_advice(evaluation)}"
-    return " ".join(filter(None, [_failure_advice(results), _calibration_advice(evaluation, results)]))
+    return " ".join(filter(None, [_failure_advice(evaluation, results), _calibration_advice(evaluation, results)]))
 
 
 def _useless_advice(evaluation: Evaluation) -> str:
@@ -158,15 +158,17 @@ def _recalibration_helps(evaluation: Evaluation, results: Findings) -> bool:
     return results.is_miscalibrated and discrimination.low > 0
 
 
-def _failure_advice(results: Findings) -> str:
+def _failure_advice(evaluation: Evaluation, results: Findings) -> str:
     found = results.failures
     sentences = []
     if found.is_useless:
         sentences.append("Do not use these probabilities as they are.")
     if found.never_decided or found.rarely_decided or found.missed:
+        remedy = "decide by a cost matrix in which their errors are costly (--rule)"
+        if not isinstance(evaluation.rule, str):
+            remedy = "check that the cost matrix accepts these errors, because it decides between them"
         sentences.append(
-            "Check the decisions before use: train with more rows of the classes that are missed, or decide by a cost "
-            "matrix in which their errors are costly (--rule)."
+            f"Check the decisions before use: train with more rows of the classes that are missed, or {remedy}."
         )
     if results.subgroup_errors_differ:
         sentences.append(
@@ -206,7 +208,10 @@ def _calibration_advice(evaluation: Evaluation, results: Findings) -> str:
             f"No calibration error is significant on these rows{bound}. To make all predictions unimodal, use orcu "
             "calibrate fit --calibrator projection."
         )
-    return f"No calibration error is significant on these rows{bound}: no further calibration is needed."
+    return (
+        f"No calibration error is significant on these rows{bound}: there is no evidence that further calibration is "
+        "needed."
+    )
 
 
 def significance(evaluation: Evaluation, metric: str) -> str:

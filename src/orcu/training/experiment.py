@@ -297,7 +297,10 @@ def find_or_prepare(
                 fresh, report = prepare_user_data(name, source, Path(temporary), **settings)
                 prepared = PreparedData(folder, shared=True)
                 if fresh.manifest.digest != prepared.manifest.digest:
-                    raise InputError(f"{output}: was trained on other data; choose another folder or delete it.")
+                    raise InputError(
+                        f"{output}: was trained on other data, or with other options of the data; choose another "
+                        "folder or delete it."
+                    )
         callback.prepared(report)
         return prepared
 
