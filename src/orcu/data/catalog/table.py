@@ -111,7 +111,8 @@ class UserTable(Dataset):
         }
         if not features:
             raise InputError(f"{path}: no feature columns are left besides {', '.join(special)}.")
-        TableEncoder.fit(features)  # warns of columns that look wrong, once and not in every training
+        if self.card.kind == TABLE:
+            TableEncoder.fit(features)  # warns of columns that look wrong, once and not in every training
         ids, clusters = (
             [None] * len(codes) if name is None else table.column(name).to_pylist() for name in (self.id, self.cluster)
         )
