@@ -80,7 +80,7 @@ def compare_models(pairs: list[tuple[Predictions, Predictions]], columns: list[M
     for metric, estimate, distribution in zip(columns, estimates, resampled, strict=True):
         # Resampling noise inflates a binned calibration error; its mean is subtracted. `gap_difference_interval`, which
         # `orcu evaluate` uses, does not apply: it scales the gaps of one evaluation of each model, and the error here
-        # is a mean over folds, each with gaps of its own, that are resampled too.
+        # is a mean over folds, whose gaps differ and are resampled too.
         bias = float(distribution.mean() - estimate) if metric.binned else 0.0
         low, high = np.quantile(distribution - bias, TAILS)
         sign = 1 if low > 0 else -1 if high < 0 else 0  # 0 also if a metric is undefined, or infinite in both

@@ -82,20 +82,20 @@ def _signed_ends(estimate: Estimate) -> str:
 
 def _missing_classes(evaluation: Evaluation, results: Findings) -> str:
     """One sentence on classes that are never or rarely decided, and on thresholds that miss most of their rows."""
-    found = results.failures
+    failures = results.failures
     parts = []
-    if found.never_decided:
-        parts.append(f"never predicted: {_listed(_class_rows(evaluation, found.never_decided))}")
-    if found.rarely_decided:
+    if failures.never_decided:
+        parts.append(f"never predicted: {_listed(_class_rows(evaluation, failures.never_decided))}")
+    if failures.rarely_decided:
         amount = partial(_amount, evaluation)
         counts = [
             f'"{name}" (predicted for {amount(share.part)}, but {amount(share.total)} have it)'
-            for name, share in found.rarely_decided.items()
+            for name, share in failures.rarely_decided.items()
         ]
         parts.append(f"rarely predicted: {_listed(counts)}")
     if results.enough_rows:
         parts += [
-            f'the {rate} for "{event}" is {_of(evaluation, share)}' for event, (rate, share) in found.missed.items()
+            f'the {rate} for "{event}" is {_of(evaluation, share)}' for event, (rate, share) in failures.missed.items()
         ]
     text = "; ".join(parts)
     return f"{text[0].upper()}{text[1:]}." if text else ""
@@ -159,11 +159,11 @@ def _recalibration_helps(evaluation: Evaluation, results: Findings) -> bool:
 
 
 def _failure_advice(evaluation: Evaluation, results: Findings) -> str:
-    found = results.failures
+    failures = results.failures
     sentences = []
-    if found.is_useless:
+    if failures.is_useless:
         sentences.append("Do not use these probabilities as they are.")
-    if found.never_decided or found.rarely_decided or found.missed:
+    if failures.never_decided or failures.rarely_decided or failures.missed:
         remedy = "decide by a cost matrix in which their errors are costly (--rule)"
         if not isinstance(evaluation.rule, str):
             remedy = "check that the cost matrix accepts these errors, because it decides between them"
@@ -178,7 +178,7 @@ def _failure_advice(evaluation: Evaluation, results: Findings) -> str:
         sentences.append(
             "Check the labels and training rows of the subgroups whose grades are predicted too high or low."
         )
-    if found.few_rows:
+    if failures.few_rows:
         sentences.append("Collect more labelled rows of the classes with too few.")
     return " ".join(sentences)
 
